@@ -1,0 +1,5 @@
+PYTHON ?= python3
+
+.PHONY: venv
+venv:
+	@requirements/venv.sh $(PYTHON)

@@ -1,0 +1,1 @@
+"""The Kubernetes operator: it turns a `MetadataQuorum` into voters and keeps them alive."""

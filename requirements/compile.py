@@ -1,0 +1,51 @@
+"""Pins `node.txt`, `operator.txt` and `dev.txt`, with hashes, from what `pyproject.toml` asks for.
+
+Run it with the oldest Python that is supported, on Linux: the pins are what the images install.
+`dev.txt` is solved first and constrains the other two, so that tests run what the images run.
+The files name no host: where packages come from is the business of whoever installs them.
+"""
+
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYPROJECT = HERE.parent / "pyproject.toml"
+OPTIONS = (
+    "--quiet",
+    "--generate-hashes",
+    "--allow-unsafe",  # pip and setuptools too: everything in the environment is pinned
+    "--strip-extras",
+    "--no-header",
+    "--no-emit-index-url",
+    "--no-emit-trusted-host",
+    "--no-emit-find-links",
+    "--no-emit-options",
+    "--no-annotate",
+)
+
+
+def compile_file(target: str, sources: list[str], options: list[str]) -> None:
+    command = [sys.executable, "-m", "piptools", "compile", *OPTIONS, *options]
+    command += [f"--output-file={HERE / target}", *sources]
+    print(f"requirements/{target}", flush=True)
+    subprocess.run(command, check=True, cwd=HERE.parent)
+
+
+def main() -> None:
+    group = tomllib.loads(PYPROJECT.read_text())["dependency-groups"]["dev"]
+    upgrade = ["--upgrade"] if "--upgrade" in sys.argv[1:] else []
+    with tempfile.TemporaryDirectory() as scratch:
+        wanted = Path(scratch) / "dev.in"
+        wanted.write_text("\n".join(group) + "\n")
+        extras = ["--extra=node", "--extra=operator"]
+        compile_file("dev.txt", ["pyproject.toml", str(wanted)], extras + upgrade)
+    constraint = [f"--constraint={HERE / 'dev.txt'}"]
+    for extra in ("node", "operator"):
+        compile_file(f"{extra}.txt", ["pyproject.toml"], [f"--extra={extra}", *constraint])
+
+
+if __name__ == "__main__":
+    main()
