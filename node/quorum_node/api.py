@@ -1,0 +1,342 @@
+"""The admin HTTP API's documents, as pydantic models with camelCase JSON names.
+
+Shared by the node (which serves them), `quorumctl` and the operator (which read them). Holds data
+only: no transport, no rules. Replica UUIDs are in Kafka's 22-character base64url text form.
+Exclusive ends are called `end_offset`; ages and timeouts are milliseconds.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+FORWARDED_HEADER = "X-Metadata-Quorum-Forwarded"
+"""Set on a request that a non-leader forwards to the leader; such a request is never forwarded on."""
+
+DEFAULT_TIMEOUT_MS = 2000
+MAX_TIMEOUT_MS = 600_000
+
+
+class ApiModel(BaseModel):
+    """Base: immutable, camelCase in JSON, either name accepted, unknown fields ignored.
+
+    Unknown fields are ignored so that an older client can read a newer node.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore"
+    )
+
+
+class RequestModel(ApiModel):
+    """Base of request bodies: a misspelt field is an error, not a silent default."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid"
+    )
+
+
+class Role(StrEnum):
+    """What the replica is right now (KIP-595 roles; `observer` is a follower that is no voter)."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    CANDIDATE = "candidate"
+    PROSPECTIVE = "prospective"
+    UNATTACHED = "unattached"
+    RESIGNED = "resigned"
+    OBSERVER = "observer"
+
+
+class StorageState(StrEnum):
+    """State of the replica's data directory."""
+
+    OK = "ok"
+    FAILED = "failed"
+    FULL = "full"
+
+
+class ErrorCode(StrEnum):
+    """`code` of an ErrorBody. With every 409 nothing was changed."""
+
+    NO_LEADER = "NO_LEADER"
+    """503: no leader is known, try again."""
+    NOT_LEADER = "NOT_LEADER"
+    """503: the request was forwarded here, but this node does not lead (any more)."""
+    NOT_CONFIRMED = "NOT_CONFIRMED"
+    """503: no majority confirmed the leader within the timeout."""
+    TIMED_OUT = "TIMED_OUT"
+    """504: the outcome is not known (writes may still commit; a repeat is harmless)."""
+    NOT_FORMED = "NOT_FORMED"
+    """409: client writes wait until all initial voters have joined."""
+    DISK_LOW = "DISK_LOW"
+    """507: the leader refuses appends below its reserve of free bytes."""
+    STORAGE_FAILED = "STORAGE_FAILED"
+    """503: the node's disk has failed, it answers nothing any more."""
+    SHUTTING_DOWN = "SHUTTING_DOWN"
+    """503: the node is stopping."""
+    LEADERSHIP_LOST = "LEADERSHIP_LOST"
+    """503: the leader stepped down before the outcome was known (a repeat is harmless)."""
+    CHANGE_PENDING = "CHANGE_PENDING"
+    """409: another voter change is not committed yet."""
+    STALE_POSITION = "STALE_POSITION"
+    """409: the voters record is not the expected one (compare-and-set)."""
+    DUPLICATE_VOTER = "DUPLICATE_VOTER"
+    """409: that replica key is a voter already."""
+    VOTER_NOT_FOUND = "VOTER_NOT_FOUND"
+    """409: that replica key is no voter."""
+    NOT_CAUGHT_UP = "NOT_CAUGHT_UP"
+    """409: the replica to add did not catch up within the timeout."""
+    OWN_EPOCH_NOT_COMMITTED = "OWN_EPOCH_NOT_COMMITTED"
+    """409: the leader has not yet committed a record of its own epoch; try again."""
+    UNSAFE_CHANGE = "UNSAFE_CHANGE"
+    """409: the change would leave fewer live voters than a majority."""
+    INVALID_REQUEST = "INVALID_REQUEST"
+    """400 or 422: the request itself is wrong; the message says where."""
+    NOT_FOUND = "NOT_FOUND"
+    """404: no such key."""
+    UNAUTHORIZED = "UNAUTHORIZED"
+    """401: the call needs the admin token."""
+    TOO_LARGE = "TOO_LARGE"
+    """413: the records do not fit into one batch."""
+    INTERNAL = "INTERNAL"
+    """500: a bug."""
+
+
+class ErrorBody(ApiModel):
+    """Body of every answer that is not 2xx."""
+
+    code: str
+    message: str
+    leader_id: int | None = None
+    leader_epoch: int | None = None
+    leader_url: str | None = None
+
+
+class EndpointModel(ApiModel):
+    """Where a replica listens. Names in use: CONTROLLER (Kafka protocol), ADMIN (this API)."""
+
+    name: str
+    host: str
+    port: int = Field(ge=0, le=65535)
+
+
+class StorageDescription(ApiModel):
+    """The data directory of one replica."""
+
+    state: StorageState
+    free_bytes: int | None = None
+    detail: str | None = None
+
+
+class VotersPosition(ApiModel):
+    """Where in the log the latest voters record stands; offset -1 when there is none."""
+
+    offset: int
+    epoch: int
+    committed: bool
+
+
+class NodeDescription(ApiModel):
+    """What one node says of itself, from memory, without asking anyone."""
+
+    node_id: int
+    replica_uuid: str
+    cluster_id: str | None
+    role: Role
+    is_voter: bool
+    leader_id: int | None
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+    log_start_offset: int
+    caught_up: bool
+    formed: bool
+    storage: StorageDescription
+    started_at: str
+    version: str
+
+
+class ReplicaStatus(ApiModel):
+    """Progress of one replica as its leader sees it; ages are None when never observed."""
+
+    id: int
+    uuid: str
+    endpoints: list[EndpointModel] = []
+    log_end_offset: int
+    lag: int
+    last_fetch_age_ms: int | None = None
+    last_caught_up_age_ms: int | None = None
+    fetching: bool
+    caught_up: bool
+
+
+class QuorumDescription(ApiModel):
+    """The quorum; replica progress is known on the leader alone.
+
+    `confirmed` is true when a majority confirmed the leader after the request had arrived.
+    Unconfirmed answers of a non-leader carry the voters it knows, with offsets of -1.
+    """
+
+    cluster_id: str | None
+    leader_id: int | None
+    leader_uuid: str | None
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+    voters: list[ReplicaStatus]
+    observers: list[ReplicaStatus]
+    voters_position: VotersPosition
+    pending_change: bool
+    own_epoch_committed: bool
+    formed: bool
+    initial_voters: int
+    confirmed: bool
+    node_id: int
+
+
+class AddVoterRequest(RequestModel):
+    """Add (id, uuid) as a voter. The expected position makes it a compare-and-set."""
+
+    id: int = Field(ge=0)
+    uuid: str
+    endpoints: list[EndpointModel] = Field(min_length=1)
+    expected_offset: int | None = None
+    expected_epoch: int | None = None
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
+
+
+class UpdateVoterRequest(RequestModel):
+    """New endpoints of a voter."""
+
+    endpoints: list[EndpointModel] = Field(min_length=1)
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
+
+
+class ResignRequest(RequestModel):
+    """Ask the leader to hand leadership over; the preferred successor campaigns first."""
+
+    successor_id: int | None = None
+
+
+class VoterChangeResult(ApiModel):
+    """A committed voter change."""
+
+    voters_position: VotersPosition
+    leader_epoch: int
+
+
+class ResignResult(ApiModel):
+    """Leadership was given up; `epoch` is the one that ended."""
+
+    epoch: int
+
+
+class ConfigEntry(ApiModel):
+    """One key → value. resourceType: topic | broker | ...; an empty name is the cluster default."""
+
+    resource_type: str
+    resource_name: str
+    name: str
+    value: str | None
+
+
+class PutConfigRequest(RequestModel):
+    """Set (or with null: delete) one key."""
+
+    value: str | None
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
+
+
+class AppendRequest(RequestModel):
+    """Several puts as one record batch: all or nothing."""
+
+    entries: list[ConfigEntry] = Field(min_length=1, max_length=100_000)
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
+
+
+class AppendResult(ApiModel):
+    """Where the records were committed: offset <= o < endOffset, in `epoch`."""
+
+    offset: int
+    end_offset: int
+    epoch: int
+
+
+class ConfigValue(ApiModel):
+    """A value as of `offset` (exclusive end of what had been applied when it was read)."""
+
+    resource_type: str
+    resource_name: str
+    name: str
+    value: str
+    offset: int
+    consistency: Literal["linearizable", "local"]
+
+
+class ConfigList(ApiModel):
+    """Local key → value pairs as of `offset`."""
+
+    entries: list[ConfigEntry]
+    offset: int
+
+
+class LogRecord(ApiModel):
+    """One committed record, decoded. `type` is the record's name, `fields` its content."""
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    control: bool
+    type: str
+    fields: dict[str, object]
+
+
+class LogPage(ApiModel):
+    """Committed records from one replica's own log; ask again from `nextOffset`."""
+
+    node_id: int
+    replica_uuid: str
+    records: list[LogRecord]
+    next_offset: int
+    high_watermark: int
+
+
+class VoterModel(ApiModel):
+    """One voter as the voters record has it."""
+
+    id: int
+    uuid: str
+    endpoints: list[EndpointModel] = []
+
+
+class VoterSetEntry(ApiModel):
+    """One voters record of the log."""
+
+    offset: int
+    epoch: int
+    committed: bool
+    voters: list[VoterModel]
+
+
+class VoterHistory(ApiModel):
+    """Every voters record of one replica's log, oldest first."""
+
+    node_id: int
+    history: list[VoterSetEntry]
+
+
+class Liveness(ApiModel):
+    """Answer of /livez."""
+
+    live: bool
+    reason: str | None = None
+
+
+class Readiness(ApiModel):
+    """Answer of /readyz."""
+
+    ready: bool
+    reason: str
+    lag: int | None = None

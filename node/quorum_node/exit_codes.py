@@ -1,0 +1,56 @@
+"""Exit codes of `quorum-node` and the reasons written to the termination message.
+
+The operator, the pod's restart policy and people read these, so they are part of the interface.
+The numbers follow sysexits.h where one fits. Knows nothing of how a failure is found.
+"""
+
+from enum import IntEnum, StrEnum
+
+
+class ExitCode(IntEnum):
+    """What the exit status of the process means."""
+
+    OK = 0
+    """Graceful stop: SIGTERM, leadership handed over, everything flushed."""
+
+    IDENTITY_MISMATCH = 65
+    """The data directory belongs to another node or cluster, or a second formation was refused."""
+
+    INTERNAL_ERROR = 70
+    """A bug. The data directory is as durable as after a crash."""
+
+    DISK_FULL = 73
+    """No space left: the data is kept and good, more space is all that is needed."""
+
+    STORAGE_FAILED = 74
+    """EIO, EROFS, a failed fsync or corruption: the disk under this replica is not to be trusted.
+
+    The replica's failure latch is written; this incarnation never starts again.
+    """
+
+    BAD_CONFIGURATION = 78
+    """A configuration value is wrong; the message names key and value."""
+
+
+class TerminationReason(StrEnum):
+    """`reason` in the termination message."""
+
+    STORAGE_FAILED = "StorageFailed"
+    DISK_FULL = "DiskFull"
+    BAD_CONFIGURATION = "BadConfiguration"
+    IDENTITY_MISMATCH = "IdentityMismatch"
+    INTERNAL_ERROR = "InternalError"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit status that goes with the reason."""
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    TerminationReason.STORAGE_FAILED: ExitCode.STORAGE_FAILED,
+    TerminationReason.DISK_FULL: ExitCode.DISK_FULL,
+    TerminationReason.BAD_CONFIGURATION: ExitCode.BAD_CONFIGURATION,
+    TerminationReason.IDENTITY_MISMATCH: ExitCode.IDENTITY_MISMATCH,
+    TerminationReason.INTERNAL_ERROR: ExitCode.INTERNAL_ERROR,
+}
