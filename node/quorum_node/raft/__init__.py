@@ -1,0 +1,1 @@
+"""The Raft core: events in, ordered outputs out; no clock, no disk, no network. Pure."""

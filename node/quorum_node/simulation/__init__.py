@@ -1,0 +1,1 @@
+"""A whole quorum in one thread: simulated clock, disks and network under the real core and driver."""

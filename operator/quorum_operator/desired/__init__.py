@@ -1,0 +1,1 @@
+"""What should exist: full Kubernetes objects, one kind a file, built from the spec. Pure."""
