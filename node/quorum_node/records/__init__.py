@@ -1,1 +1,1 @@
-"""What a log holds: record batches, control records and metadata records, as bytes and back. Pure."""
+"""Record codecs: Kafka's v2 batches, KRaft control records, metadata records (pure)."""

@@ -1,0 +1,272 @@
+"""Kafka record batches, format v2: the unit of the log, of replication and of checksums.
+
+Owns encoding and decoding of batches. Must not know what records mean, nor where batches are stored.
+Source: Kafka's documentation, "Record Batch"; KIP-595, "Log"; requirement: the CRC-32C is checked before
+anything that it covers is interpreted.
+
+Hot path: a batch is encoded once, by the leader, and after that travels and lies on disk as raw bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from quorum_node.records.primitives import (
+    Buffer,
+    MalformedRecord,
+    encode_long_uvarint,
+    encode_varint,
+    read_varint,
+)
+
+MAGIC = 2
+PREFIX_BYTES = 12
+"""Base offset and length, which are not counted in the length."""
+HEADER_BYTES = 61
+CONTROL_FLAG = 0x20
+_COMPRESSION_MASK = 0x07
+_CRC_COVERS_FROM = 21
+_MIN_RECORD_BYTES = 7
+
+_PREFIX = Struct(">qiibI")
+_BODY = Struct(">hiqqqhii")
+_HEADER = Struct(">qiibIhiqqqhii")
+_LENGTH = Struct(">8xi4xb")
+_ZIGZAG_BYTES = [bytes((n,)) for n in range(0x80)]
+
+
+class CorruptBatch(Exception):
+    """Bytes that can't be a batch: bad magic, checksum, length or contents.
+
+    `position` counts from the start of the buffer that was given.
+    """
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"corrupt batch at byte {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class Record(NamedTuple):
+    """A record to be written; None is Kafka's null."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class DecodedRecord(NamedTuple):
+    """A record as found in a batch."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+# Named tuples, not dataclasses: one is made for each batch that is written, fetched or served.
+class BatchHeader(NamedTuple):
+    """The fixed part of a batch; `size_bytes` is the whole batch with its prefix."""
+
+    base_offset: int
+    size_bytes: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    record_count: int
+
+    @property
+    def end_offset(self) -> int:
+        """Offset after the last record (exclusive)."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_control(self) -> bool:
+        """True for a batch of control records (voters, leader change, ...)."""
+        return self.attributes & CONTROL_FLAG != 0
+
+
+class Batch(NamedTuple):
+    """A whole batch whose checksum was verified; `data` is a view, nothing is copied."""
+
+    header: BatchHeader
+    data: memoryview
+
+
+def encode_batch(
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    records: Sequence[Record],
+    control: bool = False,
+) -> bytes:
+    """One uncompressed batch; every record gets the same timestamp. At least one record is needed."""
+    parts = []
+    for delta, (key, value) in enumerate(records):
+        delta_bytes = _ZIGZAG_BYTES[delta << 1] if delta < 0x40 else encode_varint(delta)
+        if key is None:
+            key_bytes = b"\x01"
+        else:
+            key_bytes = encode_varint(len(key)) + key
+        if value is None:
+            body = b"\0\0" + delta_bytes + key_bytes + b"\x01\0"
+        else:
+            body = b"".join(
+                (b"\0\0", delta_bytes, key_bytes, encode_varint(len(value)), value, b"\0")
+            )
+        parts.append(encode_varint(len(body)))
+        parts.append(body)
+    attributes = CONTROL_FLAG if control else 0
+    return _frame(base_offset, leader_epoch, timestamp_ms, attributes, len(records), parts)
+
+
+def encode_values(
+    *, base_offset: int, leader_epoch: int, timestamp_ms: int, values: Sequence[bytes]
+) -> bytes:
+    """The same for metadata records (no keys): the fast path of an append."""
+    parts: list[bytes] = []
+    add = parts.append
+    zigzag = _ZIGZAG_BYTES
+    for delta, value in enumerate(values):
+        size = len(value) << 1
+        delta_bytes = zigzag[delta << 1] if delta < 0x40 else encode_long_uvarint(delta << 1)
+        size_bytes = zigzag[size] if size < 0x80 else encode_long_uvarint(size)
+        # attributes, timestamp delta, offset delta, key length -1, value length, value, no headers
+        head = b"\0\0" + delta_bytes + b"\x01" + size_bytes
+        record = (len(head) + len(value) + 1) << 1
+        add(zigzag[record] if record < 0x80 else encode_long_uvarint(record))
+        add(head)
+        add(value)
+        add(b"\0")
+    return _frame(base_offset, leader_epoch, timestamp_ms, 0, len(values), parts)
+
+
+def _frame(
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+    attributes: int,
+    count: int,
+    parts: Iterable[bytes],
+) -> bytes:
+    assert count > 0, "a batch holds at least one record"
+    body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+    covered = body + b"".join(parts)
+    length = len(covered) + _CRC_COVERS_FROM - PREFIX_BYTES
+    return _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, without looking at the checksum.
+
+    Raises CorruptBatch on fewer than 61 bytes, another magic, or numbers that no batch can have.
+    """
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptBatch(position, f"{len(buffer) - position} bytes are no batch header")
+    (
+        base_offset, length, epoch, magic, crc, attributes, last_delta, base_ts, max_ts, _, _, _, count,
+    ) = _HEADER.unpack_from(buffer, position)  # fmt: skip
+    if magic != MAGIC:
+        raise CorruptBatch(position, f"magic {magic}")
+    if length < HEADER_BYTES - PREFIX_BYTES:
+        raise CorruptBatch(position, f"length {length}")
+    if base_offset < 0 or last_delta < 0 or not 0 < count <= last_delta + 1:
+        reason = f"offset {base_offset}, last delta {last_delta}, {count} records"
+        raise CorruptBatch(position, reason)
+    return BatchHeader(
+        base_offset, length + PREFIX_BYTES, epoch, crc, attributes, last_delta, base_ts, max_ts, count
+    )  # fmt: skip
+
+
+def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
+    """Whole, checksum-verified batches, and the number of bytes at the end that are no whole batch.
+
+    A fetch answer or a torn log may end in the middle of a batch: that is a count, not an error.
+    Raises CorruptBatch where the bytes can't be (the start of) a batch: magic, length, CRC-32C.
+    """
+    view = memoryview(buffer)
+    total = len(view)
+    position = 0
+    batches: list[Batch] = []
+    while total - position >= _LENGTH.size:
+        length, magic = _LENGTH.unpack_from(view, position)
+        if magic != MAGIC:
+            raise CorruptBatch(position, f"magic {magic}")
+        if length < HEADER_BYTES - PREFIX_BYTES:
+            raise CorruptBatch(position, f"length {length}")
+        end = position + PREFIX_BYTES + length
+        if end > total:
+            break
+        data = view[position:end]
+        (crc,) = _CRC.unpack_from(data, 0)
+        if crc32c(data[_CRC_COVERS_FROM:]) != crc:
+            raise CorruptBatch(position, "checksum differs")
+        try:
+            batches.append(Batch(read_header(data), data))
+        except CorruptBatch as error:
+            raise CorruptBatch(position, error.reason) from None
+        position = end
+    return batches, total - position
+
+
+_CRC = Struct(">17xI")
+
+
+def decode_records(batch: Batch) -> list[DecodedRecord]:
+    """The records of a batch (checksum already verified by `split_batches`).
+
+    Raises CorruptBatch when a length disagrees or the batch is compressed (no KRaft log ever is).
+    """
+    header, data = batch
+    if header.attributes & _COMPRESSION_MASK:
+        raise CorruptBatch(0, f"compressed, attributes {header.attributes:#x}")
+    if header.record_count * _MIN_RECORD_BYTES > len(data) - HEADER_BYTES:
+        raise CorruptBatch(0, f"{header.record_count} records in {len(data)} bytes")
+    raw = bytes(data)
+    records: list[DecodedRecord] = []
+    position = HEADER_BYTES
+    try:
+        for _ in range(header.record_count):
+            record, position = _read_record(raw, position, header)
+            records.append(record)
+    except MalformedRecord as error:
+        raise CorruptBatch(position, str(error)) from None
+    if position != len(raw):
+        raise CorruptBatch(position, f"{len(raw) - position} bytes after the last record")
+    return records
+
+
+def _read_record(raw: bytes, position: int, header: BatchHeader) -> tuple[DecodedRecord, int]:
+    size, position = read_varint(raw, position)
+    end = position + size
+    if size < _MIN_RECORD_BYTES - 1 or end > len(raw):
+        raise MalformedRecord(f"record of {size} bytes")
+    timestamp_delta, position = read_varint(raw, position + 1)
+    offset_delta, position = read_varint(raw, position)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise MalformedRecord(f"offset delta {offset_delta}")
+    key, position = _read_bytes(raw, position, end)
+    value, position = _read_bytes(raw, position, end)
+    headers, position = read_varint(raw, position)
+    if headers < 0 or (headers == 0) != (position == end) or position > end:
+        raise MalformedRecord(f"record length {size} disagrees with its fields")
+    # Headers, which metadata records don't use, are skipped: the record's length says where it ends.
+    offset = header.base_offset + offset_delta
+    return DecodedRecord(offset, header.base_timestamp_ms + timestamp_delta, key, value), end
+
+
+def _read_bytes(raw: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(raw, position)
+    if size < 0:
+        if size != -1:
+            raise MalformedRecord(f"length {size}")
+        return None, position
+    stop = position + size
+    if stop > end:
+        raise MalformedRecord(f"{size} bytes in a record that ends at {end}")
+    return raw[position:stop], stop

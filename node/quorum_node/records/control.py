@@ -1,0 +1,285 @@
+"""Control records of the metadata log: leader changes, kraft.version, voter sets, snapshot bounds.
+
+Owns their bytes. Must not know when they take effect.
+Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped in Kafka 4.x.
+
+The cluster id rides on the voters record as a private tagged field: a record type of our own would stop
+every Java reader, a tagged field that it doesn't know is skipped.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from quorum_node.records.batches import DecodedRecord, Record
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.primitives import (
+    INT16,
+    INT32,
+    INT64,
+    MalformedRecord,
+    TaggedFields,
+    encode_compact_string,
+    encode_tagged_fields,
+    encode_uvarint,
+    read_array_length,
+    read_compact_string,
+    read_struct,
+    read_tagged_fields,
+    read_uuid,
+    uuid_to_bytes,
+)
+
+LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
+KRAFT_VERSION = 5
+KRAFT_VOTERS = 6
+
+TAG_CLUSTER_ID = 20000
+TAG_TARGET_VOTERS = 20001
+TAG_TOMBSTONES = 20002
+TAG_INITIAL_VOTERS = 20003
+
+_KEY = Struct(">hh")
+_UINT16 = Struct(">H")
+_FEATURE_RANGE = Struct(">hhB")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """A new leader, the voters it had, and who elected it. Version 1 carries directory ids."""
+
+    leader_id: int
+    voters: tuple[ReplicaKey, ...]
+    granting_voters: tuple[ReplicaKey, ...]
+    version: int = 1
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KRaftVersion:
+    """Finalized kraft.version; 1 = voter sets come from the log."""
+
+    level: int
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VotersRecord:
+    """The whole voter set; of two entries with one id the newest key is the last.
+
+    `cluster_id` and `initial_voters` (members a new quorum needs before it takes writes) are ours.
+    """
+
+    voters: tuple[Voter, ...]
+    cluster_id: str | None = None
+    initial_voters: int | None = None
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHeader:
+    """First record of a snapshot."""
+
+    last_contained_log_timestamp_ms: int
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFooter:
+    """Last record of a snapshot: without it the file is incomplete."""
+
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownControl:
+    """A control record that this version doesn't know; kept as it is."""
+
+    type: int
+    key: bytes
+    value: bytes | None
+
+
+ControlRecord = LeaderChange | KRaftVersion | VotersRecord | SnapshotHeader | SnapshotFooter
+
+
+def encode_control(record: ControlRecord | UnknownControl) -> Record:
+    """Key and value of a control record."""
+    match record:
+        case LeaderChange():
+            return Record(_key(LEADER_CHANGE), _encode_leader_change(record))
+        case KRaftVersion():
+            level = INT16.pack(record.level)
+            return Record(_key(KRAFT_VERSION), b"\0\0" + level + _tags(record.tagged_fields))
+        case VotersRecord():
+            return Record(_key(KRAFT_VOTERS), _encode_voters(record))
+        case SnapshotHeader():
+            timestamp = INT64.pack(record.last_contained_log_timestamp_ms)
+            return Record(_key(SNAPSHOT_HEADER), b"\0\0" + timestamp + _tags(record.tagged_fields))
+        case SnapshotFooter():
+            return Record(_key(SNAPSHOT_FOOTER), b"\0\0" + _tags(record.tagged_fields))
+        case UnknownControl():
+            return Record(record.key, record.value)
+
+
+def decode_control(record: DecodedRecord) -> ControlRecord | UnknownControl:
+    """A control record from a control batch.
+
+    A type, or a version of a known type, that is newer than this code gives UnknownControl.
+    Raises MalformedRecord on bytes that are not of the record's format.
+    """
+    if record.key is None or len(record.key) < _KEY.size:
+        raise MalformedRecord("a control record without a type")
+    _, kind = _KEY.unpack_from(record.key, 0)
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        return UnknownControl(kind, record.key, record.value)
+    if record.value is None:
+        raise MalformedRecord(f"control record of type {kind} without a value")
+    version, _ = read_struct(INT16, record.value, 0)
+    newest = 1 if kind == LEADER_CHANGE else 0
+    if not 0 <= version <= newest:
+        return UnknownControl(kind, record.key, record.value)
+    decoded, position = decoder(record.value, version)
+    if position != len(record.value):
+        raise MalformedRecord(f"{len(record.value) - position} bytes after a control record")
+    return decoded
+
+
+def _key(kind: int) -> bytes:
+    return _KEY.pack(0, kind)
+
+
+def _tags(kept: TaggedFields) -> bytes:
+    return encode_tagged_fields(None, kept)
+
+
+def _kept(fields: dict[int, bytes]) -> TaggedFields:
+    return tuple(fields.items())
+
+
+def _encode_leader_change(record: LeaderChange) -> bytes:
+    return b"".join(
+        (
+            INT16.pack(record.version),
+            INT32.pack(record.leader_id),
+            _encode_keys(record.voters, record.version),
+            _encode_keys(record.granting_voters, record.version),
+            _tags(record.tagged_fields),
+        )
+    )
+
+
+def _encode_keys(keys: tuple[ReplicaKey, ...], version: int) -> bytes:
+    parts = [encode_uvarint(len(keys) + 1)]
+    for key in keys:
+        parts.append(INT32.pack(key.id))
+        if version >= 1:
+            parts.append(uuid_to_bytes(key.uuid))
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _decode_leader_change(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    leader_id, position = read_struct(INT32, value, 2)
+    voters, position = _read_keys(value, position, version)
+    granting, position = _read_keys(value, position, version)
+    fields, position = read_tagged_fields(value, position)
+    return LeaderChange(leader_id, voters, granting, version, _kept(fields)), position
+
+
+def _read_keys(value: bytes, position: int, version: int) -> tuple[tuple[ReplicaKey, ...], int]:
+    count, position = read_array_length(value, position)
+    keys = []
+    for _ in range(count):
+        uuid = None
+        voter_id, position = read_struct(INT32, value, position)
+        if version >= 1:
+            uuid, position = read_uuid(value, position)
+        _, position = read_tagged_fields(value, position)
+        keys.append(ReplicaKey(voter_id, uuid))
+    return tuple(keys), position
+
+
+def _decode_kraft_version(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    level, position = read_struct(INT16, value, 2)
+    fields, position = read_tagged_fields(value, position)
+    return KRaftVersion(level, _kept(fields)), position
+
+
+def _encode_voters(record: VotersRecord) -> bytes:
+    parts = [b"\0\0", encode_uvarint(len(record.voters) + 1)]
+    parts += [_encode_voter(voter) for voter in record.voters]
+    private: dict[int, bytes] = {}
+    if record.cluster_id is not None:
+        private[TAG_CLUSTER_ID] = encode_compact_string(record.cluster_id)
+    if record.initial_voters is not None:
+        private[TAG_INITIAL_VOTERS] = INT32.pack(record.initial_voters)
+    parts.append(encode_tagged_fields(private, record.tagged_fields))
+    return b"".join(parts)
+
+
+def _encode_voter(voter: Voter) -> bytes:
+    parts = [INT32.pack(voter.key.id), uuid_to_bytes(voter.key.uuid)]
+    parts.append(encode_uvarint(len(voter.endpoints) + 1))
+    for endpoint in voter.endpoints:
+        parts += (encode_compact_string(endpoint.name), encode_compact_string(endpoint.host))
+        parts += (_UINT16.pack(endpoint.port), _tags(endpoint.tagged_fields))
+    feature = _FEATURE_RANGE.pack(voter.min_kraft_version, voter.max_kraft_version, 0)
+    parts += (feature, _tags(voter.tagged_fields))
+    return b"".join(parts)
+
+
+def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    count, position = read_array_length(value, 2)
+    voters = []
+    for _ in range(count):
+        voter, position = _read_voter(value, position)
+        voters.append(voter)
+    fields, position = read_tagged_fields(value, position)
+    cluster_id = initial_voters = None
+    if (data := fields.pop(TAG_CLUSTER_ID, None)) is not None:
+        cluster_id, _ = read_compact_string(data, 0)
+    if (data := fields.pop(TAG_INITIAL_VOTERS, None)) is not None:
+        initial_voters, _ = read_struct(INT32, data, 0)
+    return VotersRecord(tuple(voters), cluster_id, initial_voters, _kept(fields)), position
+
+
+def _read_voter(value: bytes, position: int) -> tuple[Voter, int]:
+    voter_id, position = read_struct(INT32, value, position)
+    uuid, position = read_uuid(value, position)
+    count, position = read_array_length(value, position)
+    endpoints = []
+    for _ in range(count):
+        name, position = read_compact_string(value, position)
+        host, position = read_compact_string(value, position)
+        port, position = read_struct(_UINT16, value, position)
+        fields, position = read_tagged_fields(value, position)
+        endpoints.append(Endpoint(name, host, port, _kept(fields)))
+    low, position = read_struct(INT16, value, position)
+    high, position = read_struct(INT16, value, position)
+    _, position = read_tagged_fields(value, position)
+    fields, position = read_tagged_fields(value, position)
+    key = ReplicaKey(voter_id, uuid)
+    return Voter(key, tuple(endpoints), low, high, _kept(fields)), position
+
+
+def _decode_snapshot_header(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    timestamp, position = read_struct(INT64, value, 2)
+    fields, position = read_tagged_fields(value, position)
+    return SnapshotHeader(timestamp, _kept(fields)), position
+
+
+def _decode_snapshot_footer(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    fields, position = read_tagged_fields(value, 2)
+    return SnapshotFooter(_kept(fields)), position
+
+
+_DECODERS = {
+    LEADER_CHANGE: _decode_leader_change,
+    KRAFT_VERSION: _decode_kraft_version,
+    KRAFT_VOTERS: _decode_voters,
+    SNAPSHOT_HEADER: _decode_snapshot_header,
+    SNAPSHOT_FOOTER: _decode_snapshot_footer,
+}

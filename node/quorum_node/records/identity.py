@@ -1,0 +1,75 @@
+"""Who a replica is and where it listens: replica keys, endpoints, voters.
+
+Owns the types that name members of a quorum everywhere (votes, fetches, voter sets, describe) and the
+text form of UUIDs. Must not know how they are transported.
+Source: KIP-853, "Replica UUID" and "VotersRecord"; text form: Kafka's `Uuid.toString`.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from uuid import UUID
+
+from quorum_node.records.primitives import TaggedFields
+
+UUID_TEXT_LENGTH = 22
+
+
+@dataclass(frozen=True, slots=True, order=False)
+class ReplicaKey:
+    """Node id and replica UUID; a UUID of None is unknown (all zero on the wire) and equals no known one."""
+
+    id: int
+    uuid: UUID | None = None
+
+    def __str__(self) -> str:
+        return f"({self.id}, {'?' if self.uuid is None else uuid_text(self.uuid)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Address of one listener of a voter."""
+
+    name: str
+    host: str
+    port: int
+    tagged_fields: TaggedFields = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One entry of a voter set: key, listeners, supported range of kraft.version."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    min_kraft_version: int = 0
+    max_kraft_version: int = 1
+    tagged_fields: TaggedFields = ()
+
+    def endpoint(self, name: str) -> Endpoint | None:
+        """The listener of that name, compared without case as Kafka does."""
+        wanted = name.upper()
+        return next((e for e in self.endpoints if e.name.upper() == wanted), None)
+
+
+def uuid_text(uuid: UUID | None) -> str:
+    """Kafka's 22 characters: URL-safe base64 without padding; None is the all-zero UUID."""
+    data = bytes(16) if uuid is None else uuid.bytes
+    return urlsafe_b64encode(data)[:UUID_TEXT_LENGTH].decode("ascii")
+
+
+def parse_uuid(text: str) -> UUID:
+    """The reverse of `uuid_text`.
+
+    Raises ValueError on anything but 22 characters of URL-safe base64 for 16 bytes.
+    """
+    try:
+        data = urlsafe_b64decode(text + "==")
+    except ValueError:
+        data = b""
+    # Lenient decoding drops foreign characters: only text that comes out again is what was meant.
+    if len(data) != 16 or uuid_text(UUID(bytes=data)) != text:
+        raise ValueError(f"not a UUID of {UUID_TEXT_LENGTH} base64url characters: {text!r}")
+    return UUID(bytes=data)
