@@ -1,0 +1,328 @@
+"""The MetadataQuorum resource: pydantic models of its spec and its status.
+
+Owns the field names, defaults and validation rules of `metadataquorums.metadataquorum.dev`
+(v1alpha1). Knows nothing of the Kubernetes API or of planning. `crd_document.py` turns these models
+into the CustomResourceDefinition that is checked in under `crds/`.
+
+Rules that can be said in CEL stand here, next to the field they guard, so that a wrong resource is
+refused when it is applied. Their messages say what to do, not only what is wrong.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+GROUP = "metadataquorum.dev"
+VERSION = "v1alpha1"
+KIND = "MetadataQuorum"
+PLURAL = "metadataquorums"
+MAX_NAME_LENGTH = 40
+MAX_REPLICAS = 7
+
+CONFIG_KEYS = (
+    "admin.membership.on.controller.listener",
+    "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.request.timeout.ms",
+    "controller.quorum.retry.backoff.max.ms",
+    "controller.quorum.retry.backoff.ms",
+    "metadata.log.reserve.bytes",
+    "metadata.log.segment.bytes",
+)
+"""Node properties that a resource may set; the rest belongs to the operator."""
+
+
+def _rule(rule: str, message: str) -> dict[str, str]:
+    return {"rule": rule, "message": message}
+
+
+def rules(*entries: dict[str, str]) -> dict[str, Any]:
+    """JSON schema extension that carries CEL rules."""
+    return {"x-kubernetes-validations": list(entries)}
+
+
+FREE_FORM: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+"""Parts of a pod template that are handed on unread; the API server checks them in the pod."""
+
+NAME_RULES = (
+    _rule(
+        f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
+        f"metadata.name may have at most {MAX_NAME_LENGTH} characters, because pod and volume"
+        " names are built from it: choose a shorter name",
+    ),
+    _rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name becomes part of service names: start with a letter, then use lower case"
+        " letters, digits and '-' only",
+    ),
+)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class ReplacementOrder(StrEnum):
+    """Whether a successor joins before or after its predecessor leaves (design, Safety)."""
+
+    AUTO = "Auto"
+    ADD_FIRST = "AddFirst"
+    REMOVE_FIRST = "RemoveFirst"
+
+
+class DeletionPolicy(StrEnum):
+    """What becomes of the claims when a member leaves or the resource is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class Spread(StrEnum):
+    """How members are kept on different hosts."""
+
+    REQUIRED = "Required"
+    PREFERRED = "Preferred"
+    NONE = "None"
+
+
+class StorageSpec(_Model):
+    """The volume of each member. A change moves the members to new volumes, one by one."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            _rule(
+                "isQuantity(self.size) && quantity(self.size).compareTo(quantity('64Mi')) >= 0",
+                "spec.storage.size must be a quantity of at least 64Mi, such as 1Gi",
+            )
+        )
+    )
+
+    size: str = Field(default="1Gi", max_length=32, description="Size of the volume, such as 10Gi.")
+    storage_class_name: str | None = Field(
+        default=None,
+        max_length=253,
+        description="Storage class; the cluster's default class when it is left out.",
+    )
+
+
+class RepairSpec(_Model):
+    """When a member whose disk died is replaced without being asked."""
+
+    enabled: bool = Field(default=True, description="Replace members whose disk failed.")
+    debounce_seconds: int = Field(
+        default=30,
+        ge=0,
+        le=3600,
+        description="How long a circumstance (a volume that can't be mounted, a pod that can't"
+        " start) must last before it counts as a failed disk. Proof counts at once.",
+    )
+    max_replacements_per_hour: int = Field(
+        default=6, ge=0, le=60, description="Upper bound of replacements within one hour."
+    )
+
+
+class MetadataQuorumSpec(_Model):
+    """What is wanted."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            _rule(
+                "self.replicas >= 1",
+                "spec.replicas must be at least 1: a quorum can't be scaled to 0. Set spec.paused"
+                " to stop all moves, or delete the resource (claims are kept by default)",
+            ),
+            _rule(
+                f"self.replicas <= {MAX_REPLICAS}",
+                f"spec.replicas may be at most {MAX_REPLICAS}: more voters make every commit"
+                " slower; use 3 or 5",
+            ),
+            _rule(
+                "self.replicas % 2 == 1 || self.allowEvenReplicas",
+                "an even number of voters tolerates no more failures than one fewer: use an odd"
+                " spec.replicas, or set spec.allowEvenReplicas: true",
+            ),
+            _rule(
+                "has(self.clusterId) == has(oldSelf.clusterId) &&"
+                " (!has(self.clusterId) || self.clusterId == oldSelf.clusterId)",
+                "spec.clusterId is immutable: it is written into every member's log. Make a new"
+                " MetadataQuorum for another cluster id",
+            ),
+            _rule(
+                "!has(self.config) || self.config.all(key, key in ["
+                + ", ".join(f"'{key}'" for key in CONFIG_KEYS)
+                + "])",
+                "spec.config holds a property that is not open to change; allowed are "
+                + ", ".join(CONFIG_KEYS),
+            ),
+        )
+    )
+
+    replicas: int = Field(default=3, description="Number of voters: 1, 3, 5 or 7.")
+    allow_even_replicas: bool = Field(
+        default=False, description="Accept an even number of voters, on your own responsibility."
+    )
+    image: str = Field(
+        default="metadataquorum/node:latest", min_length=1, max_length=1024, description="Image."
+    )
+    image_pull_policy: str = Field(
+        default="IfNotPresent", json_schema_extra={"enum": ["Always", "IfNotPresent", "Never"]}
+    )
+    storage: StorageSpec = Field(default_factory=StorageSpec, json_schema_extra={"default": {}})
+    resources: dict[str, Any] | None = Field(
+        default=None,
+        json_schema_extra=FREE_FORM,
+        description="Resource requests and limits of the node's container.",
+    )
+    config: dict[str, str] | None = Field(
+        default=None,
+        json_schema_extra={"maxProperties": 32},
+        description="Properties of the node, by their names in its configuration file.",
+    )
+    cluster_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        pattern="^[A-Za-z0-9_-]+$",
+        description="Cluster id to form with; generated when it is left out. Immutable.",
+    )
+    retire: list[int] | None = Field(
+        default=None,
+        json_schema_extra={
+            "maxItems": 16,
+            "x-kubernetes-list-type": "set",
+            **rules(
+                _rule(
+                    "self.all(id, id >= 1)",
+                    "spec.retire lists node ids, which start at 1: see status.members",
+                )
+            ),
+        },
+        description="Node ids to swap for members with fresh ids. These ids are not used again"
+        " while they stand here.",
+    )
+    replacement_order: ReplacementOrder = Field(
+        default=ReplacementOrder.AUTO,
+        description="Auto adds a successor first whenever enough voters are alive.",
+    )
+    paused: bool = Field(default=False, description="Stop all moves; the status stays current.")
+    deletion_policy: DeletionPolicy = Field(
+        default=DeletionPolicy.RETAIN,
+        description="Whether claims of members that left, and of a deleted quorum, are kept.",
+    )
+    repair: RepairSpec = Field(default_factory=RepairSpec, json_schema_extra={"default": {}})
+    spread: Spread = Field(
+        default=Spread.PREFERRED,
+        description="Whether members must, should or need not run on different hosts.",
+    )
+    affinity: dict[str, Any] | None = Field(default=None, json_schema_extra=FREE_FORM)
+    tolerations: list[dict[str, Any]] | None = Field(
+        default=None,
+        json_schema_extra={"items": {"type": "object", **FREE_FORM}},
+    )
+    node_selector: dict[str, str] | None = Field(default=None)
+    termination_grace_period_seconds: int = Field(default=30, ge=1, le=600)
+
+
+class LeaderStatus(_Model):
+    """The leader as of the last confirmed describe."""
+
+    id: int
+    epoch: int
+
+
+class MemberStatus(_Model):
+    """One member: the pod and the volume of an incarnation, and its place in the quorum."""
+
+    id: int
+    incarnation: int | None = None
+    uuid: str | None = None
+    role: str | None = None
+    voter: bool = False
+    lag: int | None = None
+    ready: bool = False
+    pod: str | None = None
+    pvc: str | None = None
+    node: str | None = None
+    condition: str | None = None
+
+
+class PlanStatus(_Model):
+    """The next move, and what it waits for."""
+
+    step: str
+    reason: str
+    blocked_by: str | None = None
+    since: str | None = None
+
+
+class FailureTolerance(_Model):
+    """How many more voters may fail before the quorum is lost."""
+
+    now: int
+    after_next_step: int
+
+
+class Condition(_Model):
+    """A Kubernetes condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: int | None = None
+
+
+class RepairStatus(_Model):
+    """One replacement of a failed member, from the first sign to the last voter change."""
+
+    id: int
+    incarnation: int
+    from_uuid: str | None = None
+    to_uuid: str | None = None
+    reason: str
+    started_at: str
+    finished_at: str | None = None
+    seconds: float | None = None
+
+
+class Phase(StrEnum):
+    """One word for people; the conditions carry the detail."""
+
+    PENDING = "Pending"
+    FORMING = "Forming"
+    READY = "Ready"
+    SCALING = "Scaling"
+    REPAIRING = "Repairing"
+    DEGRADED = "Degraded"
+    QUORUM_LOST = "QuorumLost"
+    DISK_FULL = "DiskFull"
+    PAUSED = "Paused"
+    DELETING = "Deleting"
+
+
+class MetadataQuorumStatus(_Model):
+    """What is."""
+
+    phase: Phase = Phase.PENDING
+    observed_generation: int | None = None
+    replicas: int = 0
+    ready_replicas: int = 0
+    voters: int = 0
+    selector: str | None = None
+    cluster_id: str | None = None
+    leader: LeaderStatus | None = None
+    members: list[MemberStatus] = []
+    plan: PlanStatus | None = None
+    failure_tolerance: FailureTolerance | None = None
+    conditions: list[Condition] = Field(
+        default=[],
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    )
+    repairs: list[RepairStatus] = []

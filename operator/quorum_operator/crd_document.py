@@ -1,0 +1,162 @@
+"""Generates the CustomResourceDefinition from the models in `crd.py`.
+
+`python -m quorum_operator.crd_document` prints it; `make crds` style targets write it to
+`crds/metadataquorums.yaml`, and a test compares the two. Owns the way from pydantic's JSON schema
+to a structural schema (no $ref, no anyOf with null, no title), printer columns and subresources.
+"""
+
+import sys
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from quorum_operator.crd import (
+    GROUP,
+    KIND,
+    NAME_RULES,
+    PLURAL,
+    VERSION,
+    MetadataQuorumSpec,
+    MetadataQuorumStatus,
+)
+
+COLUMNS: tuple[tuple[str, str, str, int], ...] = (
+    ("Phase", "string", ".status.phase", 0),
+    ("Replicas", "integer", ".spec.replicas", 0),
+    ("Voters", "integer", ".status.voters", 0),
+    ("Ready", "integer", ".status.readyReplicas", 0),
+    ("Leader", "integer", ".status.leader.id", 0),
+    ("Tolerance", "integer", ".status.failureTolerance.now", 0),
+    ("Plan", "string", ".status.plan.step", 0),
+    ("Reason", "string", ".status.plan.reason", 1),
+    ("Cluster", "string", ".status.clusterId", 1),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+)
+"""Printer columns: name, type, path, priority (1 = only with -o wide)."""
+
+
+def structural(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's schema in the form that a CustomResourceDefinition accepts."""
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    definitions = schema.pop("$defs", {})
+    result = _convert(schema, definitions)
+    assert isinstance(result, dict)
+    return result
+
+
+def _convert(schema: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_convert(entry, definitions) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = dict(schema)
+    reference = schema.pop("$ref", None)
+    if reference is not None:
+        target = definitions[reference.rsplit("/", 1)[1]]
+        schema = {**target, **schema}
+    alternatives = schema.pop("anyOf", None)
+    if alternatives is not None:
+        # `X | None`: an optional field. Null is never stored, so the field is not nullable either.
+        (only,) = [entry for entry in alternatives if entry.get("type") != "null"]
+        schema = {**only, **schema}
+        return _convert(schema, definitions)
+    schema.pop("title", None)
+    if schema.get("default", "") is None:
+        del schema["default"]
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema.pop("additionalProperties", None)
+    if schema.get("type") == "integer":
+        schema.setdefault("format", "int64" if "default" not in schema else "int32")
+    properties = schema.pop("properties", None)
+    if isinstance(schema.get("description"), str):
+        schema["description"] = " ".join(schema["description"].split())
+    converted = {key: _convert(value, definitions) for key, value in schema.items()}
+    if properties is not None:
+        converted["properties"] = {
+            name: _convert(value, definitions) for name, value in properties.items()
+        }
+    return converted
+
+
+def _without_defaults(schema: Any) -> Any:
+    """The API server must not invent parts of a status that the operator did not write."""
+    if isinstance(schema, list):
+        return [_without_defaults(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without_defaults(value) for key, value in schema.items() if key != "default"}
+
+
+def build() -> dict[str, Any]:
+    """The whole CustomResourceDefinition as a document."""
+    spec = structural(MetadataQuorumSpec)
+    spec["default"] = {}
+    status = _without_defaults(structural(MetadataQuorumStatus))
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{PLURAL}.{GROUP}",
+            "labels": {"app.kubernetes.io/part-of": "metadataquorum"},
+        },
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["mq"],
+                "categories": ["all"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "description": "A Raft metadata quorum that the operator runs.",
+                            "type": "object",
+                            "properties": {
+                                "apiVersion": {"type": "string"},
+                                "kind": {"type": "string"},
+                                "metadata": {"type": "object"},
+                                "spec": spec,
+                                "status": status,
+                            },
+                            "x-kubernetes-validations": list(NAME_RULES),
+                        }
+                    },
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                            "labelSelectorPath": ".status.selector",
+                        },
+                    },
+                    "additionalPrinterColumns": [_column(*column) for column in COLUMNS],
+                }
+            ],
+        },
+    }
+
+
+def _column(name: str, kind: str, path: str, priority: int) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+    if priority:
+        column["priority"] = priority
+    return column
+
+
+def render() -> str:
+    """The document as YAML, with a line that says where it comes from."""
+    head = "# Generated by `python -m quorum_operator.crd_document`; do not edit.\n"
+    return head + yaml.safe_dump(build(), sort_keys=False, width=100, allow_unicode=True)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
