@@ -1,0 +1,52 @@
+"""The command line that writer and checker share, and when they have to stop."""
+
+import argparse
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--url", action="append", required=True, help="admin API; may be repeated")
+    made.add_argument("--acknowledgements", type=Path, required=True, help="the writer's file")
+    made.add_argument("--max-seconds", type=float, default=3600.0)
+    made.add_argument("--max-count", type=int, default=1_000_000)
+    made.add_argument("--interval-ms", type=float, default=20.0)
+    made.add_argument("--timeout-ms", type=int, default=1000)
+    return made
+
+
+class Bounds:
+    """Ends a loop after a time, a count, or SIGTERM, whichever is first."""
+
+    def __init__(self, *, max_seconds: float, max_count: int, interval_ms: float) -> None:
+        self._deadline = time.monotonic() + max_seconds
+        self._left = max_count
+        self._interval_s = interval_ms / 1000
+        self._due = time.monotonic()
+        self._stopped = False
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopped = True
+
+    @property
+    def over(self) -> bool:
+        return self._stopped or self._left <= 0 or time.monotonic() >= self._deadline
+
+    def count(self) -> None:
+        self._left -= 1
+
+    def pace(self) -> None:
+        """Waits for the next turn: a steady rate, without catching up after a stall."""
+        now = time.monotonic()
+        self._due = max(self._due + self._interval_s, now)
+        time.sleep(self._due - now)
+
+
+def now_ms() -> float:
+    """The clock that the processes of one machine share."""
+    return time.monotonic() * 1000

@@ -1,0 +1,217 @@
+"""The verdict: acknowledged records that are gone, reads that were too old, unsafe voter changes.
+
+Pure functions over histories and logs. Every finding is a sentence that a person can act on; no
+finding means that the property holds for the history at hand. One writer and one key make the
+linearizability check exact: the key's value after each offset is known from the log.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from support.workload.history import (
+    Acknowledged,
+    Attempted,
+    Event,
+    Finished,
+    Read,
+    Refused,
+    Unknown,
+    decode_value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedWrite:
+    """A record of the workload as one replica's own log has it."""
+
+    offset: int
+    epoch: int
+    number: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """A committed voters record; keys are (node id, replica UUID)."""
+
+    offset: int
+    epoch: int
+    keys: frozenset[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """One replica's committed log, as far as the checks need it."""
+
+    name: str
+    end_offset: int
+    writes: tuple[LoggedWrite, ...]
+    voter_sets: tuple[VoterSet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Everything found; `acknowledged` and `reads` say how much was checked."""
+
+    acknowledged: int
+    reads: int
+    voter_changes: int
+    lost: tuple[str, ...]
+    stale: tuple[str, ...]
+    diverged: tuple[str, ...]
+    double_steps: tuple[str, ...]
+    invented: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return self.lost + self.stale + self.diverged + self.double_steps + self.invented
+
+
+def judge(writes: Sequence[Event], reads: Sequence[Event], logs: Sequence[ReplicaLog]) -> Verdict:
+    """All checks. `logs`: at least one surviving replica; the longest one is the reference."""
+    if not logs:
+        raise ValueError("no replica's log to compare with")
+    acknowledged = [event for event in writes if isinstance(event, Acknowledged)]
+    observed = [event for event in reads if isinstance(event, Read)]
+    reference = max(logs, key=lambda log: log.end_offset)
+    return Verdict(
+        acknowledged=len(acknowledged),
+        reads=len(observed),
+        voter_changes=max(0, len(reference.voter_sets) - 1),
+        lost=tuple(finding for log in logs for finding in lost_records(acknowledged, log)),
+        stale=tuple(stale_reads(writes, observed, reference)),
+        diverged=tuple(f for log in logs for f in divergences(reference, log)),
+        double_steps=tuple(double_steps(reference.voter_sets)),
+        invented=tuple(invented_records(writes, reference)),
+    )
+
+
+def lost_records(acknowledged: Iterable[Acknowledged], log: ReplicaLog) -> list[str]:
+    """Each acknowledged record has to stand at its offset, in its epoch, in this log."""
+    logged = {write.offset: write for write in log.writes}
+    findings = []
+    for event in acknowledged:
+        expected = LoggedWrite(event.offset, event.epoch, event.number, event.attempt)
+        found = logged.get(event.offset)
+        if found != expected:
+            findings.append(f"{log.name}: acknowledged {expected}, the log has {found}")
+    return findings
+
+
+def divergences(reference: ReplicaLog, log: ReplicaLog) -> list[str]:
+    """Two committed logs agree wherever both have something."""
+    end_offset = min(reference.end_offset, log.end_offset)
+    ours, theirs = _records_below(log, end_offset), _records_below(reference, end_offset)
+    return [
+        f"{log.name} and {reference.name} differ: only one has {record}"
+        for record in sorted(ours ^ theirs, key=lambda record: record.offset)
+    ]
+
+
+def _records_below(log: ReplicaLog, end_offset: int) -> set[LoggedWrite | VoterSet]:
+    records: list[LoggedWrite | VoterSet] = [*log.writes, *log.voter_sets]
+    return {record for record in records if record.offset < end_offset}
+
+
+def stale_reads(writes: Sequence[Event], reads: Sequence[Read], reference: ReplicaLog) -> list[str]:
+    """Reads that no single order of operations explains.
+
+    A read is explained iff its value is the key's at some point of the log that lies behind every
+    write acknowledged before the read began, and the write of that value began before the read
+    ended. Both the claimed end offset and the value itself are checked.
+    """
+    by_end = sorted((e for e in writes if isinstance(e, Acknowledged)), key=lambda e: e.end_ms)
+    ends = [event.end_ms for event in by_end]
+    highest: list[int] = []
+    for event in by_end:
+        highest.append(max(event.offset, highest[-1] if highest else -1))
+    began = {(e.number, e.attempt): e.start_ms for e in writes if isinstance(e, Attempted)}
+    spans = _value_spans(reference)
+    findings = []
+    for read in reads:
+        before = bisect_right(ends, read.start_ms)
+        required = highest[before - 1] if before else -1
+        problem = _read_problem(read, required, spans, began)
+        if problem:
+            findings.append(f"{problem}: {read}, acknowledged before up to offset {required}")
+    return findings
+
+
+def _value_spans(log: ReplicaLog) -> dict[tuple[int, int], list[tuple[int, float]]]:
+    """(number, attempt) → the ranges [offset, end offset) of the log in which the key had it."""
+    spans: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    ordered = sorted(log.writes, key=lambda write: write.offset)
+    for index, write in enumerate(ordered):
+        end = ordered[index + 1].offset if index + 1 < len(ordered) else float("inf")
+        spans.setdefault((write.number, write.attempt), []).append((write.offset, end))
+    return spans
+
+
+def _read_problem(
+    read: Read,
+    required: int,
+    spans: Mapping[tuple[int, int], list[tuple[int, float]]],
+    began: Mapping[tuple[int, int], float],
+) -> str | None:
+    if read.value is None:
+        return None if required < 0 else "stale read of nothing"
+    if read.end_offset <= required:
+        return "stale read"
+    key = decode_value(read.value)
+    if key not in spans:
+        return "read of a value that was never committed"
+    if all(end <= required for _, end in spans[key]):
+        return "stale read"
+    if key in began and began[key] > read.end_ms:
+        return "read of a value that was not written yet"
+    return None
+
+
+def double_steps(voter_sets: Sequence[VoterSet]) -> list[str]:
+    """Consecutive committed voter sets differ by exactly one replica key."""
+    findings = []
+    for before, after in pairwise(sorted(voter_sets, key=lambda voters: voters.offset)):
+        changed = before.keys ^ after.keys
+        if len(changed) != 1:
+            findings.append(
+                f"the voter sets at offsets {before.offset} and {after.offset} differ by "
+                f"{len(changed)} replicas: {sorted(changed)}"
+            )
+    return findings
+
+
+def invented_records(writes: Sequence[Event], log: ReplicaLog) -> list[str]:
+    """Everything in the log was sent, and nothing that was refused is there.
+
+    A writer that was killed leaves one attempt that it could not write down.
+    """
+    tried = {(e.number, e.attempt): e for e in writes if isinstance(e, Attempted)}
+    complete = any(isinstance(event, Finished) for event in writes)
+    newest = max(tried, default=(0, 0))
+    findings = []
+    for write in log.writes:
+        key = (write.number, write.attempt)
+        if key not in tried and (complete or key < newest):
+            findings.append(f"{log.name}: {write} was never sent")
+        if isinstance(tried.get(key), Refused):
+            findings.append(f"{log.name}: {write} was refused, yet committed")
+    return findings
+
+
+def longest_gap_ms(writes: Iterable[Event], *, start_ms: float, end_ms: float) -> float:
+    """Longest time without an acknowledgement inside the window, its edges counted as such."""
+    moments = [start_ms, end_ms]
+    moments += [
+        event.end_ms
+        for event in writes
+        if isinstance(event, Acknowledged) and start_ms < event.end_ms < end_ms
+    ]
+    moments.sort()
+    return max(later - earlier for earlier, later in pairwise(moments))
+
+
+def unknown_outcomes(writes: Iterable[Event]) -> int:
+    """Attempts whose outcome was not known and that were repeated."""
+    return sum(isinstance(event, Unknown) for event in writes)

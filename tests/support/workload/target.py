@@ -1,0 +1,122 @@
+"""Calls of the admin API over plain HTTP, with the outcomes that a checker has to tell apart.
+
+Standard library only, so that the load costs little on a small machine. Knows no Kubernetes: a
+target is a list of base URLs, any of which answers for the whole quorum.
+"""
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete HTTP answer."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def error(self) -> str:
+        return f"{self.status} {self.body.get('code', '')} {self.body.get('message', '')}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No connection, so the server can't have seen the request."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The request may have arrived; no complete answer came back."""
+
+    error: str
+
+
+Outcome = Answer | NotSent | Lost
+
+_CERTAINLY_NOT_APPLIED = {400, 401, 404, 409, 413, 422, 507}
+
+
+def surely_refused(outcome: Outcome) -> bool:
+    """True only when the write can never take effect; anything doubtful is False.
+
+    503 is doubtful: a node that forwards may say so after the leader has seen the request.
+    """
+    match outcome:
+        case NotSent():
+            return True
+        case Answer(status=status):
+            return status in _CERTAINLY_NOT_APPLIED
+        case Lost():
+            return False
+
+
+class Target:
+    """Base URLs taken in turn; one kept connection, dropped after anything but an answer."""
+
+    def __init__(self, urls: list[str], *, token: str | None, timeout_ms: int) -> None:
+        if not urls:
+            raise ValueError("at least one URL is needed")
+        self._urls = urls
+        self._next = 0
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._timeout_s = timeout_ms / 1000
+        self._connection: http.client.HTTPConnection | None = None
+
+    @property
+    def url(self) -> str:
+        return self._urls[self._next % len(self._urls)]
+
+    def turn(self) -> None:
+        """Leave this node: the next call goes to the next URL, on a new connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._next += 1
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Outcome:
+        """One request, never repeated here: whether a repeat is right, the caller knows."""
+        try:
+            connection = self._connected()
+        except OSError as error:
+            self.turn()
+            return NotSent(repr(error))
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, body=data, headers=self._headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.turn()
+            return Lost(repr(error))
+        if response.will_close or response.status >= 500:
+            self.turn()
+        return Answer(response.status, _document(content))
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            parts = urlsplit(self.url)
+            self._connection = http.client.HTTPConnection(
+                parts.hostname or "127.0.0.1", parts.port, timeout=self._timeout_s
+            )
+            self._connection.connect()
+        return self._connection
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return {"message": content[:200].decode(errors="replace")}
+    return document if isinstance(document, dict) else {"message": str(document)[:200]}
