@@ -1,0 +1,56 @@
+"""`leader-epoch-checkpoint`: which epoch starts at which offset, in Kafka's text format.
+
+    0                 version
+    2                 number of entries
+    1 0               epoch, start offset
+    4 17
+
+The log writes it durably *before* the first batch of an epoch and before a truncation. Therefore
+the epochs found in a healthy log are exactly the checkpoint's entries below the log's end, and any
+difference is damage: this catches flipped bits in the batch header's epoch, which no CRC covers.
+"""
+
+from pathlib import Path
+
+from quorum_node.storage.atomic_file import read_file, replace_file
+from quorum_node.storage.errors import StorageFailure
+
+FILE_NAME = "leader-epoch-checkpoint"
+EpochStarts = list[tuple[int, int]]
+"""(epoch, start offset), both ascending."""
+
+
+def write_checkpoint(directory: Path, starts: EpochStarts) -> None:
+    """Replace the file durably. Raises StorageFailure or DiskFull."""
+    lines = ["0", str(len(starts)), *(f"{epoch} {offset}" for epoch, offset in starts)]
+    replace_file(directory / FILE_NAME, ("\n".join(lines) + "\n").encode())
+
+
+def read_checkpoint(directory: Path) -> EpochStarts:
+    """The entries; empty when there is no file. Raises StorageFailure when it is damaged."""
+    content = read_file(directory / FILE_NAME)
+    if content is None:
+        return []
+    try:
+        version, count, *rest = content.decode("ascii").split("\n")[:-1]
+        starts = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in rest)]
+        whole = version == "0" and int(count) == len(starts) and starts == sorted(starts)
+    except ValueError:
+        whole = False
+    if not whole:
+        raise StorageFailure(f"{directory / FILE_NAME} is damaged: {content[:200]!r}")
+    return starts
+
+
+def check_against_log(checkpoint: EpochStarts, found: EpochStarts, end_offset: int) -> None:
+    """Raise StorageFailure unless the epochs found in the log are the checkpoint's."""
+    expected = [start for start in checkpoint if start[1] < end_offset]
+    if expected != found:
+        raise StorageFailure(
+            f"the log's epochs {_tail(found)} differ from {FILE_NAME} {_tail(expected)}:"
+            " a batch header or the checkpoint is damaged"
+        )
+
+
+def _tail(starts: EpochStarts) -> str:
+    return str(starts[-5:]) if len(starts) <= 5 else f"...{starts[-5:]}"
