@@ -1,5 +1,101 @@
+# Every target makes the environment first; that costs nothing when it is up to date.
 PYTHON ?= python3
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+CLUSTER := $(PY) tests/e2e/kind/cluster.py
+# Arguments for pytest, for example: make unit ARGS="-k election -x"
+ARGS ?=
+
+# The total that the tests print counts from here, the environment included.
+export STAGES_STARTED_AT := $(shell date +%s)
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
-venv:
+venv: ## the Python environment in .venv, pinned and checked by hash
 	@requirements/venv.sh $(PYTHON)
+
+# ---- Tests. What a set leaves out is said by its markers; see [tool.pytest.ini_options].
+
+.PHONY: lint
+lint: venv ## ruff, mypy --strict, import contracts, style as a test
+	@$(PYTEST) tests/tidy $(ARGS)
+
+.PHONY: format
+format: venv ## let ruff mend and format what it can
+	@.venv/bin/ruff check --fix --quiet . && .venv/bin/ruff format .
+
+.PHONY: unit
+unit: venv ## unit tests
+	@$(PYTEST) tests/unit $(ARGS)
+
+.PHONY: test-fast
+test-fast: venv ## everything that needs no cluster and no Java; at most 5 minutes
+	@$(PYTEST) tests $(ARGS)
+
+.PHONY: test
+test: venv ## the short set: test-fast, stock Kafka, the API harness, and kind with real disk failures
+	@$(PYTEST) -m "not long" tests $(ARGS)
+
+.PHONY: test-long
+test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
+	@$(PYTEST) -m long --long-run-report=docs/long-run.md tests $(ARGS)
+
+.PHONY: interop
+interop: venv ## stock Apache Kafka tools against our quorum
+	@$(PYTEST) -m "interop and not long" tests/interop $(ARGS)
+
+.PHONY: harness
+harness: venv ## the operator against kube-apiserver and etcd alone, killed at every call
+	@$(PYTEST) -m "harness and not long" tests/harness $(ARGS)
+
+.PHONY: e2e
+e2e: venv ## the whole product on kind
+	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
+
+.PHONY: requirements
+requirements: venv ## what is required, which tests show it, and their last result; writes docs/requirements.md
+	@$(PYTEST) --requirements-table tests
+
+# ---- Running it
+
+.PHONY: demo
+demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrinks; nothing is lost
+	@PYTHONPATH=tests:tests/e2e $(PY) -m demo
+
+.PHONY: bench
+bench: venv ## side by side with Apache Kafka and etcd; writes docs/benchmarks.md
+	@$(PY) -m bench $(ARGS)
+
+.PHONY: cluster
+cluster: venv ## a kind cluster with three workers
+	@$(CLUSTER) up
+
+.PHONY: images
+images: venv ## the node's and the operator's image
+	@$(CLUSTER) images
+
+.PHONY: clean
+clean: ## remove the cluster and everything that was built here
+	@if [ -x $(PY) ] && [ -e tests/e2e/kind/cluster.py ]; then $(CLUSTER) clean; fi
+	@rm -rf .venv .cache .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# ---- Generated files that are checked in
+
+.PHONY: pins
+pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (UPGRADE=1: newest versions)
+	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
+
+.PHONY: crds
+crds: venv ## the custom resource definition, from the pydantic models
+	@$(PY) -m quorum_operator.crd >crds/metadataquorum.dev_metadataquorums.yaml
+
+.PHONY: helm-lint
+helm-lint: venv ## lint and render the chart
+	@$(CLUSTER) helm lint helm/metadataquorum
+	@$(CLUSTER) helm template metadataquorum helm/metadataquorum >/dev/null

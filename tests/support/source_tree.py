@@ -1,0 +1,134 @@
+"""Reads the project's own sources, and says where they break the project's style.
+
+Each finding is one line `path:line: what`. The rules themselves are in CONTRIBUTING.md.
+"""
+
+import ast
+import functools
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("node/quorum_node", "operator/quorum_operator")
+# These decide and touch nothing. `state` holds the image that records build.
+PURE_PACKAGES = (
+    "node/quorum_node/protocol",
+    "node/quorum_node/raft",
+    "node/quorum_node/records",
+    "node/quorum_node/state",
+    "operator/quorum_operator/desired",
+    "operator/quorum_operator/planner",
+)
+IMPURE_MODULES = frozenset(
+    {
+        "asyncio",
+        "httpx",
+        "kopf",
+        "kubernetes",
+        "logging",
+        "os",
+        "pathlib",
+        "random",
+        "socket",
+        "structlog",
+        "threading",
+        "time",
+    }
+)
+# What reaches the world without an import.
+IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "__import__"})
+FILE_LINES = 500
+FUNCTION_LINES = 70
+# Names that say nothing about what is inside.
+EMPTY_NAMES = re.compile(
+    r"^_?(utils?|helpers?|common|misc|managers?|\w+_(utils?|helpers?|manager))$"
+)
+
+
+@functools.cache
+def files(suffix: str = "") -> tuple[Path, ...]:
+    """What is in the repository or about to be: tracked files and new ones that git would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.split("\0")
+    paths = (ROOT / name for name in sorted(set(listed)) if name.endswith(suffix) and name)
+    return tuple(path for path in paths if path.is_file())
+
+
+def modules(*folders: str) -> list[Path]:
+    """Python files below these folders of the repository."""
+    return [path for path in files(".py") if any(path.is_relative_to(ROOT / f) for f in folders)]
+
+
+def place(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}"
+
+
+def too_long_file(path: Path) -> Iterator[str]:
+    count = len(path.read_text().splitlines())
+    if count > FILE_LINES:
+        yield f"{place(path, count)}: {count} lines; at most {FILE_LINES}"
+
+
+def too_long_functions(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = (node.end_lineno or node.lineno) - node.lineno + 1
+            if count > FUNCTION_LINES:
+                yield (
+                    f"{place(path, node.lineno)}: {node.name} has {count} lines; "
+                    f"at most {FUNCTION_LINES}"
+                )
+
+
+def empty_name(path: Path) -> Iterator[str]:
+    for part in path.relative_to(ROOT).with_suffix("").parts if path.is_relative_to(ROOT) else ():
+        if EMPTY_NAMES.match(part):
+            yield f"{place(path, 1)}: {part!r} says nothing about what is inside"
+
+
+def missing_docstring(path: Path) -> Iterator[str]:
+    if not ast.get_docstring(ast.parse(path.read_text())):
+        yield f"{place(path, 1)}: no module docstring that says what it owns"
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted module) of every import, also of those inside functions.
+
+    `from a import b` gives both `a` and `a.b`, since b may be a module.
+    """
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def impurities(path: Path) -> Iterator[str]:
+    for line, module in imports(path):
+        if module in IMPURE_MODULES:
+            yield f"{place(path, line)}: a pure package imports {module}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in IMPURE_CALLS:
+            yield f"{place(path, called.lineno)}: a pure package calls {called.id}()"
+
+
+def foreign_node_imports(path: Path) -> Iterator[str]:
+    """In the operator: what it imports of the node beyond the models of the admin API."""
+    for line, module in imports(path):
+        if module.split(".")[0] != "quorum_node":
+            continue
+        part = ".".join(module.split(".")[:2])
+        if part not in ("quorum_node", "quorum_node.api", "quorum_node.exit_codes"):
+            yield f"{place(path, line)}: the operator imports {module}"

@@ -1,0 +1,96 @@
+"""The rules of CONTRIBUTING.md that a machine can check, on every file of the repository."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support import source_tree as tree
+
+OF_EVERY_FILE = (tree.too_long_file, tree.too_long_functions, tree.empty_name)
+
+
+def findings(check: Callable[[Path], Iterator[str]], paths: list[Path]) -> str:
+    return "\n".join(line for path in paths for line in check(path))
+
+
+@pytest.mark.parametrize("check", OF_EVERY_FILE)
+def test_every_python_file(check: Callable[[Path], Iterator[str]]) -> None:
+    paths = list(tree.files(".py"))
+    assert len(paths) > 20
+    assert findings(check, paths) == ""
+
+
+def test_modules_say_what_they_own() -> None:
+    paths = tree.modules(*tree.PACKAGES, "tests/support")
+    assert findings(tree.missing_docstring, paths) == ""
+
+
+@pytest.mark.parametrize("package", tree.PURE_PACKAGES)
+def test_pure_packages_touch_nothing(package: str) -> None:
+    paths = tree.modules(package)
+    assert paths, f"{package} is gone; mend the list"
+    assert findings(tree.impurities, paths) == ""
+
+
+def test_operator_knows_a_node_by_its_api_only() -> None:
+    assert findings(tree.foreign_node_imports, tree.modules("operator")) == ""
+
+
+def test_operator_folder_does_not_shadow_the_standard_library() -> None:
+    """`operator/__init__.py` would hide the module `operator`: even `import collections` breaks.
+
+    A test or conftest there would have pytest put the folder's parent on the path.
+    """
+    outside = [path for path in tree.files(".py") if path.parent == tree.ROOT / "operator"]
+    tests = [
+        path
+        for path in tree.modules("operator")
+        if path.name == "conftest.py" or path.name.startswith("test_")
+    ]
+    assert outside + tests == []
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "finding"),
+    [
+        (tree.too_long_file, "x = 1\n" * 501, "501 lines"),
+        (tree.too_long_functions, "async def f():\n" + "    x = 1\n" * 70, "f has 71 lines"),
+        (tree.missing_docstring, "x = 1\n", "docstring"),
+        (tree.impurities, "import time\n", "imports time"),
+        (tree.impurities, "from os import path\n", "imports os"),
+        (tree.impurities, "def f():\n    import random\n", "imports random"),
+        (tree.impurities, "open('x')\n", "calls open"),
+        (tree.foreign_node_imports, "from quorum_node import raft\n", "quorum_node.raft"),
+        (tree.foreign_node_imports, "import quorum_node.storage.log\n", "storage.log"),
+    ],
+)
+def test_a_breach_is_found(
+    check: Callable[[Path], Iterator[str]], source: str, finding: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert finding in findings(check, [path])
+
+
+@pytest.mark.parametrize("name", ["utils", "helper", "common", "pod_manager", "log_utils"])
+def test_an_empty_name_is_found(name: str) -> None:
+    assert list(tree.empty_name(tree.ROOT / "node" / f"{name}.py"))
+
+
+@pytest.mark.parametrize(
+    ("check", "source"),
+    [
+        (tree.too_long_file, "x = 1\n" * 500),
+        (tree.too_long_functions, "def f():\n" + "    x = 1\n" * 69),
+        (tree.impurities, "import struct\nfrom collections import deque\n"),
+        (tree.foreign_node_imports, "from quorum_node.api import NodeDescription\n"),
+        (tree.foreign_node_imports, "from quorum_node import api\n"),
+    ],
+)
+def test_what_is_allowed_is_not_found(
+    check: Callable[[Path], Iterator[str]], source: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert findings(check, [path]) == ""
