@@ -1,0 +1,250 @@
+"""The node's configuration: a Java-properties file plus overrides, every value checked at start.
+
+Key names are Kafka's where Kafka has one (KIP-595 "Configurations", KIP-853); `admin.*`,
+`formation.*`, `failure.*`, `termination.*` and `metadata.log.reserve.bytes` are ours.
+A wrong value is a ConfigError whose message names the key and the value. Knows no file but its own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.server.config_values import (
+    ConfigError,
+    HostPort,
+    ListenerAddress,
+    Pairs,
+    VoterAddress,
+)
+from quorum_node.storage.properties_text import parse_properties
+
+CONTROLLER_LISTENER = "CONTROLLER"
+ADMIN_LISTENER = "ADMIN"
+
+KNOWN_KEYS = frozenset(
+    {
+        "node.id",
+        "cluster.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "controller.listener.names",
+        "metadata.log.dir",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
+        "controller.quorum.election.backoff.max.ms",
+        "controller.quorum.request.timeout.ms",
+        "controller.quorum.retry.backoff.ms",
+        "controller.quorum.retry.backoff.max.ms",
+        "admin.listener",
+        "admin.advertised.listener",
+        "admin.token.file",
+        "admin.membership.on.controller.listener",
+        "formation.founder.id",
+        "formation.founder.uuid",
+        "formation.initial.voters",
+        "failure.latch.file",
+        "termination.message.file",
+        "metadata.log.segment.bytes",
+        "metadata.log.reserve.bytes",
+        "socket.request.max.bytes",
+        "log.level",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumTimeouts:
+    """Milliseconds, all > 0. `election_backoff_max_ms` is the draft's election jitter max."""
+
+    election_timeout_ms: int
+    fetch_timeout_ms: int
+    election_backoff_max_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Formation:
+    """Who may form the quorum, under which key, and how many voters it starts with."""
+
+    founder_id: int
+    founder_uuid: UUID
+    initial_voters: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything the process needs to know; all values checked."""
+
+    node_id: int
+    cluster_id: str | None
+    listener: ListenerAddress
+    advertised: HostPort
+    admin_listener: ListenerAddress
+    admin_advertised: HostPort
+    data_dir: Path
+    bootstrap_servers: tuple[HostPort, ...]
+    timeouts: QuorumTimeouts
+    formation: Formation | None
+    admin_token_file: Path | None
+    membership_on_controller_listener: bool
+    failure_latch_file: Path | None
+    termination_message_file: Path | None
+    segment_bytes: int
+    reserve_bytes: int
+    max_request_bytes: int
+    log_level: str
+
+
+def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
+    """Read and check the file; `overrides` are key=value texts that win. Raises ConfigError."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {path} can't be read: {error}") from error
+    try:
+        pairs = parse_properties(text)
+    except ValueError as error:
+        raise ConfigError(f"the configuration file {path}: {error}") from error
+    for override in overrides:
+        key, found, value = override.partition("=")
+        if not found:
+            raise ConfigError(f"--override {override!r} is not key=value")
+        pairs[key.strip()] = value.strip()
+    return check_config(pairs)
+
+
+def check_config(raw: dict[str, str]) -> NodeConfig:
+    """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
+    pairs = Pairs(raw)
+    pairs.refuse_unknown(KNOWN_KEYS)
+    _check_roles(pairs)
+    node_id = pairs.integer("node.id", minimum=0, maximum=2**31 - 1)
+    listener = _controller_listener(pairs)
+    admin_listener = pairs.listener("admin.listener", "http://0.0.0.0:8080", "http")
+    return NodeConfig(
+        node_id=node_id,
+        cluster_id=pairs.cluster_id("cluster.id"),
+        listener=listener,
+        advertised=_advertised(pairs, listener),
+        admin_listener=admin_listener,
+        admin_advertised=_admin_advertised(pairs, admin_listener),
+        data_dir=pairs.absolute_path("metadata.log.dir"),
+        bootstrap_servers=_quorum_servers(pairs),
+        timeouts=_timeouts(pairs),
+        formation=_formation(pairs),
+        admin_token_file=pairs.optional_path("admin.token.file"),
+        membership_on_controller_listener=pairs.boolean(
+            "admin.membership.on.controller.listener", default=True
+        ),
+        failure_latch_file=pairs.optional_path("failure.latch.file"),
+        termination_message_file=pairs.optional_path("termination.message.file"),
+        segment_bytes=pairs.integer(
+            "metadata.log.segment.bytes", 64 << 20, minimum=1 << 14, maximum=1 << 31
+        ),
+        reserve_bytes=pairs.integer(
+            "metadata.log.reserve.bytes", 64 << 20, minimum=0, maximum=1 << 50
+        ),
+        max_request_bytes=pairs.integer(
+            "socket.request.max.bytes", 16 << 20, minimum=1 << 10, maximum=1 << 30
+        ),
+        log_level=pairs.choice("log.level", "info", ("debug", "info", "warning", "error")),
+    )
+
+
+def _check_roles(pairs: Pairs) -> None:
+    if pairs.text("process.roles", "controller") != "controller":
+        raise pairs.wrong("process.roles", "this node runs the controller role alone")
+    if pairs.text("controller.listener.names", CONTROLLER_LISTENER) != CONTROLLER_LISTENER:
+        raise pairs.wrong("controller.listener.names", f"must be {CONTROLLER_LISTENER}")
+
+
+def _controller_listener(pairs: Pairs) -> ListenerAddress:
+    return pairs.listener("listeners", "CONTROLLER://0.0.0.0:9093", CONTROLLER_LISTENER)
+
+
+def _advertised(pairs: Pairs, listener: ListenerAddress) -> HostPort:
+    key = "advertised.listeners"
+    if pairs.has(key):
+        advertised = pairs.listener(key, "", CONTROLLER_LISTENER)
+        return pairs.reachable(key, HostPort(advertised.host, advertised.port))
+    return pairs.reachable("listeners", HostPort(listener.host, listener.port), key)
+
+
+def _admin_advertised(pairs: Pairs, listener: ListenerAddress) -> HostPort:
+    key = "admin.advertised.listener"
+    if pairs.has(key):
+        advertised = pairs.listener(key, "", "http")
+        return pairs.reachable(key, HostPort(advertised.host, advertised.port))
+    return pairs.reachable("admin.listener", HostPort(listener.host, listener.port), key)
+
+
+def _quorum_servers(pairs: Pairs) -> tuple[HostPort, ...]:
+    """KIP-853: bootstrap servers and a static voter set exclude each other, one is needed."""
+    servers_key, voters_key = "controller.quorum.bootstrap.servers", "controller.quorum.voters"
+    servers = pairs.host_ports(servers_key) if pairs.has(servers_key) else ()
+    voters = pairs.voters(voters_key) if pairs.has(voters_key) else ()
+    if servers and voters:
+        raise ConfigError(
+            f"{servers_key} and {voters_key} are both set; they exclude each other: keep"
+            f" {servers_key}={pairs.text(servers_key)} and remove {voters_key}"
+        )
+    if voters:
+        _refuse_static(voters_key, voters)
+    if not servers:
+        raise ConfigError(
+            f"neither {servers_key} nor {voters_key} is set: set {servers_key}=host:port,..."
+        )
+    return servers
+
+
+def _refuse_static(key: str, voters: tuple[VoterAddress, ...]) -> None:
+    listed = ",".join(str(voter) for voter in voters)
+    servers = ",".join(str(voter.address) for voter in voters)
+    raise ConfigError(
+        f"{key}={listed}: a static voter set is not served by this version; set"
+        f" controller.quorum.bootstrap.servers={servers} instead"
+    )
+
+
+def _timeouts(pairs: Pairs) -> QuorumTimeouts:
+    def milliseconds(name: str, default: int) -> int:
+        return pairs.integer(f"controller.quorum.{name}", default, minimum=1, maximum=3_600_000)
+
+    timeouts = QuorumTimeouts(
+        election_timeout_ms=milliseconds("election.timeout.ms", 1000),
+        fetch_timeout_ms=milliseconds("fetch.timeout.ms", 2000),
+        election_backoff_max_ms=milliseconds("election.backoff.max.ms", 1000),
+        request_timeout_ms=milliseconds("request.timeout.ms", 2000),
+        retry_backoff_ms=milliseconds("retry.backoff.ms", 20),
+        retry_backoff_max_ms=milliseconds("retry.backoff.max.ms", 1000),
+    )
+    if timeouts.retry_backoff_ms > timeouts.retry_backoff_max_ms:
+        raise pairs.wrong(
+            "controller.quorum.retry.backoff.ms",
+            "exceeds controller.quorum.retry.backoff.max.ms",
+            str(timeouts.retry_backoff_ms),
+        )
+    return timeouts
+
+
+def _formation(pairs: Pairs) -> Formation | None:
+    keys = ("formation.founder.id", "formation.founder.uuid", "formation.initial.voters")
+    given = [key for key in keys[:2] if pairs.has(key)]
+    if not given:
+        if pairs.has(keys[2]):
+            raise pairs.wrong(keys[2], f"needs {keys[0]} and {keys[1]}")
+        return None
+    if len(given) == 1:
+        missing = next(key for key in keys[:2] if key not in given)
+        raise ConfigError(f"{given[0]}={pairs.text(given[0])} needs {missing} to be set as well")
+    return Formation(
+        founder_id=pairs.integer(keys[0], minimum=0, maximum=2**31 - 1),
+        founder_uuid=pairs.uuid(keys[1]),
+        initial_voters=pairs.integer(keys[2], 1, minimum=1, maximum=99),
+    )

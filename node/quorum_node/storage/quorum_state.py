@@ -1,0 +1,138 @@
+"""`quorum-state`: Kafka's v1 JSON plus private keys, replaced durably at every save (K595-03).
+
+Kafka's keys are leaderId, leaderEpoch, votedId, votedDirectoryId and data_version; a Java reader
+takes these and passes over the others. Ours: replicaUuid, clusterId, appliedOffset, currentVoters,
+targetVoters, votersOffset, votersEpoch, formed. A v0 file (no UUIDs) is upgraded in place by the
+first load; the replica UUID comes from meta.properties and is never made anew over existing data
+(K853-01). Knows nothing of when a vote may be given.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
+from quorum_node.storage.atomic_file import read_file, replace_file
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+
+FILE_NAME = "quorum-state"
+_NOBODY = -1
+
+
+class QuorumStateFile:
+    """The file of one partition of one replica."""
+
+    def __init__(self, directory: Path, replica_uuid: UUID) -> None:
+        self._path = directory / FILE_NAME
+        self._replica_uuid = replica_uuid
+
+    def load(self) -> QuorumState | None:
+        """The saved state, None when there is no file.
+
+        Raises StorageFailure when it is damaged, WrongDirectory when it is another replica's.
+        """
+        content = read_file(self._path)
+        if content is None:
+            return None
+        try:
+            document = json.loads(content)
+            version = int(document["data_version"])
+            if version not in (0, 1):
+                raise WrongDirectory(f"{self._path} has data_version {version}, not 0 or 1")
+            owner = document.get("replicaUuid")
+            if owner is not None and parse_uuid(owner) != self._replica_uuid:
+                raise WrongDirectory(
+                    f"{self._path} is replica {owner}'s, but meta.properties says"
+                    f" {uuid_text(self._replica_uuid)}: files of two replicas are mixed"
+                )
+            state = _from_v0(document) if version == 0 else _from_v1(document)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            shown = content[:200]
+            raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
+        if version == 0 or owner is None:
+            self.save(state)
+        return state
+
+    def save(self, state: QuorumState) -> None:
+        """Durable when it returns. Raises StorageFailure or DiskFull."""
+        document = _to_v1(state)
+        document["replicaUuid"] = uuid_text(self._replica_uuid)
+        replace_file(self._path, json.dumps(document, separators=(",", ":")).encode())
+
+
+def _to_v1(state: QuorumState) -> dict[str, Any]:
+    voted = state.voted
+    document: dict[str, Any] = {
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": _NOBODY if voted is None else voted.id,
+        "votedDirectoryId": uuid_text(None if voted is None else voted.uuid),
+        "data_version": 1,
+        "clusterId": state.cluster_id,
+        "appliedOffset": state.applied_offset,
+        "currentVoters": [_voter_document(voter) for voter in state.current_voters],
+        "votersOffset": state.voters_offset,
+        "votersEpoch": state.voters_epoch,
+        "formed": state.formed,
+    }
+    if state.target_voters is not None:
+        document["targetVoters"] = [_voter_document(voter) for voter in state.target_voters]
+    return document
+
+
+def _from_v1(document: dict[str, Any]) -> QuorumState:
+    target = document.get("targetVoters")
+    return QuorumState(
+        leader_epoch=int(document["leaderEpoch"]),
+        leader_id=int(document["leaderId"]),
+        voted=_voted(int(document["votedId"]), document["votedDirectoryId"]),
+        cluster_id=document.get("clusterId"),
+        applied_offset=int(document.get("appliedOffset", 0)),
+        current_voters=tuple(_voter(entry) for entry in document.get("currentVoters", [])),
+        target_voters=None if target is None else tuple(_voter(entry) for entry in target),
+        voters_offset=int(document.get("votersOffset", -1)),
+        voters_epoch=int(document.get("votersEpoch", -1)),
+        formed=bool(document.get("formed", False)),
+    )
+
+
+def _from_v0(document: dict[str, Any]) -> QuorumState:
+    # v0 knows voters by id alone; who they are is read from the log.
+    return QuorumState(
+        leader_epoch=int(document["leaderEpoch"]),
+        leader_id=int(document["leaderId"]),
+        voted=_voted(int(document["votedId"]), uuid_text(None)),
+        cluster_id=document.get("clusterId") or None,
+    )
+
+
+def _voted(voted_id: int, directory_id: str) -> ReplicaKey | None:
+    if voted_id == _NOBODY:
+        return None
+    uuid = parse_uuid(directory_id)
+    return ReplicaKey(voted_id, uuid if uuid.int else None)
+
+
+def _voter_document(voter: Voter) -> dict[str, Any]:
+    return {
+        "voterId": voter.key.id,
+        "voterDirectoryId": uuid_text(voter.key.uuid),
+        "endpoints": [{"name": e.name, "host": e.host, "port": e.port} for e in voter.endpoints],
+        "minKraftVersion": voter.min_kraft_version,
+        "maxKraftVersion": voter.max_kraft_version,
+    }
+
+
+def _voter(document: dict[str, Any]) -> Voter:
+    uuid = parse_uuid(document["voterDirectoryId"])
+    endpoints = tuple(
+        Endpoint(str(e["name"]), str(e["host"]), int(e["port"])) for e in document["endpoints"]
+    )
+    return Voter(
+        ReplicaKey(int(document["voterId"]), uuid if uuid.int else None),
+        endpoints,
+        int(document.get("minKraftVersion", 0)),
+        int(document.get("maxKraftVersion", 1)),
+    )

@@ -1,0 +1,120 @@
+"""Every configuration value is checked at start, and the message names key and bad value."""
+
+from pathlib import Path
+
+import pytest
+
+from quorum_node.server.config import check_config, load_config
+from quorum_node.server.config_values import ConfigError, HostPort
+
+FOUNDER_UUID = "JRsUV5unQMC2Yad2ZMQ9AA"
+GOOD = {
+    "node.id": "1",
+    "advertised.listeners": "CONTROLLER://node-1.local:9093",
+    "admin.advertised.listener": "http://node-1.local:8080",
+    "metadata.log.dir": "/data",
+    "controller.quorum.bootstrap.servers": "node-1.local:9093,node-2.local:9093",
+}
+
+
+def test_defaults_are_kafkas() -> None:
+    config = check_config(dict(GOOD))
+    assert config.bootstrap_servers == (
+        HostPort("node-1.local", 9093),
+        HostPort("node-2.local", 9093),
+    )
+    assert config.timeouts.election_timeout_ms == 1000
+    assert config.timeouts.fetch_timeout_ms == 2000
+    assert config.timeouts.election_backoff_max_ms == 1000
+    assert config.listener.port == 9093
+    assert config.formation is None
+
+
+@pytest.mark.requirement("K595-01")
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("node.id", "one", "not a whole number"),
+        ("node.id", "-1", "must be from 0"),
+        ("node.id", "", "not set"),
+        ("controller.quorum.bootstrap.servers", "node-1.local", "not host:port"),
+        ("controller.quorum.bootstrap.servers", "a:1,,b:2", "empty"),
+        ("controller.quorum.bootstrap.servers", "a:99999", "no port"),
+        ("controller.quorum.bootstrap.servers", "", "neither"),
+        ("controller.quorum.fetch.timeout.ms", "2s", "not a whole number"),
+        ("controller.quorum.fetch.timeout.ms", "0", "must be from 1"),
+        ("controller.quorum.election.timeout.ms", "1.5", "not a whole number"),
+        ("controller.quorum.election.backoff.max.ms", "-5", "must be from 1"),
+        ("controller.quorum.request.timeout.ms", "99999999999", "must be from 1"),
+        ("controller.quorum.retry.backoff.ms", "x", "not a whole number"),
+        ("controller.quorum.retry.backoff.ms", "5000", "exceeds"),
+        ("controller.quorum.retry.backoff.max.ms", "x", "not a whole number"),
+        ("listeners", "PLAINTEXT://0.0.0.0:9093", "must be CONTROLLER"),
+        ("listeners", "CONTROLLER:9093", "must be CONTROLLER://host:port"),
+        ("advertised.listeners", "CONTROLLER://0.0.0.0:9093", "no address others can reach"),
+        ("advertised.listeners", "CONTROLLER://bad host:9093", "no host"),
+        ("admin.listener", "https://0.0.0.0:8080", "must be http"),
+        ("admin.membership.on.controller.listener", "yes", "true, false"),
+        ("metadata.log.dir", "data", "absolute"),
+        ("formation.founder.uuid", FOUNDER_UUID, "formation.founder.id"),
+        ("formation.initial.voters", "3", "needs formation.founder.id"),
+        ("metadata.log.reserve.bytes", "64M", "not a whole number"),
+        ("cluster.id", "two words", "without blanks"),
+        ("process.roles", "broker", "controller role alone"),
+        ("log.level", "loud", "one of"),
+        ("controller.quorum.fetch.timeout", "1", "did you mean controller.quorum.fetch.timeout.ms"),
+    ],
+)
+def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_config({**GOOD, key: value})
+    message = str(raised.value)
+    assert why in message
+    assert key in message
+    assert value in message
+
+
+@pytest.mark.requirement("K595-01")
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("1@a:9093,2@b", "'2@b' is not id@host:port"),
+        ("x@a:9093", "is not id@host:port"),
+        ("1@a:9093,1@b:9093", "an id stands there twice"),
+        ("1@a:9093,2@b:9093", "static voter set is not served"),
+    ],
+)
+def test_voters_are_checked_as_id_at_host_port(value: str, why: str) -> None:
+    pairs = {**GOOD, "controller.quorum.voters": value}
+    del pairs["controller.quorum.bootstrap.servers"]
+    with pytest.raises(ConfigError, match=r"controller\.quorum\.voters=") as raised:
+        check_config(pairs)
+    assert why in str(raised.value)
+    assert value in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["short", "AAAAAAAAAAAAAAAAAAAAAA"])
+def test_a_founder_uuid_must_be_one(value: str) -> None:
+    pairs = {**GOOD, "formation.founder.id": "1", "formation.founder.uuid": value}
+    with pytest.raises(ConfigError, match=f"formation.founder.uuid={value}"):
+        check_config(pairs)
+
+
+def test_formation() -> None:
+    pairs = {**GOOD, "formation.founder.id": "1", "formation.founder.uuid": FOUNDER_UUID}
+    formation = check_config({**pairs, "formation.initial.voters": "3"}).formation
+    assert formation is not None
+    assert (formation.founder_id, formation.initial_voters) == (1, 3)
+
+
+def test_a_file_with_overrides(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text("# comment\n" + "".join(f"{k} = {v}\n" for k, v in GOOD.items()))
+    assert load_config(path, ["node.id=7"]).node_id == 7
+    with pytest.raises(ConfigError, match=r"--override 'node\.id'"):
+        load_config(path, ["node.id"])
+    with pytest.raises(ConfigError, match="can't be read"):
+        load_config(tmp_path / "absent")
+    path.write_text("node.id 5\nwhat\n")
+    with pytest.raises(ConfigError, match="line 1"):
+        load_config(path)

@@ -1,0 +1,96 @@
+"""meta.properties, partition.metadata, the failure latch, and the reserve of free bytes."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.records.identity import uuid_text
+from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.meta_properties import (
+    MetaProperties,
+    check_identity,
+    read_meta_properties,
+    write_meta_properties,
+)
+from quorum_node.storage.partition_metadata import ensure_partition_metadata
+
+META = MetaProperties(3, UUID(int=5), "cluster-a")
+
+
+@pytest.mark.parametrize("meta", [META, MetaProperties(1, UUID(int=1))])
+def test_meta_properties_come_back(tmp_path: Path, meta: MetaProperties) -> None:
+    assert read_meta_properties(tmp_path) is None
+    write_meta_properties(tmp_path, meta)
+    assert read_meta_properties(tmp_path) == meta
+
+
+def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text(
+        "#\n#Sat Nov 21 10:00:00 UTC 2026\ncluster.id=cluster-a\n"
+        f"directory.id={uuid_text(UUID(int=5))}\nnode.id=3\nversion=1\n"
+    )
+    assert read_meta_properties(tmp_path) == META
+
+
+@pytest.mark.requirement("K595-05")
+def test_another_node_or_cluster_is_refused() -> None:
+    check_identity(META, Path("/d"), 3, "cluster-a")
+    check_identity(META, Path("/d"), 3, None)
+    with pytest.raises(WrongDirectory, match=r"node\.id=3.*node\.id=4"):
+        check_identity(META, Path("/d"), 4, None)
+    with pytest.raises(WrongDirectory, match=r"cluster\.id=cluster-a.*cluster\.id=cluster-b"):
+        check_identity(META, Path("/d"), 3, "cluster-b")
+
+
+@pytest.mark.parametrize("content", ["version=1\nnode.id=x\n", "", "version=1\nnode.id=3\n"])
+def test_damaged_meta_properties(tmp_path: Path, content: str) -> None:
+    (tmp_path / "meta.properties").write_text(content)
+    with pytest.raises(StorageFailure, match="damaged"):
+        read_meta_properties(tmp_path)
+
+
+def test_partition_metadata(tmp_path: Path) -> None:
+    ensure_partition_metadata(tmp_path)
+    ensure_partition_metadata(tmp_path)
+    text = (tmp_path / "partition.metadata").read_text()
+    assert text == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: other\n")
+    with pytest.raises(StorageFailure):
+        ensure_partition_metadata(tmp_path)
+
+
+def test_the_first_failure_stays_latched(tmp_path: Path) -> None:
+    latch = FailureLatch(tmp_path / "failed")
+    assert latch.read() is None
+    latch.write('{"message": "EIO on write"}')
+    latch.write('{"message": "later"}')
+    assert FailureLatch(tmp_path / "failed").read() == "EIO on write"
+    (tmp_path / "failed").write_text("not json")
+    assert latch.read() == "not json"
+    (tmp_path / "failed").write_text("")
+    assert latch.read() is not None
+    nowhere = FailureLatch(None)
+    nowhere.write("x")
+    assert nowhere.read() is None
+
+
+def test_a_format_is_remembered_beside_the_latch(tmp_path: Path) -> None:
+    latch = FailureLatch(tmp_path / "failed")
+    assert latch.formatted_identity() is None
+    latch.mark_formatted("3 abc")
+    assert FailureLatch(tmp_path / "failed").formatted_identity() == "3 abc"
+
+
+def test_reserve(tmp_path: Path) -> None:
+    roomy = DiskReserve(tmp_path, 1)
+    assert not roomy.measure()
+    assert roomy.free_bytes > 0
+    tight = DiskReserve(tmp_path, 1 << 60)
+    assert tight.measure()
+    assert tight.low
+    assert not tight.measure()
+    with pytest.raises(StorageFailure):
+        DiskReserve(tmp_path / "absent", 1).measure()
