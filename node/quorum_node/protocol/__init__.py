@@ -1,1 +1,1 @@
-"""What peers say: Kafka's requests and responses, as bytes and back. Pure."""
+"""Kafka RPC schemas and codecs (pure)."""

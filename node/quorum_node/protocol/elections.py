@@ -1,0 +1,211 @@
+"""Vote, BeginQuorumEpoch, EndQuorumEpoch (KIP-595; KIP-996 pre-vote; KIP-853 directory ids; as shipped)."""
+
+from uuid import UUID
+
+from quorum_node.protocol.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UINT16,
+    UUID_TYPE,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+@message()
+class NodeEndpoint(Message):
+    """Where the leader that an answer names listens."""
+
+    node_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@message()
+class LeaderEndpoint(Message):
+    """One listener of the leader."""
+
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@message()
+class VoteRequestPartition(Message):
+    """A candidate's (or, with `pre_vote`, a prospective candidate's) question."""
+
+    partition_index: int = wire(INT32)
+    replica_epoch: int = wire(INT32)
+    replica_id: int = wire(INT32)
+    replica_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
+    voter_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
+    last_offset_epoch: int = wire(INT32)
+    last_offset: int = wire(INT64)
+    # Not ignorable: a pre-vote that lost its flag on the way would count as a vote.
+    pre_vote: bool = wire(BOOL, since=2, default=False)
+
+
+@message()
+class VoteRequestTopic(Message):
+    """Partitions of one topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[VoteRequestPartition, ...] = wire(Array(VoteRequestPartition))
+
+
+@message(flexible_since=0)
+class VoteRequest(Message):
+    """Vote request."""
+
+    cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
+    voter_id: int = wire(INT32, since=1, default=-1, ignorable=True)
+    topics: tuple[VoteRequestTopic, ...] = wire(Array(VoteRequestTopic))
+
+
+@message()
+class VoteResponsePartition(Message):
+    """Granted or not, with the leader and epoch that the voter knows."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+    vote_granted: bool = wire(BOOL)
+
+
+@message()
+class VoteResponseTopic(Message):
+    """Partitions of one topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[VoteResponsePartition, ...] = wire(Array(VoteResponsePartition))
+
+
+@message(flexible_since=0)
+class VoteResponse(Message):
+    """Vote response."""
+
+    error_code: int = wire(INT16)
+    topics: tuple[VoteResponseTopic, ...] = wire(Array(VoteResponseTopic))
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(
+        Array(NodeEndpoint), since=1, tag=0, default=(), ignorable=True
+    )
+
+
+@message()
+class BeginQuorumEpochRequestPartition(Message):
+    """The new leader introduces itself."""
+
+    partition_index: int = wire(INT32)
+    voter_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+
+
+@message()
+class BeginQuorumEpochRequestTopic(Message):
+    """Partitions of one topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[BeginQuorumEpochRequestPartition, ...] = wire(
+        Array(BeginQuorumEpochRequestPartition)
+    )
+
+
+@message(flexible_since=1)
+class BeginQuorumEpochRequest(Message):
+    """BeginQuorumEpoch request."""
+
+    cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
+    voter_id: int = wire(INT32, since=1, default=-1, ignorable=True)
+    topics: tuple[BeginQuorumEpochRequestTopic, ...] = wire(Array(BeginQuorumEpochRequestTopic))
+    leader_endpoints: tuple[LeaderEndpoint, ...] = wire(
+        Array(LeaderEndpoint), since=1, default=(), ignorable=True
+    )
+
+
+@message()
+class EpochResponsePartition(Message):
+    """The answer to Begin and End: error, and the leader and epoch that the receiver knows."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+
+
+@message()
+class EpochResponseTopic(Message):
+    """Partitions of one topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[EpochResponsePartition, ...] = wire(Array(EpochResponsePartition))
+
+
+@message(flexible_since=1)
+class BeginQuorumEpochResponse(Message):
+    """BeginQuorumEpoch response."""
+
+    error_code: int = wire(INT16)
+    topics: tuple[EpochResponseTopic, ...] = wire(Array(EpochResponseTopic))
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(
+        Array(NodeEndpoint), since=1, tag=0, default=(), ignorable=True
+    )
+
+
+@message()
+class PreferredCandidate(Message):
+    """A successor in order of preference."""
+
+    candidate_id: int = wire(INT32, since=1, default=-1)
+    candidate_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None)
+
+
+@message()
+class EndQuorumEpochRequestPartition(Message):
+    """A leader resigns and names its successors."""
+
+    partition_index: int = wire(INT32)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+    preferred_successors: tuple[int, ...] = wire(Array(INT32), until=0, default=(), ignorable=True)
+    preferred_candidates: tuple[PreferredCandidate, ...] = wire(
+        Array(PreferredCandidate), since=1, default=(), ignorable=True
+    )
+
+
+@message()
+class EndQuorumEpochRequestTopic(Message):
+    """Partitions of one topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[EndQuorumEpochRequestPartition, ...] = wire(
+        Array(EndQuorumEpochRequestPartition)
+    )
+
+
+@message(flexible_since=1)
+class EndQuorumEpochRequest(Message):
+    """EndQuorumEpoch request."""
+
+    cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
+    topics: tuple[EndQuorumEpochRequestTopic, ...] = wire(Array(EndQuorumEpochRequestTopic))
+    leader_endpoints: tuple[LeaderEndpoint, ...] = wire(
+        Array(LeaderEndpoint), since=1, default=(), ignorable=True
+    )
+
+
+@message(flexible_since=1)
+class EndQuorumEpochResponse(Message):
+    """EndQuorumEpoch response."""
+
+    error_code: int = wire(INT16)
+    topics: tuple[EpochResponseTopic, ...] = wire(Array(EpochResponseTopic))
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(
+        Array(NodeEndpoint), since=1, tag=0, default=(), ignorable=True
+    )
