@@ -80,10 +80,14 @@ cluster: venv ## a kind cluster with three workers
 images: venv ## the node's and the operator's image
 	@$(CLUSTER) images
 
+.PHONY: down
+down: venv ## remove the cluster and its disks; what was built stays in the cache
+	@$(CLUSTER) down
+
 .PHONY: clean
-clean: ## remove the cluster and everything that was built here
-	@if [ -x $(PY) ] && [ -e tests/e2e/kind/cluster.py ]; then $(CLUSTER) clean; fi
-	@rm -rf .venv .cache .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove the cluster, what was built for it, and everything that was made here
+	@if [ -x $(PY) ]; then $(CLUSTER) down --cache; fi
+	@rm -rf .venv .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # ---- Generated files that are checked in
 
@@ -97,5 +101,5 @@ crds: venv ## the custom resource definition, from the pydantic models
 
 .PHONY: helm-lint
 helm-lint: venv ## lint and render the chart
-	@$(CLUSTER) helm lint helm/metadataquorum
-	@$(CLUSTER) helm template metadataquorum helm/metadataquorum >/dev/null
+	@PATH="$$($(CLUSTER) tools):$$PATH" && helm lint --strict helm/metadataquorum && \
+		helm template metadataquorum helm/metadataquorum >/dev/null
