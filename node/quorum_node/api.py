@@ -197,13 +197,18 @@ class QuorumDescription(ApiModel):
 
 
 class AddVoterRequest(RequestModel):
-    """Add (id, uuid) as a voter. The expected position makes it a compare-and-set."""
+    """Add (id, uuid) as a voter. The expected position makes it a compare-and-set.
+
+    `count_newcomer`: the newcomer, caught up, counts as alive in the safety check (the order
+    AddFirst for a failed disk); without it the newcomer counts as dead.
+    """
 
     id: int = Field(ge=0)
     uuid: str
     endpoints: list[EndpointModel] = Field(min_length=1)
     expected_offset: int | None = None
     expected_epoch: int | None = None
+    count_newcomer: bool = False
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
 
 
