@@ -7,6 +7,18 @@ Source: Kafka's protocol guide, "API Keys", restricted to what this node serves.
 from dataclasses import dataclass, field
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.describe import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
 from quorum_node.protocol.elections import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -17,6 +29,14 @@ from quorum_node.protocol.elections import (
 )
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +57,45 @@ class Api:
 
 FETCH = Api(1, "Fetch", FetchRequest, FetchResponse, 4, 18)
 API_VERSIONS = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, 0, 4)
+DESCRIBE_CONFIGS = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, 1, 4)
+INCREMENTAL_ALTER_CONFIGS = Api(
+    44,
+    "IncrementalAlterConfigs",
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    0,
+    1,
+)
 VOTE = Api(52, "Vote", VoteRequest, VoteResponse, 0, 2)
 BEGIN_QUORUM_EPOCH = Api(
     53, "BeginQuorumEpoch", BeginQuorumEpochRequest, BeginQuorumEpochResponse, 0, 1
 )
 END_QUORUM_EPOCH = Api(54, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse, 0, 1)
+DESCRIBE_QUORUM = Api(55, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse, 0, 2)
+DESCRIBE_CLUSTER = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, 0, 2)
+ADD_RAFT_VOTER = Api(80, "AddRaftVoter", AddRaftVoterRequest, AddRaftVoterResponse, 0, 1)
+REMOVE_RAFT_VOTER = Api(
+    81, "RemoveRaftVoter", RemoveRaftVoterRequest, RemoveRaftVoterResponse, 0, 0
+)
+UPDATE_RAFT_VOTER = Api(
+    82, "UpdateRaftVoter", UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0
+)
 
 APIS: dict[int, Api] = {
-    api.key: api for api in (FETCH, API_VERSIONS, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH)
+    api.key: api
+    for api in (
+        FETCH,
+        API_VERSIONS,
+        DESCRIBE_CONFIGS,
+        INCREMENTAL_ALTER_CONFIGS,
+        VOTE,
+        BEGIN_QUORUM_EPOCH,
+        END_QUORUM_EPOCH,
+        DESCRIBE_QUORUM,
+        DESCRIBE_CLUSTER,
+        ADD_RAFT_VOTER,
+        REMOVE_RAFT_VOTER,
+        UPDATE_RAFT_VOTER,
+    )
 }
 """Every API by its key."""
