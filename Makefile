@@ -36,11 +36,11 @@ unit: venv ## unit tests
 
 .PHONY: test-fast
 test-fast: venv ## everything that needs no cluster and no Java; at most 5 minutes
-	@$(PYTEST) tests $(ARGS)
+	@$(PYTEST) --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test
 test: venv ## the short set: test-fast, stock Kafka, the API harness, and kind with real disk failures
-	@$(PYTEST) -m "not long" tests $(ARGS)
+	@$(PYTEST) -m "not long" --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test-long
 test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
