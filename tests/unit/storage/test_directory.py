@@ -1,0 +1,143 @@
+"""Formatting and opening a data directory: once, and never over anything."""
+
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.batches import Record, encode_batch
+from quorum_node.storage.directory import (
+    OpenDirectory,
+    format_directory,
+    is_formatted,
+    open_directory,
+)
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.meta_properties import MetaProperties
+
+ME = UUID(int=9)
+NO_LATCH = FailureLatch(None)
+
+
+def open_as(
+    path: Path, node_id: int = 1, cluster_id: str | None = "c", latch: FailureLatch = NO_LATCH
+) -> OpenDirectory:
+    return open_directory(
+        path, node_id=node_id, cluster_id=cluster_id, segment_bytes=1 << 20, latch=latch
+    )
+
+
+def content_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def append_one(opened: OpenDirectory) -> None:
+    base = opened.log.end_offset
+    data = encode_batch(
+        base_offset=base, leader_epoch=1, timestamp_ms=1, records=[Record(None, b"x")]
+    )
+    opened.log.append(data, base, base + 1, 1)
+    opened.log.flush()
+
+
+@pytest.fixture
+def formatted(tmp_path: Path) -> Path:
+    (tmp_path / "lost+found").mkdir()
+    assert not is_formatted(tmp_path, NO_LATCH)
+    format_directory(tmp_path, MetaProperties(1, ME, "c"))
+    assert is_formatted(tmp_path, NO_LATCH)
+    return tmp_path
+
+
+@pytest.mark.requirement("K853-01")
+def test_the_uuid_stays_over_restarts(formatted: Path) -> None:
+    for _ in range(3):
+        opened = open_as(formatted)
+        assert opened.meta == MetaProperties(1, ME, "c")
+        assert opened.state == QuorumState(cluster_id="c")
+        opened.log.close()
+
+
+@pytest.mark.requirement("K595-05")
+@pytest.mark.parametrize(("node_id", "cluster_id"), [(2, "c"), (1, "other")])
+def test_another_identity_is_refused_and_nothing_overwritten(
+    formatted: Path, node_id: int, cluster_id: str
+) -> None:
+    before = content_of(formatted)
+    with pytest.raises(WrongDirectory):
+        open_as(formatted, node_id, cluster_id)
+    assert content_of(formatted) == before
+
+
+@pytest.mark.requirement("K595-05")
+def test_a_discovered_cluster_id_is_kept_and_never_exchanged(tmp_path: Path) -> None:
+    format_directory(tmp_path, MetaProperties(1, ME))
+    opened = open_as(tmp_path, cluster_id=None)
+    opened.remember_cluster_id("c")
+    opened.remember_cluster_id("c")
+    with pytest.raises(WrongDirectory):
+        opened.remember_cluster_id("d")
+    opened.log.close()
+    reopened = open_as(tmp_path)
+    assert reopened.meta.cluster_id == "c"
+    reopened.log.close()
+
+
+@pytest.mark.requirement("K853-01")
+def test_data_without_identity_is_never_formatted_over(formatted: Path) -> None:
+    opened = open_as(formatted)
+    append_one(opened)
+    opened.log.close()
+    (formatted / "meta.properties").unlink()
+    before = content_of(formatted)
+    with pytest.raises(StorageFailure, match="its identity is lost"):
+        is_formatted(formatted, NO_LATCH)
+    assert content_of(formatted) == before
+
+
+def test_a_directory_with_foreign_files_is_not_formatted(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    with pytest.raises(StorageFailure, match="precious"):
+        is_formatted(tmp_path, NO_LATCH)
+
+
+def test_a_pod_does_not_format_twice(tmp_path: Path) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    run.mkdir()
+    latch = FailureLatch(run / "failed")
+    assert not is_formatted(data, latch)
+    format_directory(data, MetaProperties(1, ME, "c"))
+    open_as(data, latch=latch).log.close()
+    for path in sorted(data.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    with pytest.raises(StorageFailure, match="its data is lost"):
+        is_formatted(data, latch)
+    assert list(data.iterdir()) == []
+
+
+def test_a_format_that_was_cut_short_is_done_again(formatted: Path) -> None:
+    os.unlink(formatted / "meta.properties")
+    (formatted / "meta.properties.tmp").write_text("half")
+    assert not is_formatted(formatted, NO_LATCH)
+    format_directory(formatted, MetaProperties(1, UUID(int=10), "c"))
+    opened = open_as(formatted)
+    assert opened.meta.directory_id == UUID(int=10)
+    opened.log.close()
+
+
+def test_a_log_shorter_than_what_was_applied_is_a_failure(formatted: Path) -> None:
+    opened = open_as(formatted)
+    append_one(opened)
+    opened.state_file.save(QuorumState(leader_epoch=1, cluster_id="c", applied_offset=2))
+    opened.log.close()
+    with pytest.raises(StorageFailure, match="acknowledged records are lost"):
+        open_as(formatted)
+
+
+def test_a_lost_quorum_state_is_a_failure(formatted: Path) -> None:
+    (formatted / "__cluster_metadata-0" / "quorum-state").unlink()
+    with pytest.raises(StorageFailure, match="a vote may be lost"):
+        open_as(formatted)
