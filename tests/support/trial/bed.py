@@ -1,0 +1,36 @@
+"""The test bed's modules under one roof; its folder is no package of tests/, so the path is added."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "e2e" / "kind"))
+
+from testbed import (
+    lifecycle,
+    network,
+    nodes,
+    programs,
+    project_images,
+)
+from testbed.commands import TestbedError, run
+from testbed.disks import Disk, Disks, DiskState
+from testbed.places import REPOSITORY, kubeconfig_path, state_directory
+from testbed.volumes import STORAGE_CLASS, Volumes
+
+__all__ = [
+    "REPOSITORY",
+    "STORAGE_CLASS",
+    "Disk",
+    "DiskState",
+    "Disks",
+    "TestbedError",
+    "Volumes",
+    "kubeconfig_path",
+    "lifecycle",
+    "network",
+    "nodes",
+    "programs",
+    "project_images",
+    "run",
+    "state_directory",
+]

@@ -1,0 +1,94 @@
+"""The operator on a cluster, by Helm; a MetadataQuorum, and a NodePort for a workload on it."""
+
+import time
+from pathlib import Path
+
+import yaml
+
+from support.harness.kube_api import Json
+from support.trial import kube
+from support.trial.bed import REPOSITORY, programs, run
+from support.trial.kube import Kube
+from support.trial.quorum import Quorum
+from support.trial.waiting import wait_for
+
+CHART = REPOSITORY / "helm" / "metadataquorum"
+EXAMPLE = REPOSITORY / "examples" / "quorum.yaml"
+RELEASE = "metadataquorum"
+OPERATOR_NAMESPACE = "metadataquorum-system"
+OPERATOR_SELECTOR = "app.kubernetes.io/name=metadataquorum-operator"
+
+
+def helm_install(kubeconfig: Path, operator_image: str) -> None:
+    """Installs or upgrades the chart and waits until the operator is ready."""
+    repository, tag = operator_image.rsplit(":", 1)
+    command = [*_helm(kubeconfig), "upgrade", "--install", RELEASE, str(CHART)]
+    command += ["--namespace", OPERATOR_NAMESPACE, "--create-namespace"]
+    command += ["--set", f"image.repository={repository},image.tag={tag}"]
+    run([*command, "--wait", "--timeout", "180s"], timeout_s=240)
+
+
+def helm_uninstall(kubeconfig: Path) -> None:
+    command = [*_helm(kubeconfig), "uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE]
+    run([*command, "--wait"], timeout_s=240)
+
+
+def _helm(kubeconfig: Path) -> list[str]:
+    return [str(programs.helm()), "--kubeconfig", str(kubeconfig)]
+
+
+def operator_pods(api: Kube) -> list[Json]:
+    return api.list(kube.core(OPERATOR_NAMESPACE, "pods"), OPERATOR_SELECTOR)
+
+
+def restart_operator(api: Kube) -> None:
+    """So that an image of the same tag that was loaded anew is what runs."""
+    path = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
+    stamp = {"metadataquorum.dev/restarted-at": str(time.time())}
+    api.merge(path, {"spec": {"template": {"metadata": {"annotations": stamp}}}})
+    wait_for("the new operator", lambda: deployment_is_current(api, path), timeout_s=120)
+
+
+def deployment_is_current(api: Kube, path: str) -> bool:
+    found = api.get(path)
+    wanted, status = found["spec"]["replicas"], found.get("status", {})
+    return bool(
+        status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("updatedReplicas", 0) == wanted
+        and status.get("replicas", 0) == wanted
+        and status.get("availableReplicas", 0) == wanted
+    )
+
+
+def example() -> Json:
+    """examples/quorum.yaml, as a person would apply it."""
+    document: Json = yaml.safe_load(EXAMPLE.read_text())
+    return document
+
+
+def apply_quorum(api: Kube, document: Json, namespace: str) -> Quorum:
+    """Applies the resource; returns a handle on it."""
+    name = document["metadata"]["name"]
+    metadata = {**document["metadata"], "namespace": namespace}
+    api.apply(kube.quorums(namespace, name), {**document, "metadata": metadata})
+    return Quorum(api, namespace, name)
+
+
+def publish(quorum: Quorum, node_port: int) -> str:
+    """A NodePort on the ready pods of the quorum; the URL that reaches it from this machine."""
+    name = f"{quorum.name}-outside"
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": quorum.namespace},
+        "spec": {
+            "type": "NodePort",
+            "selector": {
+                "app.kubernetes.io/name": "metadataquorum",
+                "app.kubernetes.io/instance": quorum.name,
+            },
+            "ports": [{"name": "admin", "port": 8080, "nodePort": node_port}],
+        },
+    }
+    quorum.api.apply(kube.core(quorum.namespace, "services", name), service)
+    return f"http://127.0.0.1:{node_port}"

@@ -1,0 +1,122 @@
+"""A blocking Kubernetes client: requests as JSON, and the paths of the kinds in use.
+
+kubectl would do, but each start of it costs more on a small machine than the whole question.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from support.harness.kube_api import MERGE_PATCH, Access, ApiError, Json
+
+APPLY_PATCH = "application/apply-patch+yaml"
+_FIELD_MANAGER = "trial"
+_CALL_TIMEOUT_S = 20.0
+
+NAMESPACES = "/api/v1/namespaces"
+NODES = "/api/v1/nodes"
+VOLUMES = "/api/v1/persistentvolumes"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def core(namespace: str, plural: str, name: str = "") -> str:
+    return _joined(f"{NAMESPACES}/{namespace}/{plural}", name)
+
+
+def apps(namespace: str, plural: str, name: str = "") -> str:
+    return _joined(f"/apis/apps/v1/namespaces/{namespace}/{plural}", name)
+
+
+def policy(namespace: str, plural: str, name: str = "") -> str:
+    return _joined(f"/apis/policy/v1/namespaces/{namespace}/{plural}", name)
+
+
+def quorums(namespace: str, name: str = "") -> str:
+    group = "/apis/metadataquorum.dev/v1alpha1"
+    return _joined(f"{group}/namespaces/{namespace}/metadataquorums", name)
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}/{name}" if name else path
+
+
+class Kube:
+    """Requests to one API server. Raises ApiError for every answer that is not 2xx."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        access = Access.from_kubeconfig(kubeconfig)
+        self._client = httpx.Client(
+            base_url=access.url,
+            headers=dict(access.headers),
+            verify=access.tls if access.tls is not None else True,
+            timeout=_CALL_TIMEOUT_S,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Json:
+        answer = self._client.request(
+            method,
+            path,
+            content=None if body is None else json.dumps(body),
+            headers={"Content-Type": content_type},
+            params=query,
+        )
+        if not answer.is_success:
+            raise ApiError(method, path, answer.status_code, answer.text)
+        document: Any = answer.json()
+        return document if isinstance(document, dict) else {"items": document}
+
+    def get(self, path: str) -> Json:
+        return self.call("GET", path)
+
+    def find(self, path: str) -> Json | None:
+        """The object, or None when there is none."""
+        try:
+            return self.call("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, path: str, selector: str = "") -> list[Json]:
+        query = {"labelSelector": selector} if selector else None
+        items: list[Json] = self.call("GET", path, query=query)["items"]
+        return items
+
+    def create(self, path: str, body: Json) -> Json:
+        return self.call("POST", path, body)
+
+    def apply(self, path: str, body: Json) -> Json:
+        """Server-side apply; `path` names the object itself."""
+        query = {"fieldManager": _FIELD_MANAGER, "force": "true"}
+        return self.call("PATCH", path, body, content_type=APPLY_PATCH, query=query)
+
+    def merge(self, path: str, body: Json) -> Json:
+        return self.call("PATCH", path, body, content_type=MERGE_PATCH)
+
+    def delete(self, path: str, *, grace_s: int | None = None) -> bool:
+        """True when it was there."""
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        try:
+            self.call("DELETE", path, options)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True

@@ -1,0 +1,77 @@
+"""The cluster with the operator on it, ready for quorums: set up once, shared by everything after.
+
+Cluster, images, disks and Helm release are reused where they are there already, so that a second
+run takes seconds. Quorums that an earlier run left behind are removed first.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.trial import installation, kube
+from support.trial.bed import Disk, TestbedError, Volumes, lifecycle, project_images
+from support.trial.installation import OPERATOR_NAMESPACE
+from support.trial.kube import Kube
+from support.trial.quorum import Quorum
+from support.trial.waiting import NotInTime
+
+WORKERS = 3
+CLUSTER = "mq"
+_DELETE_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A running cluster with the operator."""
+
+    cluster: str
+    kubeconfig: Path
+    api: Kube
+    volumes: Volumes
+
+    def provide_disks(self, slots: int) -> None:
+        """`slots` empty disks on each worker, as PersistentVolumes of the class `disks`."""
+        self.volumes.provide(Disk(w, s) for w in range(1, WORKERS + 1) for s in range(slots))
+
+
+def bring_up(cluster: str = CLUSTER) -> Stage:
+    """The cluster alone, without the operator."""
+    kubeconfig = lifecycle.up(cluster, workers=WORKERS)
+    return Stage(cluster, kubeconfig, Kube(kubeconfig), Volumes(cluster, kubeconfig))
+
+
+def load_images(stage: Stage) -> tuple[str, str]:
+    """Builds both images where they changed and puts them onto the workers; node, operator."""
+    node_image, operator_image = project_images.build_all()
+    lifecycle.load(stage.cluster, [node_image, operator_image])
+    return node_image, operator_image
+
+
+def install_operator(stage: Stage, operator_image: str) -> None:
+    """By Helm. An operator that ran before is restarted, as its image may be another one now."""
+    path = kube.apps(OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
+    was_there = stage.api.find(path) is not None
+    installation.helm_install(stage.kubeconfig, operator_image)
+    if was_there:
+        installation.restart_operator(stage.api)
+
+
+def remove_quorum(stage: Stage, namespace: str, name: str) -> None:
+    """The resource, everything under it and its claims. Does nothing where there is none."""
+    quorum = Quorum(stage.api, namespace, name)
+    resource = stage.api.find(kube.quorums(namespace, name)) if _crd_exists(stage.api) else None
+    if resource is not None:
+        stage.api.delete(quorum.path)
+        try:
+            quorum.wait_gone(timeout_s=_DELETE_TIMEOUT_S)
+        except NotInTime as late:
+            raise TestbedError(
+                f"{late}. The operator should have removed it: look at its log with "
+                f"`kubectl -n {OPERATOR_NAMESPACE} logs deploy/{installation.RELEASE}`, or begin "
+                "anew with `make clean`."
+            ) from None
+    for claim in quorum.claims():
+        stage.api.delete(kube.core(namespace, "persistentvolumeclaims", claim["metadata"]["name"]))
+
+
+def _crd_exists(api: Kube) -> bool:
+    return api.find(f"{kube.CRDS}/metadataquorums.metadataquorum.dev") is not None

@@ -1,0 +1,43 @@
+"""Waiting for a condition, with what was seen last in the message when it doesn't come."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_POLL_S = 0.25
+
+
+class NotInTime(AssertionError):
+    """What was awaited did not happen; the message says what was seen instead."""
+
+
+def wait_for(
+    what: str,
+    probe: Callable[[], T | None],
+    *,
+    timeout_s: float,
+    seen: Callable[[], object] | None = None,
+    poll_s: float = _POLL_S,
+) -> T:
+    """Calls `probe` until it returns something true. `seen` describes the state for the message."""
+    begun = time.monotonic()
+    deadline = begun + timeout_s
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() >= deadline:
+            last = f"; seen last: {seen()}" if seen is not None else ""
+            raise NotInTime(f"waited {timeout_s:.0f} s for {what}{last}")
+        time.sleep(poll_s)
+
+
+def stays(what: str, holds: Callable[[], bool], *, for_s: float, poll_s: float = _POLL_S) -> None:
+    """Fails as soon as `holds` does not, within the time given."""
+    deadline = time.monotonic() + for_s
+    while time.monotonic() < deadline:
+        if not holds():
+            raise AssertionError(f"{what}: did not last {for_s:.0f} s")
+        time.sleep(poll_s)
