@@ -1,0 +1,147 @@
+"""The cluster that the end-to-end tests and the demo run on: `cluster.py VERB`; see README.md.
+
+Progress goes to stderr, results (paths, names, manifests) to stdout.
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from testbed import (
+    control_plane,
+    daemon,
+    lifecycle,
+    programs,
+    project_images,
+    volumes,
+)
+from testbed.commands import TestbedError
+from testbed.disks import SIZE_MIB, Disk, Disks
+from testbed.places import cache_directory, kubeconfig_path, state_directory
+from testbed.progress import say
+
+
+def tools(_: argparse.Namespace) -> None:
+    """make or find docker, kind, helm and kubectl; prints a folder for PATH"""
+    daemon.ensure()
+    found = programs.tools()
+    for program in (found.kind, found.helm, found.kubectl):
+        say(f"using {program}")
+    print(found.directory)
+
+
+def up(options: argparse.Namespace) -> None:
+    """bring the cluster up, or reuse it; prints its kubeconfig"""
+    first_port = options.first_host_port
+    print(lifecycle.up(options.name, workers=options.workers, first_host_port=first_port))
+
+
+def down(options: argparse.Namespace) -> None:
+    """remove the cluster and its disks; --all: every cluster and our docker daemon as well"""
+    names = {options.name, *(lifecycle.known_clusters() if options.all or options.cache else [])}
+    for name in sorted(names):
+        lifecycle.down(name)
+    if options.all or options.cache:
+        daemon.stop_ours(remove_data=True)
+        shutil.rmtree(state_directory(), ignore_errors=True)
+    if options.cache:
+        shutil.rmtree(cache_directory(), ignore_errors=True)
+
+
+def images(_: argparse.Namespace) -> None:
+    """build the project's two images where they changed; prints their names"""
+    daemon.ensure()
+    print(*project_images.build_all(), sep="\n")
+
+
+def load(options: argparse.Namespace) -> None:
+    """put images onto the workers (default: the project's two)"""
+    default = [project_images.NODE.name, project_images.OPERATOR.name]
+    lifecycle.load(options.name, options.images or default)
+
+
+def kubeconfig(options: argparse.Namespace) -> None:
+    """print the path of the cluster's kubeconfig"""
+    path = kubeconfig_path(options.name)
+    if not path.exists():
+        raise TestbedError(f"there is no cluster {options.name}: bring it up first")
+    print(path)
+
+
+def run_control_plane(_: argparse.Namespace) -> None:
+    """run only API server, etcd and controller manager, until interrupted; prints a kubeconfig"""
+    with control_plane.ControlPlane() as running:
+        say("ready; end with Ctrl-C")
+        print(running.kubeconfig, flush=True)
+        running.wait()
+
+
+def disk(options: argparse.Namespace) -> None:
+    """make, fail, heal, fill, empty or drop the disk in slot SLOT of worker WORKER"""
+    disks = Disks(options.name)
+    one = Disk(options.worker, options.slot)
+    if options.action == "make":
+        disks.make(one, size_mib=options.size_mib)
+    else:
+        getattr(disks, options.action)(one)
+    print(f"{one} {disks.state(one)}")
+
+
+def volumes_of(options: argparse.Namespace) -> None:
+    """make SLOTS disks on each worker and apply their PersistentVolumes (class `disks`)"""
+    spec = lifecycle.described(options.name)
+    if spec is None:
+        raise TestbedError(f"there is no cluster {options.name}: bring it up first")
+    every = [Disk(w, s) for w in range(1, spec.workers + 1) for s in range(options.slots)]
+    volumes.Volumes(options.name, kubeconfig_path(options.name)).provide(every)
+    print(*(one.volume_name for one in every), sep="\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="cluster.py", description=__doc__)
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    by_name = argparse.ArgumentParser(add_help=False)
+    by_name.add_argument("--name", default="mq", help="of the cluster (default: mq)")
+
+    def verb(name: str, action: object) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=action.__doc__, parents=[by_name])
+        added.set_defaults(action_of_verb=action)
+        return added
+
+    verb("tools", tools)
+    add = verb("up", up).add_argument
+    add("--workers", type=int, default=3)
+    add("--first-host-port", type=int, default=lifecycle.NODE_PORTS.start)
+    add = verb("down", down).add_argument
+    add("--all", action="store_true", help="also other clusters and our docker daemon")
+    add("--cache", action="store_true", help="all that, and everything in the cache")
+    verb("images", images)
+    verb("load", load).add_argument("images", nargs="*", metavar="IMAGE")
+    verb("kubeconfig", kubeconfig)
+    verb("control-plane", run_control_plane)
+    add = verb("disk", disk).add_argument
+    add("action", choices=("make", "fail", "heal", "fill", "empty", "drop"))
+    add("worker", type=int)
+    add("slot", type=int)
+    add("--size-mib", type=int, default=SIZE_MIB)
+    verb("volumes", volumes_of).add_argument("--slots", type=int, default=3)
+    return parser
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    try:
+        options.action_of_verb(options)
+    except TestbedError as failure:
+        print(f"cluster.py: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

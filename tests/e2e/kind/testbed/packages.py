@@ -1,0 +1,55 @@
+"""Programs that come as Debian packages: installed when that is possible, named when it is not."""
+
+import os
+import shutil
+
+from testbed.commands import TestbedError, run
+from testbed.progress import step
+
+_PACKAGE_OF = {
+    "docker": "docker.io",
+    "dockerd": "docker.io",
+    "debootstrap": "debootstrap",
+    "iptables": "iptables",
+    "losetup": "mount",
+    "mkfs.xfs": "xfsprogs",
+    "xfs_io": "xfsprogs",
+    "zstd": "zstd",
+}
+_SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def find(program: str) -> str | None:
+    """Also looks where root's programs lie, which an ordinary PATH leaves out."""
+    return shutil.which(program) or shutil.which(program, path=_SYSTEM_PATH)
+
+
+def need(*programs: str) -> None:
+    """Makes sure that every program is there; installs what is missing with apt-get, if root."""
+    missing = [program for program in programs if find(program) is None]
+    if not missing:
+        return
+    packages = sorted({_PACKAGE_OF[program] for program in missing})
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise TestbedError(
+            f"missing: {', '.join(missing)}. Install the packages that bring them "
+            f"(on Debian and Ubuntu: apt-get install {' '.join(packages)}), then try again."
+        )
+    _install(packages)
+    still_missing = [program for program in programs if find(program) is None]
+    if still_missing == ["docker"]:
+        _install(["docker-cli"])  # Debian 13 keeps the client in a package of its own
+    elif still_missing:
+        raise TestbedError(f"apt-get installed {packages}, but there is no {still_missing} yet")
+
+
+def _install(packages: list[str]) -> None:
+    environment = {"DEBIAN_FRONTEND": "noninteractive"}
+    names = " ".join(packages)
+    with step(f"Debian packages {names}", "apt-get install"):
+        run(["apt-get", "update", "-q"], timeout_s=300, environment=environment)
+        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+        # debootstrap checks what it downloads against this keyring, also where the host is Ubuntu
+        if "debootstrap" in packages:
+            install.append("debian-archive-keyring")
+        run(install, timeout_s=900, environment=environment)

@@ -1,0 +1,18 @@
+"""Every version of the test bed, in one place. Raising one of them changes the hash of what is cached."""
+
+KUBERNETES_VERSION = "v1.34.4"
+"""Built here where no image can be pulled. From 1.35 the kubelet refuses cgroup v1, so 1.34 it is."""
+
+KIND_VERSION = "v0.33.0"
+HELM_VERSION = "v3.19.0"
+
+PULLED_NODE_IMAGE = (
+    "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d"
+)
+"""kind's own node image of the same minor, as the release notes of KIND_VERSION name it."""
+
+PYTHON_BASE_IMAGE = "python:3.11-slim-bookworm"
+DEBIAN_SUITE = "bookworm"
+
+MINIMUM_GO = (1, 24)
+"""What kind, helm and Kubernetes at these versions need to be compiled."""

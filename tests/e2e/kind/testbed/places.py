@@ -1,0 +1,46 @@
+"""Where things lie on the machine.
+
+Cache: made from pinned inputs, named by a hash of them, safe to delete and to carry between machines.
+State: what is alive now (clusters, disks, a daemon of ours); removed by `down`.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+KIND_DIRECTORY = REPOSITORY / "tests" / "e2e" / "kind"
+
+
+def cache_directory() -> Path:
+    named = os.environ.get("METADATAQUORUM_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "metadataquorum"
+
+
+def state_directory() -> Path:
+    named = os.environ.get("METADATAQUORUM_STATE")
+    return Path(named) if named else Path.home() / ".local" / "state" / "metadataquorum"
+
+
+def cluster_directory(cluster: str) -> Path:
+    return state_directory() / "clusters" / cluster
+
+
+def kubeconfig_path(cluster: str) -> Path:
+    return cluster_directory(cluster) / "kubeconfig"
+
+
+def daemon_directory() -> Path:
+    return state_directory() / "docker"
+
+
+@contextlib.contextmanager
+def exclusive(what: str) -> Iterator[None]:
+    """Holds a lock between processes, so that two runs never build the same thing side by side."""
+    locks = state_directory() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with open(locks / what, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,165 @@
+"""The project's two images: wheels are made outside, where package indexes can be reached, and
+installed inside, where nothing can.
+
+An image is tagged `dev` and with a hash of everything it is made of; while that hash stands in the
+daemon nothing is built again.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import debian, fingerprint, node_image
+from testbed.commands import TestbedError, run, succeeds
+from testbed.pins import PYTHON_BASE_IMAGE
+from testbed.places import REPOSITORY, cache_directory, exclusive
+from testbed.progress import say, step
+
+_PLATFORMS = (
+    "manylinux_2_28",
+    "manylinux_2_27",
+    "manylinux_2_26",
+    "manylinux_2_24",
+    "manylinux_2_17",
+    "manylinux2014",
+    "manylinux_2_12",
+    "manylinux_2_5",
+)
+_PIP = "pip==25.3"
+_BASE_CHOICE = "METADATAQUORUM_PYTHON_IMAGE"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectImage:
+    """One of our images: `extra` is the part of the distribution that it installs."""
+
+    extra: str
+    dockerfile: Path
+
+    @property
+    def repository(self) -> str:
+        return f"metadataquorum-{self.extra}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.repository}:dev"
+
+    @property
+    def requirements(self) -> Path:
+        return REPOSITORY / "requirements" / f"{self.extra}.txt"
+
+
+NODE = ProjectImage("node", REPOSITORY / "node" / "Dockerfile")
+OPERATOR = ProjectImage("operator", REPOSITORY / "operator" / "Dockerfile")
+
+
+def build_all() -> tuple[str, ...]:
+    """Builds both images where they changed; returns their names."""
+    base = python_base()
+    for image in (NODE, OPERATOR):
+        _ensure(image, base)
+    return (NODE.name, OPERATOR.name)
+
+
+def python_base() -> str:
+    """The official Python image where it can be had, else Debian's own Python on a minimal tree."""
+    named = os.environ.get(_BASE_CHOICE)
+    if named:
+        return named
+    if succeeds(["docker", "image", "inspect", PYTHON_BASE_IMAGE], timeout_s=30):
+        return PYTHON_BASE_IMAGE
+    if succeeds(["docker", "image", "inspect", debian.PYTHON.image], timeout_s=30):
+        return debian.PYTHON.image
+    if os.environ.get("METADATAQUORUM_NODE_IMAGE") != "build" and node_image.registry_answers():
+        with step(f"pulling {PYTHON_BASE_IMAGE}"):
+            run(["docker", "pull", "-q", PYTHON_BASE_IMAGE], timeout_s=300)
+        return PYTHON_BASE_IMAGE
+    return debian.image(debian.PYTHON)
+
+
+def _ensure(image: ProjectImage, base: str) -> None:
+    """The tag with the hash says what `dev` was made of; a known hash only moves `dev`."""
+    base_id = run(["docker", "image", "inspect", "-f", "{{.Id}}", base], timeout_s=30).stdout
+    with (
+        exclusive(f"image-{image.extra}"),
+        tempfile.TemporaryDirectory(prefix="metadataquorum-image-") as scratch,
+    ):
+        # Hashed and built from one copy: somebody may be editing the checkout meanwhile
+        source = Path(scratch) / "source"
+        _copy_own_sources(source)
+        key = fingerprint.of(
+            base_id, _PIP, image.extra, paths=[image.dockerfile, image.requirements, source]
+        )
+        exact = f"{image.repository}:{key}"
+        if not succeeds(["docker", "image", "inspect", exact], timeout_s=30):
+            wheels = _downloaded_wheels(image)
+            with step(f"building {exact}"):
+                _build(image, base, exact, wheels, Path(scratch))
+            _forget_older(image, exact)
+        run(["docker", "tag", exact, image.name], timeout_s=30)
+    say(f"{image.name} is {exact}")
+
+
+def _copy_own_sources(target: Path) -> None:
+    for folder in ("operator/quorum_operator", "node/quorum_node"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / folder, target / folder, ignore=ignore)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / file, target)
+
+
+def _downloaded_wheels(image: ProjectImage) -> Path:
+    """Everything in the requirement file, for the Python of the image, checked against its hashes."""
+    text = image.requirements.read_text()
+    machine = os.uname().machine
+    key = fingerprint.of(text, _PIP, machine, *_PLATFORMS)
+    target = cache_directory() / "wheels" / f"{image.extra}-{key}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{image.extra}.", dir=target.parent))
+    platforms = [f"--platform={name}_{machine}" for name in _PLATFORMS]
+    target_python = ["--only-binary=:all:", "--implementation=cp", "--python-version=3.11"]
+    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(scratch)]
+    try:
+        with step(f"downloading the packages of {image.requirements.name}", "pip download"):
+            options = [*target_python, *platforms, "--require-hashes"]
+            run([*download, *options, "-r", image.requirements], timeout_s=600)
+            run([*download, "--only-binary=:all:", _PIP], timeout_s=300)
+        scratch.chmod(0o755)
+        scratch.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def _build(image: ProjectImage, base: str, exact: str, wheels: Path, scratch: Path) -> None:
+    context = scratch / "context"
+    shutil.copytree(wheels, context / "wheels")
+    _own_wheel(scratch / "source", context / "wheels")
+    arguments = ["--build-arg", f"BASE={base}", "--build-arg", f"EXTRA={image.extra}"]
+    build = ["docker", "build", "-q", *arguments, "-f", str(image.dockerfile), "-t", exact, "."]
+    run(build, timeout_s=900, directory=context)
+
+
+def _own_wheel(source: Path, target: Path) -> None:
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(target)]
+    if succeeds([sys.executable, "-c", "import hatchling"], timeout_s=30):
+        wheel.append("--no-build-isolation")
+    try:
+        run([*wheel, source], timeout_s=300)
+    except TestbedError as failure:
+        raise TestbedError(f"the project's wheel cannot be built: {failure}") from None
+
+
+def _forget_older(image: ProjectImage, exact: str) -> None:
+    """Build stages and images of earlier sources would fill the disk, one per edit."""
+    stage = f"label=dev.metadataquorum.stage=build-{image.extra}"
+    run(["docker", "image", "prune", "-f", "--filter", stage], timeout_s=120, check=False)
+    listing = ["docker", "images", image.repository, "--format", "{{.Repository}}:{{.Tag}}"]
+    for name in run(listing, timeout_s=30).stdout.split():
+        if name not in (exact, image.name):
+            run(["docker", "rmi", name], timeout_s=60, check=False)
