@@ -97,7 +97,7 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 
 .PHONY: crds
 crds: venv ## the custom resource definition, from the pydantic models
-	@$(PY) -m quorum_operator.crd >crds/metadataquorum.dev_metadataquorums.yaml
+	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml
 
 .PHONY: helm-lint
 helm-lint: venv ## lint and render the chart
