@@ -1,0 +1,225 @@
+"""One container of a pod: a real process, started again when it ends, and its status.
+
+Owns the process, its probes and the containerStatus. Backoff and probe periods are shortened, so
+that a test takes seconds; the order of states is a kubelet's. Knows nothing of the API server.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import httpx
+
+from support.harness.kube_api import Json
+
+_FIRST_BACKOFF_S = 0.2
+_LAST_BACKOFF_S = 3.0
+_PROBE_PERIOD_LIMIT_S = 0.5
+
+
+def now_text() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to execute for one run of the container."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Container:
+    """Runs until told to stop. `changed` is called after each change of `status()`."""
+
+    def __init__(
+        self,
+        spec: Json,
+        address: str,
+        folder: Path,
+        prepare: Callable[[Path], Launch],
+        changed: Callable[[], None],
+    ) -> None:
+        self.spec = spec
+        self.log_path = folder / "log"
+        self.message_path = folder / "termination-message"
+        self.ready = False
+        self.process_id: int | None = None
+        self.restart_count = 0
+        self._address = address
+        self._folder = folder
+        self._prepare = prepare
+        self._changed = changed
+        self._state: Json = {"waiting": {"reason": "ContainerCreating"}}
+        self._last_state: Json = {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    def status(self) -> Json:
+        """The containerStatus of the pod's status."""
+        return {
+            "name": self.spec["name"],
+            "image": self.spec["image"],
+            "imageID": f"harness://{self.spec['image']}",
+            "containerID": f"harness://{self.process_id}",
+            "state": self._state,
+            "lastState": self._last_state,
+            "ready": self.ready,
+            "started": "running" in self._state,
+            "restartCount": self.restart_count,
+        }
+
+    async def run(self) -> None:
+        """Starts the process again and again (restartPolicy Always) until `stop`."""
+        backoff_s = _FIRST_BACKOFF_S
+        while True:
+            await self._run_once()
+            if self._is_stopping():
+                return
+            await asyncio.sleep(_FIRST_BACKOFF_S)
+            waiting = {"reason": "CrashLoopBackOff", "message": f"back-off {backoff_s:.1f}s"}
+            self._last_state, self._state = self._state, {"waiting": waiting}
+            self._changed()
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
+            if self._is_stopping():
+                return
+            self.restart_count += 1
+
+    async def stop(self, grace_s: float) -> None:
+        """SIGTERM, and after `grace_s` SIGKILL. Returns when the process is gone."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM if grace_s > 0 else signal.SIGKILL)
+        try:
+            await asyncio.wait_for(process.wait(), max(grace_s, 1.0))
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def send(self, number: signal.Signals) -> bool:
+        """Delivers a signal; False when no process runs."""
+        if self._process is None or self._process.returncode is not None:
+            return False
+        self._process.send_signal(number)
+        return True
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
+
+    async def _run_once(self) -> None:
+        root = self._folder / f"root-{self.restart_count}"
+        root.mkdir(parents=True)
+        self.message_path.write_text("")
+        launch = self._prepare(root)
+        started_at = now_text()
+        with self._open_log() as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *launch.command,
+                env=dict(launch.environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.process_id = self._process.pid
+        self._state = {"running": {"startedAt": started_at}}
+        self._changed()
+        probes = asyncio.create_task(self._probe())
+        try:
+            code = await self._process.wait()
+        finally:
+            probes.cancel()
+            if self._process.returncode is None:
+                self._process.kill()
+        self.ready = False
+        self._state = {"terminated": self._ended(code, started_at)}
+        self._changed()
+
+    def _open_log(self) -> BinaryIO:
+        return open(self.log_path, "ab")
+
+    def _ended(self, code: int, started_at: str) -> Json:
+        """A signal n is exit code 128 + n; an empty message falls back to the log if asked for."""
+        exit_code = 128 - code if code < 0 else code
+        message = self.message_path.read_text(errors="replace")
+        fall_back = self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        if not message and fall_back and exit_code:
+            message = self.log_path.read_text(errors="replace")[-2048:]
+        ended: Json = {
+            "exitCode": exit_code,
+            "reason": "Error" if exit_code else "Completed",
+            "startedAt": started_at,
+            "finishedAt": now_text(),
+            "containerID": f"harness://{self.process_id}",
+        }
+        return ended | ({"message": message} if message else {})
+
+    async def _probe(self) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            if "startupProbe" in self.spec:
+                await self._started(client, self.spec["startupProbe"])
+            await asyncio.gather(self._watch_readiness(client), self._watch_liveness(client))
+
+    async def _started(self, client: httpx.AsyncClient, probe: Json) -> None:
+        good = await self._asked(client, probe)
+        while not good:
+            await asyncio.sleep(_period_s(probe))
+            good = await self._asked(client, probe)
+
+    async def _watch_readiness(self, client: httpx.AsyncClient) -> None:
+        probe = self.spec.get("readinessProbe")
+        failures = 0
+        while True:
+            good = probe is None or await self._asked(client, probe)
+            failures = 0 if good else failures + 1
+            ready = good or (self.ready and failures < _threshold(probe or {}))
+            if ready != self.ready:
+                self.ready = ready
+                self._changed()
+            if probe is None:
+                return
+            await asyncio.sleep(_period_s(probe))
+
+    async def _watch_liveness(self, client: httpx.AsyncClient) -> None:
+        probe = self.spec.get("livenessProbe")
+        failures = 0
+        while probe is not None:
+            await asyncio.sleep(_period_s(probe))
+            failures = 0 if await self._asked(client, probe) else failures + 1
+            if failures >= _threshold(probe) and self._process is not None:
+                self._process.kill()
+                return
+
+    async def _asked(self, client: httpx.AsyncClient, probe: Json) -> bool:
+        get = probe.get("httpGet")
+        if get is None:
+            raise NotImplementedError(f"the harness knows only httpGet probes, not {probe}")
+        port = get["port"] if isinstance(get["port"], int) else self._named_port(get["port"])
+        url = f"http://{self._address}:{port}{get.get('path', '/')}"
+        try:
+            answer = await client.get(url, timeout=float(probe.get("timeoutSeconds", 1)))
+        except httpx.HTTPError:
+            return False
+        return 200 <= answer.status_code < 400
+
+    def _named_port(self, name: str) -> int:
+        ports = self.spec.get("ports", [])
+        return int(next(port["containerPort"] for port in ports if port.get("name") == name))
+
+
+def _period_s(probe: Json) -> float:
+    return min(float(probe.get("periodSeconds", 10)), _PROBE_PERIOD_LIMIT_S)
+
+
+def _threshold(probe: Json) -> int:
+    return int(probe.get("failureThreshold", 3))

@@ -1,0 +1,213 @@
+"""A kubelet for tests: the pods of a real API server become processes on this machine.
+
+Owns the loop that compares pods with running processes, the faults a test asks for, and the Node
+objects' heartbeat. Where a pod goes is the scheduler's; what it is made of is in pod_runtime.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+
+from support.harness import hosts, nodes
+from support.harness.addresses import LoopbackAddresses
+from support.harness.hosts import HostsFile
+from support.harness.kube_api import ApiError, Json, KubeApi
+from support.harness.mirror import Mirror
+from support.harness.pod_runtime import PodRuntime, Program
+from support.harness.scheduler import Scheduler, path_of
+from support.harness.volumes import Volumes
+
+_RESYNC_S = 1.0
+_HEARTBEAT_S = 8.0
+
+
+class Kubelet:
+    """One for all workers. `programs` says what to execute for an image."""
+
+    def __init__(
+        self, api: KubeApi, folder: Path, workers: list[str], programs: Mapping[str, Program]
+    ) -> None:
+        self.volumes = Volumes(folder / "volumes")
+        self.runtimes: dict[str, PodRuntime] = {}
+        self.failures: list[BaseException] = []
+        self._api = api
+        self._folder = folder
+        self._workers = set(workers)
+        self._programs = programs
+        self._addresses = LoopbackAddresses()
+        self._hosts: dict[str, HostsFile] = {}
+        self._wake = asyncio.Event()
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._pods = self._mirror("/api/v1/pods")
+        self._claims = self._mirror("/api/v1/persistentvolumeclaims")
+        self._pvs = self._mirror("/api/v1/persistentvolumes")
+        self._nodes = self._mirror("/api/v1/nodes")
+        self._services = self._mirror("/api/v1/services")
+        self._scheduler = Scheduler(
+            api,
+            self.volumes,
+            pods=self._pods,
+            claims=self._claims,
+            pvs=self._pvs,
+            nodes=self._nodes,
+        )
+
+    def _mirror(self, path: str) -> Mirror:
+        return Mirror(self._api, path, lambda: self._wake.set())
+
+    async def start(self) -> None:
+        for name in sorted(self._workers):
+            await self._api.create("/api/v1/nodes", nodes.node(name))
+            await self._heartbeat(name)
+        mirrors = (self._pods, self._claims, self._pvs, self._nodes, self._services)
+        self._tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors]
+        await asyncio.gather(*(mirror.synced.wait() for mirror in mirrors))
+        self._tasks += [asyncio.create_task(self._loop()), asyncio.create_task(self._beat())]
+
+    async def close(self) -> None:
+        for task in (*self._tasks, *self._ending.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._ending.values(), return_exceptions=True)
+        await asyncio.gather(*(runtime.stop(0) for runtime in self.runtimes.values()))
+        for file in self._hosts.values():
+            file.close()
+        self._addresses.close()
+        self.volumes.remove_all()
+
+    # Faults and looks that tests use.
+
+    def runtime(self, namespace: str, pod: str) -> PodRuntime:
+        """The running pod of that name. Raises LookupError."""
+        for runtime in self.runtimes.values():
+            if (runtime.namespace, runtime.name) == (namespace, pod):
+                return runtime
+        raise LookupError(f"pod {namespace}/{pod} does not run")
+
+    def hold(self, namespace: str, pod: str, *, held: bool = True) -> None:
+        """A pod of that name that is not on a node yet stays Pending until it is let go."""
+        (self._scheduler.held.add if held else self._scheduler.held.discard)((namespace, pod))
+        self._wake.set()
+
+    async def lose_node(self, name: str) -> None:
+        """The machine is gone: its processes stop at once and its Node object is deleted."""
+        self._workers.discard(name)
+        lost = [runtime for runtime in self.runtimes.values() if runtime.node == name]
+        await asyncio.gather(*(runtime.stop(0) for runtime in lost))
+        await self._api.delete(f"/api/v1/nodes/{name}")
+
+    async def add_node(self, name: str) -> None:
+        self._workers.add(name)
+        await self._api.create("/api/v1/nodes", nodes.node(name))
+        await self._heartbeat(name)
+
+    # The loop.
+
+    async def _loop(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _RESYNC_S)
+            self._wake.clear()
+            try:
+                await self._once()
+            except (ApiError, httpx.HTTPError) as error:
+                # A conflict or a restart of the server: looked at again after the resync period.
+                self.failures.append(error)
+                await asyncio.sleep(0.05)
+
+    async def _once(self) -> None:
+        present = {pod["metadata"]["uid"]: pod for pod in self._pods.values()}
+        for uid, runtime in list(self.runtimes.items()):
+            if uid not in present:
+                self._end(runtime, 0)
+        for uid, pod in present.items():
+            await self._look_at(uid, pod)
+        for volume in self._pvs.values():
+            await self._scheduler.reclaim(volume)
+        self._write_hosts()
+
+    async def _look_at(self, uid: str, pod: Json) -> None:
+        runtime = self.runtimes.get(uid)
+        where = pod["spec"].get("nodeName")
+        if where is None:
+            if "deletionTimestamp" not in pod["metadata"]:
+                await self._scheduler.schedule(pod)
+        elif self._nodes.get("", where) is None:
+            await self._api.delete(path_of(pod), grace_s=0, uid=uid)
+        elif "deletionTimestamp" in pod["metadata"]:
+            if runtime is not None:
+                self._end(runtime, pod["metadata"].get("deletionGracePeriodSeconds", 30))
+            elif uid not in self._ending:
+                await self._api.delete(path_of(pod), grace_s=0, uid=uid)
+        elif runtime is None and uid not in self._ending and where in self._workers:
+            self._begin(pod)
+
+    def _begin(self, pod: Json) -> None:
+        uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
+        folder = self._folder / "pods" / namespace / f"{pod['metadata']['name']}-{uid[:8]}"
+        folder.mkdir(parents=True)
+        address = self._addresses.take()
+        hosts_path = self._hosts_of(namespace).path
+        runtime = PodRuntime(self._api, pod, address, folder, hosts_path, self._programs)
+        self.runtimes[uid] = runtime
+        runtime.start()
+
+    def _end(self, runtime: PodRuntime, grace_s: float) -> None:
+        if runtime.uid in self._ending:
+            return
+
+        async def end() -> None:
+            await runtime.stop(grace_s)
+            self.runtimes.pop(runtime.uid, None)
+            await self._api.delete(path_of(runtime.pod), grace_s=0, uid=runtime.uid)
+
+        self._ending[runtime.uid] = asyncio.create_task(end())
+        self._ending[runtime.uid].add_done_callback(lambda _: self._ended(runtime.uid))
+
+    def _ended(self, uid: str) -> None:
+        task = self._ending.pop(uid)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failures.append(error)
+        self._wake.set()
+
+    # Names and heartbeats.
+
+    def _hosts_of(self, namespace: str) -> HostsFile:
+        if namespace not in self._hosts:
+            folder = self._folder / "hosts"
+            folder.mkdir(exist_ok=True)
+            self._hosts[namespace] = HostsFile(folder / namespace)
+        return self._hosts[namespace]
+
+    def _write_hosts(self) -> None:
+        for namespace, file in self._hosts.items():
+            alive = [runtime.pod for runtime in self.runtimes.values()]
+            uids = {pod["metadata"]["uid"] for pod in alive}
+            pods = [p for p in self._pods.values() if p["metadata"]["uid"] in uids]
+            services = [
+                s for s in self._services.values() if s["metadata"]["namespace"] == namespace
+            ]
+            file.write(hosts.names(pods, services))
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            for name in list(self._workers):
+                with contextlib.suppress(ApiError, httpx.HTTPError):
+                    await self._heartbeat(name)
+
+    async def _heartbeat(self, name: str) -> None:
+        await self._api.merge(f"/api/v1/nodes/{name}/status", nodes.node_status())
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes what a harness wrote, after its volumes were unmounted."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _path(pod: Json) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

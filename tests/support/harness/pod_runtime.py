@@ -1,0 +1,189 @@
+"""One pod on one node: prepares its files, runs its containers, reports its status.
+
+Owns the pod's life from binding to the end of its processes. The kubelet decides when it starts and
+stops; the containers own the processes.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import httpx
+
+from support.harness import sandbox
+from support.harness.container import Container, Launch, now_text
+from support.harness.kube_api import ApiError, Json, KubeApi
+from support.harness.pod_files import NotYet, PodFiles, expand
+from support.harness.sandbox import Mount
+
+_RETRY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What an image stands for: the words to execute, and words added for a pod's address.
+
+    All pods share one loopback device, so a program that would listen on every address is told,
+    by `extra`, to listen on its pod's.
+    """
+
+    entrypoint: Sequence[str]
+    extra: Callable[[str], Sequence[str]] = lambda address: ()
+
+
+class PodRuntime:
+    """`address` is the pod IP, `folder` the pod's private directory."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        pod: Json,
+        address: str,
+        folder: Path,
+        hosts_file: Path,
+        programs: Mapping[str, Program],
+    ) -> None:
+        self.pod = pod
+        self.address = address
+        self.uid: str = pod["metadata"]["uid"]
+        self.namespace: str = pod["metadata"]["namespace"]
+        self.name: str = pod["metadata"]["name"]
+        self.node: str = pod["spec"]["nodeName"]
+        self.containers: list[Container] = []
+        self.waiting_for = ""
+        self._api = api
+        self._folder = folder
+        self._hosts_file = hosts_file
+        self._programs = programs
+        self._files = PodFiles(api, pod, folder, address, self.node)
+        self._dirty = asyncio.Event()
+        self._started_at = now_text()
+        self._silent = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._dirty.set()
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._report())]
+
+    async def stop(self, grace_s: float) -> None:
+        """Ends every process and says nothing more of the pod."""
+        run, report = self._tasks
+        if not self.containers:
+            run.cancel()
+        await asyncio.gather(*(container.stop(grace_s) for container in self.containers))
+        self._silent = True
+        for task in (run, report):
+            task.cancel()
+        await asyncio.gather(run, report, return_exceptions=True)
+
+    async def _run(self) -> None:
+        variables = await self._prepared()
+        spec = self.pod["spec"]
+        if spec.get("initContainers"):
+            raise NotImplementedError("the harness runs no init containers")
+        self.containers = [
+            self._container(container, variables[container["name"]])
+            for container in spec["containers"]
+        ]
+        await asyncio.gather(*(container.run() for container in self.containers))
+
+    async def _prepared(self) -> dict[str, dict[str, str]]:
+        """Waits until the volumes and the variables of every container can be had."""
+        while True:
+            try:
+                await self._files.prepare()
+                found = {}
+                for container in self.pod["spec"]["containers"]:
+                    found[container["name"]] = await self._files.variables(container)
+                self.waiting_for = ""
+                return found
+            except (NotYet, ApiError, httpx.HTTPError) as missing:
+                if self.waiting_for != str(missing):
+                    self.waiting_for = str(missing)
+                    self._dirty.set()
+                await asyncio.sleep(_RETRY_S)
+
+    def _container(self, spec: Json, variables: dict[str, str]) -> Container:
+        folder = self._folder / spec["name"]
+        folder.mkdir()
+
+        def prepare(root: Path) -> Launch:
+            program = self._programs[spec["image"]]
+            words = list(spec.get("command") or program.entrypoint)
+            words += [*spec.get("args", []), *program.extra(self.address)]
+            message = spec.get("terminationMessagePath", "/dev/termination-log")
+            mounts = [
+                *self._files.mounts(spec),
+                Mount(folder / "termination-message", PurePosixPath(message)),
+                Mount(self._hosts_file, PurePosixPath("/etc/hosts"), read_only=True),
+            ]
+            command = sandbox.command(root, mounts, [expand(word, variables) for word in words])
+            return Launch(command, sandbox.environment({**variables, "HOSTNAME": self.name}))
+
+        return Container(spec, self.address, folder, prepare, self._dirty.set)
+
+    async def _report(self) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/status"
+        while not self._silent:
+            await self._dirty.wait()
+            self._dirty.clear()
+            # The UID makes the patch fail when the name is already another pod's.
+            body = {"metadata": {"uid": self.uid}, "status": self._status()}
+            try:
+                await self._api.merge(path, body)
+            except ApiError as error:
+                if error.status in (404, 409):
+                    return
+                raise
+            except httpx.HTTPError:
+                self._dirty.set()
+                await asyncio.sleep(_RETRY_S)
+
+    def _status(self) -> Json:
+        ready = bool(self.containers) and all(each.ready for each in self.containers)
+        statuses = [each.status() for each in self.containers] or [
+            self._not_created(spec) for spec in self.pod["spec"]["containers"]
+        ]
+        ran = any("waiting" not in s["state"] or s["lastState"] for s in statuses)
+        return {
+            "phase": "Running" if ran else "Pending",
+            "podIP": self.address,
+            "podIPs": [{"ip": self.address}],
+            "hostIP": "127.0.0.1",
+            "startTime": self._started_at,
+            "containerStatuses": statuses,
+            "conditions": [
+                _condition("PodScheduled", True),
+                _condition("Initialized", True),
+                _condition("ContainersReady", ready),
+                _condition("Ready", ready),
+            ],
+        }
+
+    def _not_created(self, spec: Json) -> Json:
+        waiting = {"reason": "ContainerCreating", "message": self.waiting_for}
+        return {
+            "name": spec["name"],
+            "image": spec["image"],
+            "imageID": "",
+            "state": {"waiting": waiting},
+            "lastState": {},
+            "ready": False,
+            "restartCount": 0,
+        }
+
+
+def _condition(kind: str, holds: bool) -> Json:
+    return {
+        "type": kind,
+        "status": "True" if holds else "False",
+        "lastTransitionTime": now_text(),
+    }
+
+
+def unschedulable(message: str) -> Json:
+    """The status of a pod that no node can take."""
+    condition = _condition("PodScheduled", False)
+    condition |= {"reason": "Unschedulable", "message": message}
+    return {"status": {"phase": "Pending", "conditions": [condition]}}
