@@ -1,0 +1,171 @@
+"""Bytes that are no message: one kind of error, and memory in proportion to the input."""
+
+import tracemalloc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorum_node.protocol.apis import API_VERSIONS, APIS, FETCH
+from quorum_node.protocol.codec import decode, encode
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.frames import (
+    UnsupportedRequest,
+    decode_request,
+    decode_response,
+    encode_request,
+    read_size,
+)
+from quorum_node.protocol.schema import MalformedMessage, Message
+from support.wire_messages import messages
+
+SERVED = [
+    (api, version, cls)
+    for api in APIS.values()
+    for version in range(api.min_version, api.max_version + 1)
+    for cls in (api.request, api.response)
+]
+ENTIRE = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def decodes_or_is_refused(cls: type[Message], version: int, data: bytes) -> None:
+    """What decodes, encodes and decodes to the same; the rest is MalformedMessage and nothing else."""
+    try:
+        message = decode(cls, version, data)
+    except MalformedMessage:
+        return
+    assert decode(cls, version, encode(message, version)) == message
+
+
+@ENTIRE
+@given(st.sampled_from(SERVED), st.binary(max_size=300))
+def test_random_bytes(served: Any, data: bytes) -> None:
+    _, version, cls = served
+    decodes_or_is_refused(cls, version, data)
+
+
+@ENTIRE
+@given(st.sampled_from(SERVED), st.data())
+def test_mutated_and_truncated_messages(served: Any, data: Any) -> None:
+    _, version, cls = served
+    whole = bytearray(encode(data.draw(messages(cls, version)), version))
+    for _ in range(data.draw(st.integers(0, 3))):
+        if whole:
+            whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    size = data.draw(st.integers(0, len(whole)))
+    decodes_or_is_refused(cls, version, bytes(whole[:size]))
+
+
+@ENTIRE
+@given(st.sampled_from(SERVED), st.data())
+def test_every_message_survives_a_round_trip_with_private_and_unknown_tags(
+    served: Any, data: Any
+) -> None:
+    api, version, cls = served
+    message = data.draw(messages(cls, version))
+    if version >= api.flexible_since:
+        unknown = ((900, b"unknown"), (30000, b""))
+        message = replace(message, tagged_fields=unknown)
+    assert decode(cls, version, encode(message, version)) == message
+
+
+@pytest.mark.parametrize("served", SERVED, ids=lambda s: f"{s[0].name}-{s[1]}-{s[2].__name__}")
+def test_every_strict_prefix_is_refused(served: Any) -> None:
+    """Nothing is read beyond the end, and nothing missing is made up."""
+    _, version, cls = served
+    whole = encode(_example(messages(cls, version)), version)
+    for size in range(len(whole)):
+        with pytest.raises(MalformedMessage):
+            decode(cls, version, whole[:size])
+    with pytest.raises(MalformedMessage):
+        decode(cls, version, whole + b"\0")
+
+
+def _example(strategy: st.SearchStrategy[Message]) -> Message:
+    """One drawn value, the same in every run."""
+    found: list[Message] = []
+
+    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @given(strategy)
+    def draw(message: Message) -> None:
+        found.append(message)
+
+    draw()
+    return found[-1]
+
+
+@ENTIRE
+@given(st.binary(max_size=200))
+def test_frames_of_random_bytes(data: bytes) -> None:
+    try:
+        decode_request(data)
+    except MalformedMessage:
+        pass
+    for api in (API_VERSIONS, FETCH):
+        try:
+            decode_response(api, api.max_version, data)
+        except MalformedMessage:
+            pass
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(SERVED), st.binary(min_size=50, max_size=2000))
+def test_memory_stays_in_proportion_to_the_input(served: Any, data: bytes) -> None:
+    """A length that promises gigabytes is compared with what is there before anything is made."""
+    _, version, cls = served
+    decodes_or_is_refused(cls, version, b"")  # compiled outside of the measurement
+    tracemalloc.start()
+    try:
+        decode(cls, version, data)
+    except MalformedMessage:
+        pass
+    finally:
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak_bytes < 64 * 1024 + 300 * len(data)
+
+
+def test_an_array_longer_than_the_rest_is_refused_before_it_is_made() -> None:
+    huge = b"\0" * 4 + b"\0" * 4 + b"\0" * 4 + b"\0" + b"\0" * 8 + b"\xff\xff\xff\xff\x07"
+    with pytest.raises(MalformedMessage, match="too long"):
+        decode(FetchRequest, 18, huge + b"\0" * 1000)
+
+
+def test_a_frame_size_outside_the_limit_is_refused() -> None:
+    assert read_size(b"\0\0\0\x07", 100) == 7
+    for size in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"):
+        with pytest.raises(MalformedMessage, match="limit"):
+            read_size(size, 100)
+
+
+def test_unknown_apis_and_versions_are_told_apart_from_garbage() -> None:
+    for head in (
+        b"\x03\xe7\0\0",
+        b"\0\x01\0\x03",
+        b"\0\x01\0\x13",
+        b"\0\x34\0\x03",
+        b"\0\x12\xff\xff",
+    ):
+        with pytest.raises(UnsupportedRequest):
+            decode_request(head + b"\0\0\0\x01\xff\xff\0")
+
+
+def test_api_versions_of_the_future_can_be_answered() -> None:
+    """KIP-511: the answer has version 0, so the header alone must do."""
+    request = decode_request(b"\0\x12\0\x63\0\0\0\x07\0\x01x\xde\xad\xbe\xef")
+    assert (request.api, request.correlation_id, request.client_id) == (API_VERSIONS, 7, "x")
+    assert request.body is None
+
+
+@ENTIRE
+@given(st.sampled_from(SERVED), st.data())
+def test_request_frames(served: Any, data: Any) -> None:
+    api, version, _ = served
+    body = data.draw(messages(api.request, version))
+    frame = encode_request(api, version, 42, "tester", body)
+    assert read_size(frame, 1 << 20) == len(frame) - 4
+    request = decode_request(memoryview(frame)[4:])
+    assert (request.api, request.version, request.correlation_id) == (api, version, 42)
+    assert (request.client_id, request.body) == ("tester", body)

@@ -1,0 +1,187 @@
+"""Control and metadata records: bytes as shipped Kafka writes them, unknown parts kept."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.records.batches import DecodedRecord, Record
+from quorum_node.records.control import (
+    ControlRecord,
+    KRaftVersion,
+    LeaderChange,
+    SnapshotFooter,
+    SnapshotHeader,
+    UnknownControl,
+    VotersRecord,
+    decode_control,
+    encode_control,
+)
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
+from quorum_node.records.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    UnknownMetadata,
+    decode_metadata,
+    encode_metadata,
+)
+from quorum_node.records.primitives import MalformedRecord
+
+UUIDS = st.none() | st.integers(1, 2**128 - 1).map(lambda n: UUID(int=n))
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+INT16, INT32 = st.integers(-(2**15), 2**15 - 1), st.integers(-(2**31), 2**31 - 1)
+TAGS = st.dictionaries(st.integers(100, 19999), st.binary(max_size=20), max_size=3).map(
+    lambda fields: tuple(sorted(fields.items()))
+)
+KEYS = st.lists(st.builds(ReplicaKey, id=INT32, uuid=UUIDS), max_size=4).map(tuple)
+ENDPOINTS = st.builds(
+    Endpoint, name=TEXT, host=TEXT, port=st.integers(0, 65535), tagged_fields=TAGS
+)
+VOTERS = st.builds(
+    Voter,
+    key=st.builds(ReplicaKey, id=INT32, uuid=UUIDS),
+    endpoints=st.lists(ENDPOINTS, max_size=3).map(tuple),
+    min_kraft_version=INT16,
+    max_kraft_version=INT16,
+    tagged_fields=TAGS,
+)
+CONTROL: st.SearchStrategy[ControlRecord] = st.one_of(
+    st.builds(
+        LeaderChange,
+        leader_id=INT32,
+        voters=KEYS,
+        granting_voters=KEYS,
+        version=st.just(1),
+        tagged_fields=TAGS,
+    ),
+    st.builds(KRaftVersion, level=INT16, tagged_fields=TAGS),
+    st.builds(
+        VotersRecord,
+        voters=st.lists(VOTERS, max_size=4).map(tuple),
+        cluster_id=st.none() | TEXT,
+        initial_voters=st.none() | st.integers(1, 7),
+        tagged_fields=TAGS,
+    ),
+    st.builds(
+        SnapshotHeader, last_contained_log_timestamp_ms=st.integers(0, 2**60), tagged_fields=TAGS
+    ),
+    st.builds(SnapshotFooter, tagged_fields=TAGS),
+)
+METADATA: st.SearchStrategy[MetadataRecord] = st.one_of(
+    st.builds(
+        ConfigRecord,
+        resource_type=st.integers(-128, 127),
+        resource_name=TEXT,
+        name=TEXT,
+        value=st.none() | TEXT,
+        tagged_fields=TAGS,
+    ),
+    st.builds(FeatureLevelRecord, name=TEXT, level=INT16, tagged_fields=TAGS),
+    st.builds(NoOpRecord, tagged_fields=TAGS),
+)
+
+
+def found(record: Record) -> DecodedRecord:
+    """The record as it would come out of a batch."""
+    return DecodedRecord(0, 0, record.key, record.value)
+
+
+@given(CONTROL)
+def test_control_records_survive_with_unknown_tagged_fields(record: ControlRecord) -> None:
+    assert decode_control(found(encode_control(record))) == record
+
+
+@given(METADATA)
+def test_metadata_records_survive_with_unknown_tagged_fields(record: MetadataRecord) -> None:
+    assert decode_metadata(encode_metadata(record)) == record
+
+
+def test_leader_change_without_directory_ids() -> None:
+    record = LeaderChange(1, (ReplicaKey(1), ReplicaKey(2)), (ReplicaKey(1),), version=0)
+    encoded = encode_control(record)
+    assert encoded.key == b"\0\0\0\x02"
+    assert encoded.value == bytes.fromhex(
+        "0000 00000001 03 00000001 00 00000002 00 02 00000001 00 00"
+    )
+    assert decode_control(found(encoded)) == record
+
+
+def test_bytes_of_a_voters_record() -> None:
+    voter = Voter(ReplicaKey(1, UUID(int=5)), (Endpoint("CONTROLLER", "h", 9093),))
+    encoded = encode_control(VotersRecord((voter,), cluster_id="c"))
+    assert encoded.key == b"\0\0\0\x06"
+    assert encoded.value is not None
+    assert encoded.value.hex(" ") == (
+        "00 00 02 00 00 00 01 "
+        + "00 " * 15
+        + "05 02 0b 43 4f 4e 54 52 4f 4c 4c 45 52 02 68 23 85 00 "
+        "00 00 00 01 00 00 01 a0 9c 01 02 02 63"
+    )
+
+
+def test_bytes_of_a_config_record() -> None:
+    data = encode_metadata(ConfigRecord(2, "", "retention.ms", "9"))
+    assert data == b"\x01\x04\x00\x02\x01\x0dretention.ms\x029\x00"
+
+
+def test_newer_types_and_versions_are_kept_as_they_are() -> None:
+    unknown = UnknownMetadata(17, 3, b"payload")
+    assert decode_metadata(encode_metadata(unknown)) == unknown
+    newer = b"\x01\x04\x01\x02"
+    assert encode_metadata(decode_metadata(newer)) == newer
+    control = UnknownControl(9, b"\0\0\0\x09", b"later")
+    assert decode_control(found(encode_control(control))) == control
+    newer_voters = UnknownControl(6, b"\0\0\0\x06", b"\0\x01later")
+    assert decode_control(found(encode_control(newer_voters))) == newer_voters
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=120), st.sampled_from([2, 3, 4, 5, 6]), st.booleans())
+def test_random_bytes(data: bytes, kind: int, framed: bool) -> None:
+    version = b"\0\0" if framed else b""
+    try:
+        decode_control(DecodedRecord(0, 0, b"\0\0\0" + bytes((kind,)), version + data))
+    except MalformedRecord:
+        pass
+    try:
+        decode_metadata((b"\x01\x04\x00" if framed else b"") + data)
+    except MalformedRecord:
+        pass
+
+
+@given(METADATA, CONTROL)
+def test_every_strict_prefix_is_refused(metadata: MetadataRecord, control: ControlRecord) -> None:
+    data = encode_metadata(metadata)
+    for size in range(len(data)):
+        with pytest.raises(MalformedRecord):
+            decode_metadata(data[:size])
+    record = encode_control(control)
+    assert record.value is not None
+    for size in range(len(record.value)):
+        with pytest.raises(MalformedRecord):
+            decode_control(DecodedRecord(0, 0, record.key, record.value[:size]))
+
+
+def test_text_of_uuids() -> None:
+    assert uuid_text(UUID(int=1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert uuid_text(None) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert parse_uuid("AAAAAAAAAAAAAAAAAAAAAQ") == UUID(int=1)
+    for wrong in (
+        "",
+        "A" * 21,
+        "A" * 23,
+        "A" * 21 + "B",
+        "A" * 21 + "/",
+        "é" * 22,
+        "A" * 20 + "Q=",
+    ):
+        with pytest.raises(ValueError, match="not a UUID"):
+            parse_uuid(wrong)
+
+
+def test_an_unknown_uuid_is_no_particular_one() -> None:
+    assert ReplicaKey(1) != ReplicaKey(1, UUID(int=5))
+    assert str(ReplicaKey(3)) == "(3, ?)"
