@@ -1,0 +1,58 @@
+"""One cluster with the operator for all tests, and an arena of its own for each.
+
+What is up stays up after the run, so that the next one begins in seconds; `make clean` removes it.
+A test that fails leaves a folder of diagnostics, whose path is in its report.
+"""
+
+import itertools
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.trial import diagnostics, stage
+from support.trial.arena import Arena
+from support.trial.stage import Stage
+
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and report.when in ("setup", "call"):
+        arena = getattr(item, "funcargs", {}).get("arena")
+        if isinstance(arena, Arena):
+            report.sections.append(("Diagnostics", _collected(arena)))
+    return report
+
+
+def _collected(arena: Arena) -> str:
+    folder = diagnostics.collect(arena.namespace, arena.stage.kubeconfig, arena.quorum)
+    return f"{folder}\nworkload files: {arena.folder}\n{arena.summary()}"
+
+
+@pytest.fixture(scope="session")
+def ready_stage() -> Iterator[Stage]:
+    """The cluster with current images and the operator."""
+    ready = stage.bring_up()
+    node_image, operator_image = stage.load_images(ready)
+    assert node_image
+    stage.install_operator(ready, operator_image)
+    yield ready
+    ready.api.close()
+
+
+@pytest.fixture
+def arena(ready_stage: Stage, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arena]:
+    """A namespace, disks and a NodePort for one test; removed after it."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:28].strip("-")
+    made = Arena(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=tmp_path)
+    made.prepare()
+    try:
+        yield made
+    finally:
+        made.remove()

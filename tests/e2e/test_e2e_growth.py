@@ -1,0 +1,103 @@
+"""Create, grow, shrink and lose leaders, with writer and checker running all the time."""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.trial import kube
+from support.trial.arena import MOVE_TIMEOUT_S, Arena
+from support.trial.quorum import Described
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.mark.requirement("OP-01", "OP-09")
+def test_applying_a_resource_gives_a_serving_quorum(arena: Arena) -> None:
+    quorum = arena.create_under_load(3)
+    status = quorum.status()
+    assert status["replicas"] == 3
+    assert status["readyReplicas"] == 3
+    assert status["failureTolerance"]["now"] == 1
+    hosts = {pod["spec"]["nodeName"] for pod in quorum.pods()}
+    assert len(hosts) == 3, "members spread over hosts"
+    for path in (
+        kube.core(arena.namespace, "services", f"{quorum.name}-nodes"),
+        kube.core(arena.namespace, "services", f"{quorum.name}-admin"),
+        kube.core(arena.namespace, "services", f"{quorum.name}-bootstrap"),
+        kube.core(arena.namespace, "configmaps", f"{quorum.name}-identity"),
+        kube.core(arena.namespace, "secrets", f"{quorum.name}-admin"),
+        kube.policy(arena.namespace, "poddisruptionbudgets", quorum.name),
+    ):
+        assert arena.stage.api.find(path) is not None, path
+    arena.prove_nothing_lost()
+
+
+@pytest.mark.requirement("OP-03", "K853-05")
+def test_three_to_five_to_three_moves_one_member_at_a_time(arena: Arena) -> None:
+    quorum = arena.create_under_load(3)
+    first = quorum.wait_healthy(3, timeout_s=30)
+    quorum.scale(5)
+    five = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
+    assert first.keys < five.keys, "who was there stays"
+    quorum.scale(3)
+    quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
+    quorum.wait_phase("Ready", timeout_s=60)
+    verdict = arena.prove_nothing_lost()
+    # 1 → 2 → 3 at formation, then two in and two out.
+    assert verdict.voter_changes == 6
+
+
+def test_a_killed_leader_comes_back_without_a_move(arena: Arena) -> None:
+    kill_leader(arena, times=1)
+
+
+@pytest.mark.long
+def test_five_killed_leaders_come_back_without_a_move(arena: Arena) -> None:
+    kill_leader(arena, times=5)
+
+
+def kill_leader(arena: Arena, *, times: int) -> None:
+    quorum = arena.create_under_load(3)
+    for _ in range(times):
+        before = quorum.wait_healthy(3, timeout_s=60)
+        arena.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
+        after = quorum.wait_healthy(3, timeout_s=60, also=later_than(before))
+        assert after.keys == before.keys, "a crash is no reason to move a member"
+        arena.the_load.wait_for_acknowledgement(timeout_s=10)
+    assert arena.prove_nothing_lost().voter_changes == 2
+
+
+def later_than(before: Described) -> Callable[[Described], bool]:
+    """Whether a leader of a later epoch answers."""
+    return lambda now: now.leader_epoch > before.leader_epoch
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-03")
+def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(arena: Arena) -> None:
+    quorum = arena.create_under_load(3)
+    before = quorum.wait_healthy(3, timeout_s=30)
+    quorum.scale(5)
+    arena.wait_until(
+        "a newcomer's StatefulSet", lambda: len(arena.incarnations()) > 3, timeout_s=60
+    )
+    quorum.scale(3)
+    quorum.wait_phase("Ready", timeout_s=MOVE_TIMEOUT_S)
+    after = quorum.wait_healthy(3, timeout_s=60)
+    assert after.keys == before.keys, "the members that were complete stay"
+    arena.prove_nothing_lost()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-06")
+def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(arena: Arena) -> None:
+    quorum = arena.create_under_load(3)
+    leader = arena.voter(leader=True)
+    quorum.patch({"retire": [leader.id]})
+    after = quorum.wait_healthy(
+        3,
+        timeout_s=MOVE_TIMEOUT_S,
+        also=lambda now: leader.id not in {voter.id for voter in now.voters},
+    )
+    assert max(voter.id for voter in after.voters) > 3
+    arena.prove_nothing_lost()

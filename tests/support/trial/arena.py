@@ -1,0 +1,167 @@
+"""What one end-to-end test has for itself: namespace, disks, quorum, workload, faults, verdict."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from support.harness.kube_api import ApiError, Json
+from support.trial import installation, kube
+from support.trial.bed import STORAGE_CLASS, nodes
+from support.trial.faults import FailedDisk, Faults
+from support.trial.load import Load
+from support.trial.quorum import Described, Quorum, Voter
+from support.trial.stage import Stage, remove_quorum
+from support.trial.waiting import wait_for
+from support.workload.judgement import Verdict
+
+SLOTS_PER_WORKER = 4
+CREATE_TIMEOUT_S = 150.0
+MOVE_TIMEOUT_S = 150.0
+_FIRST_NODE_PORT = 30001
+_NODE_PORTS = 20
+_NAME = "q"
+
+
+class Arena:
+    """`number` chooses the NodePort, so that consecutive tests don't share one."""
+
+    def __init__(self, stage: Stage, namespace: str, *, number: int, folder: Path) -> None:
+        self.stage = stage
+        self.namespace = namespace
+        self.folder = folder
+        self.quorum: Quorum | None = None
+        self.load: Load | None = None
+        self._node_port = _FIRST_NODE_PORT + number % _NODE_PORTS
+
+    def prepare(self, slots: int = SLOTS_PER_WORKER) -> None:
+        """Also removes what an interrupted run of the same test left behind."""
+        self._remove_namespace()
+        self.stage.provide_disks(slots)
+        namespace: Json = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": self.namespace},
+        }
+        self.stage.api.create(kube.NAMESPACES, namespace)
+
+    def remove(self) -> None:
+        if self.load is not None:
+            self.load.stop()
+        self._remove_namespace()
+
+    def _remove_namespace(self) -> None:
+        path = f"{kube.NAMESPACES}/{self.namespace}"
+        if self.stage.api.find(path) is None:
+            return
+        remove_quorum(self.stage, self.namespace, _NAME)
+        self.stage.api.delete(path)
+        wait_for(
+            f"namespace {self.namespace} to be gone",
+            lambda: self.stage.api.find(path) is None,
+            timeout_s=90,
+            seen=lambda: self.stage.api.find(path),
+        )
+
+    @property
+    def the_quorum(self) -> Quorum:
+        assert self.quorum is not None, "no quorum was created"
+        return self.quorum
+
+    @property
+    def the_load(self) -> Load:
+        assert self.load is not None, "no workload was started"
+        return self.load
+
+    @property
+    def faults(self) -> Faults:
+        return Faults(self.the_quorum, self.stage.cluster, self.stage.kubeconfig)
+
+    def document(self, **spec: object) -> Json:
+        """A resource like the example's, with other fields where given."""
+        document = installation.example()
+        document["metadata"] = {"name": _NAME}
+        document["spec"] = {**document["spec"], **spec}
+        return document
+
+    def apply(self, **spec: object) -> Quorum:
+        """Applies the resource and returns at once."""
+        self.quorum = installation.apply_quorum(
+            self.stage.api, self.document(**spec), self.namespace
+        )
+        return self.quorum
+
+    def create(self, replicas: int = 3, **spec: object) -> Quorum:
+        """Applies the resource and waits until it serves."""
+        quorum = self.apply(replicas=replicas, **spec)
+        quorum.wait_healthy(replicas, timeout_s=CREATE_TIMEOUT_S)
+        quorum.wait_phase("Ready", timeout_s=60)
+        return quorum
+
+    def start_load(self) -> Load:
+        url = installation.publish(self.the_quorum, self._node_port)
+        self.load = Load(self.the_quorum, url, self.folder / "load")
+        self.load.start()
+        return self.load
+
+    def create_under_load(self, replicas: int = 3, **spec: object) -> Quorum:
+        quorum = self.create(replicas, **spec)
+        self.start_load()
+        return quorum
+
+    def prove_nothing_lost(self, *, at_least: int = 20) -> Verdict:
+        """Ends the workload; every acknowledged record is on every voter, no read was stale, and
+        the voters changed one at a time."""
+        self.the_load.wait_for_acknowledgement(timeout_s=30)
+        verdict = self.the_load.verdict()
+        assert verdict.problems == (), verdict.problems[:10]
+        assert verdict.acknowledged >= at_least
+        assert verdict.reads >= at_least
+        return verdict
+
+    def voter(self, *, leader: bool, described: Described | None = None) -> Voter:
+        """The leader, or some voter that is not."""
+        now = described or wait_for("a description", self.the_quorum.describe, timeout_s=30)
+        return next(v for v in now.voters if (v.id == now.leader_id) == leader)
+
+    def fail_disk(self, voter: Voter) -> FailedDisk:
+        return self.faults.fail_disk(voter.id, voter.uuid)
+
+    def wait_replaced(
+        self, failed: FailedDisk, wanted: int, *, timeout_s: float = MOVE_TIMEOUT_S
+    ) -> Described:
+        """Until the wanted number of voters is healthy without the failed replica."""
+        gone = (failed.node_id, failed.uuid)
+        return self.the_quorum.wait_healthy(
+            wanted,
+            timeout_s=timeout_s,
+            also=lambda now: gone not in now.keys,
+            what=f"a successor of node {failed.node_id} {failed.uuid}",
+        )
+
+    def kill_operator(self) -> None:
+        """SIGKILL to the operator's process."""
+        for pod in installation.operator_pods(self.stage.api):
+            target = nodes.running_container(
+                self.stage.kubeconfig, installation.OPERATOR_NAMESPACE, pod["metadata"]["name"]
+            )
+            nodes.signal_container(target, "SIGKILL")
+
+    def wait_until(self, what: str, probe: Callable[[], bool], *, timeout_s: float) -> None:
+        wait_for(what, probe, timeout_s=timeout_s, seen=self.summary)
+
+    def claims_by_uid(self) -> dict[str, str]:
+        """Claim name by UID: equal dictionaries mean that nothing was deleted or made anew."""
+        return {c["metadata"]["uid"]: c["metadata"]["name"] for c in self.the_quorum.claims()}
+
+    def incarnations(self) -> set[str]:
+        return {found["metadata"]["name"] for found in self.the_quorum.stateful_sets()}
+
+    def summary(self) -> str:
+        try:
+            return self.the_quorum.summary() if self.quorum else "no quorum yet"
+        except (ApiError, httpx.HTTPError) as error:
+            return repr(error)
+
+
+__all__ = ["STORAGE_CLASS", "Arena"]
