@@ -1,1 +1,1 @@
-"""What should exist: full Kubernetes objects, one kind a file, built from the spec. Pure."""
+"""Pure builders of the Kubernetes objects that a MetadataQuorum is made of, one kind a file."""

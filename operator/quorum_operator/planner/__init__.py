@@ -1,1 +1,1 @@
-"""What to do next: one step from one observation, total and deterministic. Pure."""
+"""Pure planning: what was observed goes in, exactly one step comes out."""

@@ -1,0 +1,33 @@
+"""The identity ConfigMap: immutable, create-only, one per formation (design, Safety)."""
+
+from typing import Any
+
+from quorum_operator.desired.names import PREFIX, Owner, metadata
+
+LABEL_IDENTITY = f"{PREFIX}/identity"
+
+
+def build(
+    owner: Owner,
+    *,
+    index: int,
+    cluster_id: str,
+    founder_id: int,
+    founder_uuid: str,
+    initial_voters: int,
+) -> dict[str, Any]:
+    """The ConfigMap; whoever creates it first decides, every later attempt is refused."""
+    meta = metadata(owner, owner.identity(index))
+    meta["labels"] = {**owner.labels, LABEL_IDENTITY: str(index)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta,
+        "immutable": True,
+        "data": {
+            "clusterId": cluster_id,
+            "founderId": str(founder_id),
+            "founderUuid": founder_uuid,
+            "initialVoters": str(initial_voters),
+        },
+    }

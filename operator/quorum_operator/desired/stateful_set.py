@@ -1,0 +1,252 @@
+"""The single-replica StatefulSet of one incarnation of a member.
+
+Owns the pod: unprivileged, read-only root, fast probes, spread over hosts. What only this member
+has (its id, its names, the founder's permission) is given as arguments; what all share lies in the
+config ConfigMap. `hashes` says whether a template, and whether a running pod, is out of date.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
+from quorum_operator.desired import config
+from quorum_operator.desired.names import (
+    ADMIN_PORT,
+    ANNOTATION_REPLACES,
+    ANNOTATION_RESTART,
+    ANNOTATION_STORAGE,
+    ANNOTATION_TEMPLATE,
+    ANNOTATION_UUID,
+    CONFIG_FILE,
+    CONFIG_PATH,
+    CONTROLLER_PORT,
+    DATA_PATH,
+    LABEL_FORMATION,
+    LABEL_INCARNATION,
+    LABEL_INSTANCE,
+    LABEL_NAME,
+    LABEL_NODE_ID,
+    LATCH_PATH,
+    TOKEN_PATH,
+    USER_ID,
+    Owner,
+    metadata,
+)
+from quorum_operator.planner.observed import Identity, Templates
+
+_HOST_TOPOLOGY = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Which incarnation of which member, in which formation."""
+
+    node_id: int
+    number: int
+    identity: Identity
+    founder: bool = False
+    replaces: int | None = None
+
+    @property
+    def may_format(self) -> bool:
+        """The founder's permission to format; withdrawn once the quorum has formed."""
+        return self.founder and not self.identity.formed
+
+
+def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    """The whole StatefulSet."""
+    name = owner.member(member.node_id, member.number)
+    template = _template(owner, spec, member)
+    meta = metadata(owner, name)
+    meta["labels"] = _labels(owner, member)
+    annotations = {
+        ANNOTATION_STORAGE: storage_text(spec),
+        ANNOTATION_TEMPLATE: _digest(template),
+    }
+    if member.founder:
+        annotations[ANNOTATION_UUID] = member.identity.founder_uuid
+    if member.replaces is not None:
+        annotations[ANNOTATION_REPLACES] = str(member.replaces)
+    meta["annotations"] = annotations
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": meta,
+        "spec": {
+            "replicas": 1,
+            "serviceName": owner.nodes_service,
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "revisionHistoryLimit": 1,
+            "selector": {"matchLabels": _selector(owner, member)},
+            "persistentVolumeClaimRetentionPolicy": retention(spec),
+            "template": template,
+            "volumeClaimTemplates": [_claim(owner, spec, member)],
+        },
+    }
+
+
+def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
+    """Scaling to zero never touches a claim; deleting follows spec.deletionPolicy."""
+    delete = spec.deletion_policy is DeletionPolicy.DELETE
+    return {"whenDeleted": "Delete" if delete else "Retain", "whenScaled": "Retain"}
+
+
+def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
+    """What a template that is up to date is annotated with."""
+    return Templates(_digest(_template(owner, spec, member)), _restart_hash(owner, spec))
+
+
+def storage_text(spec: MetadataQuorumSpec) -> str:
+    """The storage that the claim was made with, as it is annotated."""
+    return json.dumps({"size": spec.storage.size, "storageClass": spec.storage.storage_class_name})
+
+
+def _digest(document: object) -> str:
+    text = json.dumps(document, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _restart_hash(owner: Owner, spec: MetadataQuorumSpec) -> str:
+    """Only what a running pod must be restarted for: image, resources, properties."""
+    return _digest([spec.image, spec.resources, config.properties(owner, spec.config or {})])
+
+
+def _selector(owner: Owner, member: Member) -> dict[str, str]:
+    shared = {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
+    own = {LABEL_NODE_ID: str(member.node_id), LABEL_INCARNATION: str(member.number)}
+    return {**shared, **own}
+
+
+def _labels(owner: Owner, member: Member) -> dict[str, str]:
+    formation = {LABEL_FORMATION: str(member.identity.index)}
+    return {**owner.labels, **_selector(owner, member), **formation}
+
+
+def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    claim: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": spec.storage.size}},
+    }
+    if spec.storage.storage_class_name is not None:
+        claim["storageClassName"] = spec.storage.storage_class_name
+    return {"metadata": {"name": "data", "labels": _labels(owner, member)}, "spec": claim}
+
+
+def _template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    pod: dict[str, Any] = {
+        "serviceAccountName": "default",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(owner, spec, member)],
+        "volumes": [
+            {"name": "config", "configMap": {"name": owner.config_map}},
+            {"name": "token", "secret": {"secretName": owner.token_secret, "defaultMode": 0o440}},
+            {"name": "latch", "emptyDir": {"sizeLimit": "1Mi"}},
+        ],
+        **_placement(owner, spec),
+    }
+    return {
+        "metadata": {
+            "labels": _labels(owner, member),
+            "annotations": {ANNOTATION_RESTART: _restart_hash(owner, spec)},
+        },
+        "spec": pod,
+    }
+
+
+def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
+    placement: dict[str, Any] = {}
+    if spec.spread is not Spread.NONE:
+        # Preferred must never keep a newcomer from starting: the failed member's host may be gone.
+        required = spec.spread is Spread.REQUIRED
+        placement["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": _HOST_TOPOLOGY,
+                "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
+                "labelSelector": {
+                    "matchLabels": {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
+                },
+            }
+        ]
+    if spec.affinity is not None:
+        placement["affinity"] = spec.affinity
+    if spec.tolerations is not None:
+        placement["tolerations"] = spec.tolerations
+    if spec.node_selector is not None:
+        placement["nodeSelector"] = spec.node_selector
+    return placement
+
+
+def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    arguments = ["--config", f"{CONFIG_PATH}/{CONFIG_FILE}"]
+    for key, value in overrides(owner, member).items():
+        arguments += ["--override", f"{key}={value}"]
+    container: dict[str, Any] = {
+        "name": "node",
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "args": arguments,
+        "ports": [
+            {"name": "controller", "containerPort": CONTROLLER_PORT, "protocol": "TCP"},
+            {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "data", "mountPath": DATA_PATH},
+            {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+            {"name": "token", "mountPath": TOKEN_PATH, "readOnly": True},
+            {"name": "latch", "mountPath": LATCH_PATH},
+        ],
+        "startupProbe": _probe("/livez", period=1, failures=60),
+        "livenessProbe": _probe("/livez", period=5, failures=4),
+        "readinessProbe": _probe("/readyz", period=1, failures=2),
+    }
+    if spec.resources is not None:
+        container["resources"] = spec.resources
+    return container
+
+
+def overrides(owner: Owner, member: Member) -> dict[str, str]:
+    """The properties that only this incarnation has."""
+    identity = member.identity
+    host = owner.host(owner.member(member.node_id, member.number))
+    own = {
+        "node.id": str(member.node_id),
+        "cluster.id": identity.cluster_id,
+        "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
+        "advertised.listeners": f"CONTROLLER://{host}:{CONTROLLER_PORT}",
+        "admin.listener": f"http://0.0.0.0:{ADMIN_PORT}",
+        "admin.advertised.listener": f"http://{host}:{ADMIN_PORT}",
+        "formation.initial.voters": str(identity.initial_voters),
+    }
+    if member.may_format:
+        own["formation.founder.id"] = str(identity.founder_id)
+        own["formation.founder.uuid"] = identity.founder_uuid
+    return own
+
+
+def _probe(path: str, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": "admin", "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": 2,
+        "failureThreshold": failures,
+        "successThreshold": 1,
+    }

@@ -1,0 +1,129 @@
+"""The conditions of a MetadataQuorum: their types, reasons and messages.
+
+Every finding says in its message what is so and, where there is something to do, what to do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quorum_operator.crd import MemberStatus, Phase
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import Nothing, Step, Wait
+
+READY = "Ready"
+"""All wanted voters are there, live, and their pods ready."""
+FORMED = "Formed"
+"""All initial voters have joined once; from then on clients may write."""
+CONFIRMED = "QuorumConfirmed"
+"""A majority confirmed the leader in this reconcile."""
+QUORUM_LOST = "QuorumLost"
+"""No majority can be had; the operator keeps its hands off."""
+PROGRESSING = "Progressing"
+"""Members are being moved."""
+DEGRADED = "Degraded"
+"""Some voter is not live, or some pod not ready."""
+DISK_FULL = "DiskFull"
+"""A member's disk is full. Never mended by replacement."""
+EVEN_VOTERS = "EvenVoters"
+"""The voter set has an even size, which was not asked for."""
+SPEC_INVALID = "SpecInvalid"
+"""The spec can't be carried out as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One condition without its times."""
+
+    type: str
+    holds: bool
+    reason: str
+    message: str
+
+
+def judge(
+    at: Situation, phase: Phase, lost: bool, step: Step, members: list[MemberStatus]
+) -> list[Finding]:
+    """All conditions, in a fixed order."""
+    return list(_findings(at, phase, lost, step, members))
+
+
+def _findings(
+    at: Situation, phase: Phase, lost: bool, step: Step, members: list[MemberStatus]
+) -> Iterator[Finding]:
+    ready = phase is Phase.READY or (phase is Phase.PAUSED and _complete(at))
+    summary = f"{len(at.live)} of {len(at.voters)} voters are live, {at.target} are wanted"
+    yield Finding(READY, ready, "AllVotersLive" if ready else phase.value, summary)
+    yield _formed(at)
+    confirmed = at.view is not None
+    yield Finding(
+        CONFIRMED,
+        confirmed,
+        "MajorityConfirmed" if confirmed else "NoConfirmedDescribe",
+        "a majority confirms the leader" if confirmed else "no majority confirms a leader",
+    )
+    yield Finding(
+        QUORUM_LOST,
+        lost,
+        "NoMajority" if lost else "HasMajority",
+        "fewer members serve than a majority: bring members or their volumes back; nothing is"
+        " stopped, removed or deleted meanwhile"
+        if lost
+        else "the quorum is not lost",
+    )
+    moving = not isinstance(step, Nothing)
+    blocked = f" (blocked by: {step.blocked_by})" if isinstance(step, Wait) else ""
+    yield Finding(
+        PROGRESSING, moving, type(step).__name__ if moving else "Settled", step.reason + blocked
+    )
+    ailing = [f"{member.id}: {member.condition}" for member in members if member.condition]
+    yield Finding(
+        DEGRADED,
+        bool(ailing),
+        "MembersAiling" if ailing else "AllMembersWell",
+        "; ".join(ailing) or "all members are well",
+    )
+    yield _disk_full(members)
+    yield _even(at)
+    wrong = at.seen.invalid
+    yield Finding(
+        SPEC_INVALID,
+        wrong is not None,
+        "SpecValid" if wrong is None else "SpecInvalid",
+        wrong or "the spec can be carried out",
+    )
+
+
+def _complete(at: Situation) -> bool:
+    return at.view is not None and at.live == at.voters and len(at.voters) == at.target
+
+
+def _formed(at: Situation) -> Finding:
+    formed = at.view.formed if at.view is not None else False
+    formed = formed or (at.view is None and at.identity is not None and at.identity.formed)
+    if formed:
+        return Finding(FORMED, True, "InitialVotersJoined", "all initial voters have joined")
+    return Finding(
+        FORMED, False, "WaitingForVoters", f"{len(at.voters)} of {at.target} voters have joined"
+    )
+
+
+def _disk_full(members: list[MemberStatus]) -> Finding:
+    full = [str(member.id) for member in members if member.condition == "DiskFull"]
+    message = (
+        f"the disk of member {', '.join(full)} is full: enlarge the volume, or raise"
+        " spec.storage.size to move the members to larger ones"
+        if full
+        else "no disk is full"
+    )
+    return Finding(DISK_FULL, bool(full), "DiskFull" if full else "EnoughSpace", message)
+
+
+def _even(at: Situation) -> Finding:
+    size = len(at.voters)
+    even = size % 2 == 0 and size > 0 and size != at.target
+    message = (
+        f"{size} voters tolerate no more failures than {size - 1}: the next move makes it odd"
+        if even
+        else f"{size} voters"
+    )
+    return Finding(EVEN_VOTERS, even, "BetweenMoves" if even else "AsWanted", message)

@@ -1,0 +1,111 @@
+"""From nothing to a formed quorum, and the one case in which it begins anew.
+
+Owns design section "Safety", "Identity and formation": one identity object before any pod; a
+founder that is lost before the quorum was formed means a new identity with a new cluster id, and
+nothing is deleted. All initial members start at once; the founder forms, the others join.
+"""
+
+from quorum_operator.planner.gates import majority
+from quorum_operator.planner.observed import Incarnation, Key
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import (
+    CreateIdentity,
+    CreateMember,
+    ScaleToZero,
+    Step,
+    Target,
+    Wait,
+)
+
+RETRY_FORMING_S = 0.3
+MAX_ID = 40
+"""Enough for the largest quorum beside the longest spec.retire."""
+
+
+def _unretired_ids(at: Situation, count: int) -> list[int]:
+    retire = at.seen.wanted.retire
+    return [each for each in range(1, MAX_ID) if each not in retire][:count]
+
+
+def plan_identity(at: Situation) -> Step | None:
+    """The first identity, before anything else exists."""
+    if at.identity is not None:
+        return None
+    if at.seen.invalid is not None:
+        return Wait(at.seen.invalid, "the spec", 5.0)
+    if at.seen.incarnations:
+        # Members without an identity: someone deleted it. Forming anew would orphan their data.
+        return Wait(
+            "the identity ConfigMap is gone while members exist: restore it", "the identity", 5.0
+        )
+    founder = _unretired_ids(at, 1)[0]
+    return CreateIdentity(1, founder, at.seen.wanted.replicas, "a new quorum needs an identity")
+
+
+def plan_new_formation(at: Situation) -> Step | None:
+    """Begin anew when the founder's disk died before the quorum was formed."""
+    identity = at.identity
+    assert identity is not None
+    for each in at.seen.incarnations:
+        # Their formation was given up, so it never acknowledged a write: stop, keep the claims.
+        if each.formation < identity.index and each.replicas > 0:
+            target = Target(each.name, each.uid, each.resource_version)
+            return ScaleToZero(target, "formation given up", f"{each.name} belongs to no quorum")
+    if identity.formed or at.view is not None or not _founder_lost(at):
+        return None
+    if any(each.report is not None and each.report.formed for each in at.current):
+        return None
+    if _could_do_without_founder(at):
+        return None
+    return CreateIdentity(
+        identity.index + 1,
+        identity.founder_id,
+        at.seen.wanted.replicas,
+        "the founder's disk died before the quorum was formed",
+    )
+
+
+def _founder_lost(at: Situation) -> bool:
+    founder = founder_incarnation(at)
+    return founder is not None and founder.failed is not None
+
+
+def founder_incarnation(at: Situation) -> Incarnation | None:
+    """The StatefulSet that was given the founder's UUID."""
+    identity = at.identity
+    if identity is None:
+        return None
+    return at.by_key.get(Key(identity.founder_id, identity.founder_uuid))
+
+
+def _could_do_without_founder(at: Situation) -> bool:
+    """Whether the voters that someone still knows of have a majority without the founder."""
+    identity, voters = at.identity, at.seen.hinted_voters
+    if identity is None or voters is None:
+        return False
+    others = voters - {Key(identity.founder_id, identity.founder_uuid)}
+    alive = [key for key in others if key in at.by_key and at.by_key[key].failed is None]
+    return len(alive) >= majority(len(voters))
+
+
+def plan_formation(at: Situation) -> Step | None:
+    """Create all initial members at once; the founder first, since the others wait for it."""
+    identity = at.identity
+    assert identity is not None
+    if identity.formed or at.view is not None:
+        return None
+    if at.seen.invalid is not None:
+        return Wait(at.seen.invalid, "the spec", 5.0)
+    others = [each for each in _unretired_ids(at, MAX_ID) if each != identity.founder_id]
+    present = {each.node_id for each in at.current}
+    for node_id in [identity.founder_id, *others[: identity.initial_voters - 1]]:
+        if node_id not in present:
+            return CreateMember(
+                node_id=node_id,
+                number=at.next_number(node_id),
+                formation=identity.index,
+                founder=node_id == identity.founder_id,
+                replaces=None,
+                reason=f"initial member {node_id}",
+            )
+    return Wait("the founder is starting", "no leader yet", RETRY_FORMING_S)

@@ -1,0 +1,143 @@
+"""Moving members: scale, retire, repair and planned replacement are one rule.
+
+Owns the order of moves. Newcomers start as observers; a voter is added when it has caught up and
+enough others are live (counting the newcomer as dead); otherwise, when a voter is proven dead, that
+one goes first. The leader goes last and hands over before. From an odd size two newcomers join
+together, so that the stay at the even size is one commit.
+"""
+
+from quorum_operator.crd import ReplacementOrder
+from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
+from quorum_operator.planner.observed import Key, QuorumView
+from quorum_operator.planner.situation import Leaving, Situation, Slot
+from quorum_operator.planner.step import (
+    AddVoter,
+    CreateMember,
+    RemoveVoter,
+    Step,
+    TransferLeadership,
+    VotersPosition,
+    Wait,
+)
+
+RETRY_PENDING_S = 0.1
+RETRY_CATCH_UP_S = 0.3
+RETRY_LIVE_S = 0.5
+RETRY_CAPPED_S = 60.0
+
+
+def plan_membership(at: Situation) -> Step | None:
+    """The next move towards the wanted voters, or None when they are there."""
+    view = at.view
+    assert view is not None
+    if not at.leaving and not at.slots:
+        return None
+    created = _create(at)
+    if isinstance(created, CreateMember):
+        return created
+    blocked = change_gate(view)
+    if blocked is not None:
+        return Wait("a voter change is under way", blocked, RETRY_PENDING_S)
+    if not at.slots:
+        return _remove(at, view)
+    if not at.caught_up:
+        return created or _wait_for_newcomers(at)
+    return _add_or_remove(at, view)
+
+
+def _create(at: Situation) -> CreateMember | Wait | None:
+    identity = at.identity
+    assert identity is not None
+    for slot in at.slots:
+        if slot.incarnation is not None:
+            continue
+        if at.seen.invalid is not None:
+            return Wait(at.seen.invalid, "the spec", 5.0)
+        limit = at.seen.wanted.max_replacements_per_hour
+        if slot.replaces is not None and at.recent_replacements() >= limit:
+            reason = f"{limit} members were replaced within the last hour"
+            return Wait(reason, "repair.maxReplacementsPerHour", RETRY_CAPPED_S)
+        return CreateMember(
+            node_id=slot.node_id,
+            number=at.next_number(slot.node_id),
+            formation=identity.index,
+            founder=False,
+            replaces=slot.replaces,
+            reason=_newcomer_reason(at, slot),
+        )
+    return None
+
+
+def _newcomer_reason(at: Situation, slot: Slot) -> str:
+    for entry in at.leaving:
+        if entry.key.id == slot.node_id:
+            return f"member {slot.node_id} needs a successor: {entry.why.value}"
+    return f"{at.target} voters are wanted, {len(at.staying)} are there to stay"
+
+
+def _wait_for_newcomers(at: Situation) -> Wait:
+    names = [slot.incarnation.name for slot in at.slots if slot.incarnation is not None]
+    return Wait(
+        "newcomers catch up as observers",
+        "not caught up yet: " + ", ".join(names),
+        RETRY_CATCH_UP_S,
+    )
+
+
+def _add_or_remove(at: Situation, view: QuorumView) -> Step:
+    order = at.seen.wanted.replacement_order
+    first_leaving = at.leaving[0] if at.leaving else None
+    if first_leaving is not None:
+        # Add one, remove one: a wholesale retirement must not double the quorum in between.
+        too_many = len(at.voters) > at.target
+        if too_many or (order is ReplacementOrder.REMOVE_FIRST and len(at.voters) > 2):
+            return _remove(at, view)
+    blocked = add_gate(view, order, replacing=first_leaving is not None)
+    if blocked is None:
+        return _add(at, view)
+    if first_leaving is not None and first_leaving.dead:
+        return _remove(at, view)
+    return Wait("a caught-up newcomer waits to become a voter", blocked, RETRY_LIVE_S)
+
+
+def _add(at: Situation, view: QuorumView) -> Step:
+    alone = len(at.caught_up) == 1 and len(at.slots) > 1
+    if alone and view.formed and len(view.voters) % 2 == 1 and not at.leaving:
+        return _wait_for_newcomers(at)
+    incarnation = at.caught_up[0].incarnation
+    assert incarnation is not None
+    assert incarnation.uuid is not None
+    key = Key(incarnation.node_id, incarnation.uuid)
+    position = VotersPosition(view.voters_offset, view.voters_epoch)
+    reason = f"{incarnation.name} has caught up"
+    return AddVoter(key, incarnation.name, position, reason)
+
+
+def _remove(at: Situation, view: QuorumView) -> Step:
+    entry = at.leaving[0]
+    unready = _successor_not_ready(at, entry)
+    if unready is not None:
+        return Wait(f"voter {entry.key.id} leaves: {entry.why.value}", unready, RETRY_CATCH_UP_S)
+    blocked = remove_gate(view, entry.key, at.target)
+    if blocked is not None:
+        return Wait(f"voter {entry.key.id} leaves: {entry.why.value}", blocked, RETRY_LIVE_S)
+    if entry.key == view.leader:
+        return _transfer(at, view, entry)
+    position = VotersPosition(view.voters_offset, view.voters_epoch)
+    return RemoveVoter(entry.key, position, f"voter {entry.key.id}: {entry.why.value}")
+
+
+def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
+    """(3,U3) goes only when (3,U3'), already a voter, has fetched past its own addition."""
+    twins = [key for key in at.voters if key.id == entry.key.id and key != entry.key]
+    if twins and not any(key in at.live for key in twins):
+        return f"its successor {twins[0].uuid} has not caught up as a voter"
+    return None
+
+
+def _transfer(at: Situation, view: QuorumView, entry: Leaving) -> Step:
+    heirs = sorted(key for key in at.staying & at.live if key != entry.key)
+    if not heirs:
+        return Wait("the leader leaves", "no other live voter is to stay", RETRY_LIVE_S)
+    reason = f"leader {entry.key.id} leaves: {entry.why.value}"
+    return TransferLeadership(view.leader, heirs[0], reason)

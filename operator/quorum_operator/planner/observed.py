@@ -1,0 +1,248 @@
+"""What one reconcile saw: the planner's only input.
+
+Owns plain facts, gathered by `kube/observe.py` and `quorum_client.py`: the wanted state, the
+identity objects, the incarnations with their pod, claim, volume and host, the quorum description,
+and a clock reading (seconds since 1970). Must not know how they were gathered, nor judge them.
+Replica UUIDs are text in Kafka's 22-character form.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quorum_operator.crd import ReplacementOrder
+
+EXIT_DISK_FULL = 73
+EXIT_STORAGE_FAILED = 74
+
+
+class Key(NamedTuple):
+    """A replica key: node id and replica UUID (KIP-853)."""
+
+    id: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageChoice:
+    """What a member's volume was, or is to be, claimed with."""
+
+    size: str
+    storage_class: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The part of the spec that planning reads."""
+
+    replicas: int
+    storage: StorageChoice
+    retire: frozenset[int] = frozenset()
+    replacement_order: ReplacementOrder = ReplacementOrder.AUTO
+    paused: bool = False
+    repair_enabled: bool = True
+    debounce_s: float = 30.0
+    max_replacements_per_hour: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An identity object: the birth certificate of one formation. `index` counts from 1."""
+
+    index: int
+    cluster_id: str
+    founder_id: int
+    founder_uuid: str
+    initial_voters: int
+    formed: bool
+    """Formation may be complete: no directory may be formatted as a voter ever again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """A member's pod. `exit_code` is of the last container that ended in this very pod."""
+
+    name: str
+    uid: str
+    created_at: float
+    ip: str | None = None
+    host: str | None = None
+    phase: str = "Running"
+    ready: bool = True
+    deleting: bool = False
+    started: bool = True
+    """The container has run in this pod at least once."""
+    exit_code: int | None = None
+    exit_reason: str | None = None
+    exit_message: str | None = None
+    exit_at: float | None = None
+    waiting_reason: str | None = None
+    not_ready_since: float | None = None
+    mount_failed_at: float | None = None
+    mount_failure: str | None = None
+    unschedulable: str | None = None
+    restart_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """A member's PersistentVolumeClaim."""
+
+    name: str
+    uid: str
+    phase: str = "Bound"
+    deleting: bool = False
+    volume: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """The PersistentVolume behind a claim. `hosts` names the nodes it is tied to, if any."""
+
+    name: str
+    phase: str = "Bound"
+    hosts: tuple[str, ...] = ()
+    hosts_exist: bool = True
+    """False only when the node list was read, was not empty, and none of `hosts` is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What the member's process said of itself in this reconcile (GET /v1/node)."""
+
+    uuid: str
+    cluster_id: str | None
+    role: str
+    formed: bool
+    caught_up: bool
+    storage: str
+    """ok, failed or full."""
+    storage_detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureLatch:
+    """Written on an incarnation whose disk is held to be dead; never taken back."""
+
+    reason: str
+    evidence: str
+    at: float
+    first_sign_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One StatefulSet: the n-th life of a member, with all that hangs on it."""
+
+    node_id: int
+    number: int
+    name: str
+    uid: str
+    resource_version: str
+    created_at: float
+    formation: int
+    storage: StorageChoice
+    replicas: int = 1
+    uuid: str | None = None
+    """Replica UUID as recorded on the StatefulSet."""
+    failed: FailureLatch | None = None
+    stopped: str | None = None
+    """Why the operator scaled it to zero."""
+    replaces: int | None = None
+    """Number of the failed incarnation that this one stands in for."""
+    template_hash: str | None = None
+    restart_hash: str | None = None
+    pod: PodFacts | None = None
+    claim: ClaimFacts | None = None
+    volume: VolumeFacts | None = None
+    report: NodeReport | None = None
+
+    @property
+    def known_uuid(self) -> str | None:
+        """The recorded UUID, else what the process reports."""
+        if self.uuid is not None:
+            return self.uuid
+        return self.report.uuid if self.report is not None else None
+
+    @property
+    def key(self) -> Key | None:
+        """Its replica key, once known."""
+        uuid = self.known_uuid
+        return None if uuid is None else Key(self.node_id, uuid)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """A replica as the leader describes it."""
+
+    key: Key
+    fetching: bool
+    caught_up: bool
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """A describe that a majority confirmed, begun in this reconcile."""
+
+    cluster_id: str | None
+    leader: Key
+    epoch: int
+    voters: tuple[ReplicaView, ...]
+    observers: tuple[ReplicaView, ...]
+    voters_offset: int
+    voters_epoch: int
+    voters_committed: bool
+    pending_change: bool
+    own_epoch_committed: bool
+    formed: bool
+    initial_voters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """What the desired StatefulSet of an incarnation hashes to (computed by `desired/`)."""
+
+    template_hash: str
+    restart_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairMemory:
+    """An earlier entry of status.repairs; reporting only, never a ground for a step."""
+
+    node_id: int
+    incarnation: int
+    from_uuid: str | None
+    to_uuid: str | None
+    reason: str
+    started_at: float
+    finished_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything one reconcile saw."""
+
+    now: float
+    name: str
+    generation: int
+    wanted: Wanted
+    deleting: bool = False
+    identities: tuple[Identity, ...] = ()
+    stale_objects: tuple[str, ...] = ()
+    """Services, ConfigMaps and so on that are missing or differ from what is desired."""
+    incarnations: tuple[Incarnation, ...] = ()
+    used_numbers: dict[int, int] = field(default_factory=dict)
+    """Node id → highest incarnation number ever seen on a StatefulSet or a claim."""
+    templates: dict[str, Templates] = field(default_factory=dict)
+    """Incarnation name → what it should look like."""
+    view: QuorumView | None = None
+    hinted_voters: frozenset[Key] | None = None
+    """Voters by an unconfirmed description, when there is no confirmed one."""
+    known_voters: int = 0
+    """Number of voters in the last status; reporting, and telling a lost quorum from a slow one."""
+    invalid: str | None = None
+    """What is wrong with the spec beyond the reach of CEL, such as an unknown storage class."""
+    unconfirmed_since: float | None = None
+    """Since when no describe could be confirmed, by the last status."""
+    repairs: tuple[RepairMemory, ...] = ()

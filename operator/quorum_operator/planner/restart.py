@@ -1,0 +1,64 @@
+"""Restarts for a changed image or configuration: one pod at a time, the leader last.
+
+Owns the order only; whether a voter may be down for a moment is decided in `gates.py`.
+"""
+
+from quorum_operator.planner.gates import restart_gate
+from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
+
+RETRY_RESTART_S = 0.5
+
+
+def plan_idle_restart(at: Situation) -> Step | None:
+    """A pod whose container can't run (wrong image, wrong property) loses nothing by a restart.
+
+    It goes before membership: a newcomer that waits for the corrected image would block that.
+    """
+    for each in at.current:
+        if _is_stale(at, each) and each.pod is not None and each.pod.waiting_reason is not None:
+            reason = f"{each.name} waits ({each.pod.waiting_reason}) with an old template"
+            return RestartMember(each.pod.name, each.pod.uid, reason)
+    return None
+
+
+def plan_restart(at: Situation) -> Step | None:
+    """The next pod to restart, or None when all run what is wanted."""
+    view = at.view
+    if view is None:
+        return None
+    stale = [each for each in at.current if _is_stale(at, each)]
+    if not stale:
+        return None
+    stale.sort(key=lambda each: (each.key == view.leader, each.node_id, each.number))
+    each = stale[0]
+    unsettled = [
+        other.name
+        for other in at.current
+        if other.replicas > 0
+        and other.failed is None
+        and (other.pod is None or not other.pod.ready)
+    ]
+    if unsettled and unsettled != [each.name]:
+        waiting = "not ready: " + ", ".join(unsettled)
+        return Wait(f"{each.name} is to restart", waiting, RETRY_RESTART_S)
+    assert each.pod is not None
+    reason = f"{each.name} runs an old image or configuration"
+    if each.key is None or each.key not in at.voters:
+        return RestartMember(each.pod.name, each.pod.uid, reason)
+    # A voter that is down already loses nothing by a restart; it may be what mends it.
+    blocked = restart_gate(view, each.key) if each.key in at.live else None
+    if blocked is not None:
+        return Wait(f"{each.name} is to restart", blocked, RETRY_RESTART_S)
+    heirs = sorted(at.live - {view.leader})
+    if each.key == view.leader and heirs:
+        return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
+    return RestartMember(each.pod.name, each.pod.uid, reason)
+
+
+def _is_stale(at: Situation, each: Incarnation) -> bool:
+    wanted = at.seen.templates.get(each.name)
+    if wanted is None or each.pod is None or each.pod.deleting or each.failed is not None:
+        return False
+    return each.replicas > 0 and each.pod.restart_hash != wanted.restart_hash

@@ -1,0 +1,240 @@
+"""Who stays, who leaves, who is to come: the observation read as a membership problem.
+
+Owns the derivation; decides no step. All of it is recomputed from the observation each time, so
+that a reversed scale, a crash of the operator or a second operator need no memory.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import count
+
+from quorum_operator.planner.gates import live_voters, voter_keys
+from quorum_operator.planner.observed import (
+    Identity,
+    Incarnation,
+    Key,
+    Observation,
+    QuorumView,
+    ReplicaView,
+)
+
+
+class Why(StrEnum):
+    """Why a voter leaves."""
+
+    DEAD = "its disk failed"
+    MISSING = "no StatefulSet runs it"
+    CLAIM = "its claim is being deleted"
+    STORAGE = "other storage is wanted"
+    RETIRED = "its id is in spec.retire"
+    SURPLUS = "fewer voters are wanted"
+
+
+UNPLANNED = frozenset({Why.DEAD, Why.MISSING})
+_SUCCEEDED_BY_SAME_ID = frozenset({Why.DEAD, Why.MISSING, Why.CLAIM, Why.STORAGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A voter that is to go."""
+
+    key: Key
+    why: Why
+
+    @property
+    def dead(self) -> bool:
+        """Whether it went before anyone planned it."""
+        return self.why in UNPLANNED
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place to be filled by a newcomer: `incarnation` once its StatefulSet exists."""
+
+    node_id: int
+    incarnation: Incarnation | None
+    replaces: int | None
+
+
+class Situation:
+    """Derived facts of one observation; `view` counts only if it is of this very formation."""
+
+    def __init__(self, seen: Observation) -> None:
+        self.seen = seen
+        self.now = seen.now
+
+    @cached_property
+    def identity(self) -> Identity | None:
+        """The identity of the current formation: the one with the highest index."""
+        return max(self.seen.identities, key=lambda each: each.index, default=None)
+
+    @cached_property
+    def view(self) -> QuorumView | None:
+        """The confirmed description, unless it speaks of another cluster."""
+        view, identity = self.seen.view, self.identity
+        if view is None or identity is None:
+            return None
+        if view.cluster_id is not None and view.cluster_id != identity.cluster_id:
+            return None
+        return view
+
+    @cached_property
+    def current(self) -> tuple[Incarnation, ...]:
+        """Incarnations of the current formation, by id and number."""
+        index = self.identity.index if self.identity is not None else 0
+        mine = [each for each in self.seen.incarnations if each.formation == index]
+        return tuple(sorted(mine, key=lambda each: (each.node_id, each.number)))
+
+    @cached_property
+    def by_key(self) -> dict[Key, Incarnation]:
+        """Replica key → incarnation; a recorded UUID goes before a reported one."""
+        reported = {
+            each.key: each for each in self.current if each.uuid is None and each.key is not None
+        }
+        recorded = {
+            Key(each.node_id, each.uuid): each for each in self.current if each.uuid is not None
+        }
+        return {**reported, **recorded}
+
+    @cached_property
+    def voters(self) -> frozenset[Key]:
+        """The voter set."""
+        return voter_keys(self.view) if self.view is not None else frozenset()
+
+    @cached_property
+    def live(self) -> frozenset[Key]:
+        """Voters that are fetching and caught up, and the leader."""
+        return live_voters(self.view) if self.view is not None else frozenset()
+
+    @cached_property
+    def target(self) -> int:
+        """How many voters there are to be: the initial number until the quorum is formed."""
+        identity, view = self.identity, self.view
+        if identity is None:
+            return self.seen.wanted.replicas
+        formed = view.formed if view is not None else identity.formed
+        return self.seen.wanted.replicas if formed else identity.initial_voters
+
+    @cached_property
+    def leaving(self) -> tuple[Leaving, ...]:
+        """Voters that are to go: the dead first, the leader last, high ids before low ones."""
+        reasons = {key: why for key in self.voters if (why := self._why(key)) is not None}
+        staying = sorted(self.voters - reasons.keys(), reverse=True)
+        for key in staying[: max(0, len(staying) - self.target)]:
+            reasons[key] = Why.SURPLUS
+        leader = self.view.leader if self.view is not None else None
+
+        def order(entry: Leaving) -> tuple[bool, bool, int, str]:
+            return (not entry.dead, entry.key == leader, -entry.key.id, entry.key.uuid)
+
+        return tuple(sorted((Leaving(key, why) for key, why in reasons.items()), key=order))
+
+    def _why(self, key: Key) -> Why | None:
+        wanted = self.seen.wanted
+        incarnation = self.by_key.get(key)
+        if incarnation is None:
+            return Why.MISSING if wanted.repair_enabled or key in self.live else None
+        if incarnation.failed is not None:
+            return Why.DEAD if wanted.repair_enabled else None
+        if key.id in wanted.retire:
+            return Why.RETIRED
+        if incarnation.claim is not None and incarnation.claim.deleting:
+            return Why.CLAIM
+        if incarnation.storage != wanted.storage and self.seen.invalid is None:
+            return Why.STORAGE
+        return None
+
+    @cached_property
+    def staying(self) -> frozenset[Key]:
+        """Voters that are to remain."""
+        return self.voters - {entry.key for entry in self.leaving}
+
+    def _newcomer(self, node_id: int) -> Incarnation | None:
+        """The incarnation that may become a voter with this id, if it exists."""
+        mine = [each for each in self.current if each.node_id == node_id]
+        if not mine:
+            return None
+        newest = mine[-1]
+        voter = newest.key is not None and newest.key in self.voters
+        gone = newest.failed is not None or newest.stopped is not None
+        leaving = newest.claim is not None and newest.claim.deleting
+        other = newest.storage != self.seen.wanted.storage and self.seen.invalid is None
+        return None if voter or gone or leaving or other else newest
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Places to fill, so many that the staying voters and the newcomers make the target."""
+        needed = self.target - len(self.staying)
+        if needed <= 0:
+            return ()
+        retire = self.seen.wanted.retire
+        succeeded = sorted(
+            {
+                entry.key.id
+                for entry in self.leaving
+                if entry.why in _SUCCEEDED_BY_SAME_ID and entry.key.id not in retire
+            }
+        )
+        taken = {key.id for key in self.voters}
+        free = [
+            each.node_id
+            for each in self.current
+            if each.node_id not in taken and each.node_id not in retire
+        ]
+        waiting = sorted({each for each in free if self._newcomer(each) is not None})
+        unused = (each for each in count(1) if each not in taken | retire | set(waiting))
+        ids = [*succeeded, *waiting][:needed]
+        ids += [next(unused) for _ in range(needed - len(ids))]
+        return tuple(Slot(each, self._newcomer(each), self._replaces(each)) for each in ids)
+
+    def _replaces(self, node_id: int) -> int | None:
+        failed = [
+            each.number
+            for each in self.current
+            if each.node_id == node_id and each.failed is not None
+        ]
+        return max(failed, default=None)
+
+    def observer(self, key: Key | None) -> ReplicaView | None:
+        """The leader's view of an observer."""
+        if self.view is None or key is None:
+            return None
+        return next((each for each in self.view.observers if each.key == key), None)
+
+    def is_caught_up(self, incarnation: Incarnation | None) -> bool:
+        """Whether a newcomer is recorded, fetching and caught up: ready to become a voter."""
+        if incarnation is None or incarnation.uuid is None or incarnation.failed is not None:
+            return False
+        seen = self.observer(Key(incarnation.node_id, incarnation.uuid))
+        return seen is not None and seen.fetching and seen.caught_up
+
+    @cached_property
+    def caught_up(self) -> tuple[Slot, ...]:
+        """Slots whose newcomer may become a voter now."""
+        return tuple(slot for slot in self.slots if self.is_caught_up(slot.incarnation))
+
+    @cached_property
+    def leftovers(self) -> tuple[Incarnation, ...]:
+        """Running or stopped incarnations that are neither voters nor newcomers, nor failed."""
+        newcomers = {slot.incarnation.name for slot in self.slots if slot.incarnation is not None}
+        return tuple(
+            each
+            for each in self.current
+            if each.failed is None
+            and each.name not in newcomers
+            and (each.key is None or each.key not in self.voters)
+        )
+
+    def next_number(self, node_id: int) -> int:
+        """The number of this member's next incarnation: no claim name is ever used twice."""
+        numbers = [each.number for each in self.seen.incarnations if each.node_id == node_id]
+        return max([self.seen.used_numbers.get(node_id, 0), *numbers]) + 1
+
+    def recent_replacements(self, within_s: float = 3600.0) -> int:
+        """Replacements begun lately, counted on the incarnations themselves."""
+        return sum(
+            1
+            for each in self.seen.incarnations
+            if each.replaces is not None and self.now - each.created_at < within_s
+        )

@@ -1,0 +1,253 @@
+"""The status: what people look at, made from the observation and the step that was planned.
+
+Pure: the same observation, step and earlier status give the same status. The earlier status only
+serves what must be remembered for people: transition times, since when a plan stands, repairs.
+"""
+
+from datetime import UTC, datetime
+
+from quorum_operator.crd import (
+    Condition,
+    FailureTolerance,
+    LeaderStatus,
+    MemberStatus,
+    MetadataQuorumStatus,
+    Phase,
+    PlanStatus,
+    RepairStatus,
+)
+from quorum_operator.planner.conditions import Finding, judge
+from quorum_operator.planner.gates import majority, tolerance
+from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, Key, Observation
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import AddVoter, Nothing, RemoveVoter, Step, Wait
+
+MAX_REPAIRS = 10
+UNCONFIRMED_GRACE_S = 10.0
+"""An election is not a lost quorum; after this long without any confirmed describe it is."""
+
+
+def text_of(at: float) -> str:
+    """Seconds since 1970 as Kubernetes writes times."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(text: str) -> float:
+    """The inverse of `text_of`."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def build_status(
+    seen: Observation, step: Step, earlier: MetadataQuorumStatus, selector: str
+) -> MetadataQuorumStatus:
+    """The whole status as it is to be written."""
+    at = Situation(seen)
+    phase = _phase(at)
+    view = at.view
+    members = _members(at)
+    formed = at.identity is not None and at.identity.formed
+    lost = formed and view is None and is_lost(at)
+    return MetadataQuorumStatus(
+        phase=phase,
+        observed_generation=seen.generation,
+        replicas=sum(1 for each in at.current if each.pod is not None and each.failed is None),
+        ready_replicas=sum(1 for member in members if member.ready),
+        voters=len(at.voters) if view is not None else earlier.voters,
+        selector=selector,
+        cluster_id=at.identity.cluster_id if at.identity is not None else None,
+        leader=LeaderStatus(id=view.leader.id, epoch=view.epoch) if view is not None else None,
+        members=members,
+        plan=_plan(seen, step, earlier),
+        failure_tolerance=_tolerance(at, step) if view is not None else _no_tolerance(lost),
+        conditions=[
+            _condition(seen, finding, earlier) for finding in judge(at, phase, lost, step, members)
+        ],
+        repairs=_repairs(at, earlier),
+    )
+
+
+def _phase(at: Situation) -> Phase:
+    seen, identity, view = at.seen, at.identity, at.view
+    if seen.deleting:
+        return Phase.DELETING
+    if seen.wanted.paused:
+        return Phase.PAUSED
+    if identity is None:
+        return Phase.PENDING
+    if not identity.formed and (view is None or not view.formed):
+        return Phase.FORMING
+    if view is None:
+        return Phase.QUORUM_LOST if is_lost(at) else Phase.DEGRADED
+    if any(is_disk_full(each) for each in at.current):
+        return Phase.DISK_FULL
+    replaced = any(entry.dead for entry in at.leaving)
+    if replaced or any(slot.replaces is not None for slot in at.slots):
+        return Phase.REPAIRING
+    if at.leaving or at.slots or at.leftovers:
+        return Phase.SCALING
+    ready = all(_is_ready(each) for each in at.current if each.failed is None)
+    return Phase.READY if at.live == at.voters and ready else Phase.DEGRADED
+
+
+def is_disk_full(each: Incarnation) -> bool:
+    """Its own exit code or its own report says that the disk is full."""
+    if each.report is not None:
+        return each.report.storage == "full"
+    return each.pod is not None and not each.pod.ready and each.pod.exit_code == EXIT_DISK_FULL
+
+
+def is_lost(at: Situation) -> bool:
+    """Fewer members that could serve than a majority needs, or no leader for too long."""
+    able = sum(
+        1
+        for each in at.current
+        if each.failed is None and each.report is not None and each.report.storage != "failed"
+    )
+    if able < majority(at.seen.known_voters or at.target):
+        return True
+    since = at.seen.unconfirmed_since
+    return since is not None and at.now - since > UNCONFIRMED_GRACE_S
+
+
+def _is_ready(each: Incarnation) -> bool:
+    return each.pod is not None and each.pod.ready and not each.pod.deleting
+
+
+def _members(at: Situation) -> list[MemberStatus]:
+    view = at.view
+    replicas = {} if view is None else {r.key: r for r in (*view.observers, *view.voters)}
+    members = []
+    for each in at.current:
+        key = each.key
+        voter = key is not None and key in at.voters
+        if not voter and each.replicas == 0 and each.pod is None:
+            continue
+        replica = replicas.get(key) if key is not None else None
+        members.append(
+            MemberStatus(
+                id=each.node_id,
+                incarnation=each.number,
+                uuid=each.known_uuid,
+                role=_role(at, each, key),
+                voter=voter,
+                lag=replica.lag if replica is not None and replica.fetching else None,
+                ready=_is_ready(each) and each.failed is None,
+                pod=each.pod.name if each.pod is not None else None,
+                pvc=each.claim.name if each.claim is not None else None,
+                node=each.pod.host if each.pod is not None else None,
+                condition=_member_condition(each),
+            )
+        )
+    missing = sorted(at.voters - at.by_key.keys())
+    members += [
+        MemberStatus(id=key.id, uuid=key.uuid, voter=True, condition="NoStatefulSet")
+        for key in missing
+    ]
+    return sorted(members, key=lambda member: (member.id, member.incarnation or 0))
+
+
+def _role(at: Situation, each: Incarnation, key: Key | None) -> str | None:
+    if at.view is not None and key == at.view.leader:
+        return "leader"
+    return each.report.role if each.report is not None else None
+
+
+def _member_condition(each: Incarnation) -> str | None:
+    if each.failed is not None:
+        return f"Failed: {each.failed.reason}"
+    if is_disk_full(each):
+        return "DiskFull"
+    if each.stopped is not None:
+        return f"Stopped: {each.stopped}"
+    if each.claim is not None and each.claim.deleting:
+        return "ClaimTerminating"
+    pod = each.pod
+    if pod is None:
+        return "NoPod"
+    if pod.deleting:
+        return "PodTerminating"
+    if pod.unschedulable is not None:
+        return f"Unschedulable: {pod.unschedulable}"
+    if not pod.ready:
+        detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
+        return "NotReady" if detail is None else f"NotReady: {detail}"
+    return None
+
+
+def _plan(seen: Observation, step: Step, earlier: MetadataQuorumStatus) -> PlanStatus:
+    name = type(step).__name__
+    since = text_of(seen.now)
+    old = earlier.plan
+    if old is not None and (old.step, old.reason) == (name, step.reason):
+        since = old.since or since
+    blocked = step.blocked_by if isinstance(step, Wait) else None
+    return PlanStatus(step=name, reason=step.reason, blocked_by=blocked, since=since)
+
+
+def _tolerance(at: Situation, step: Step) -> FailureTolerance:
+    size, live = len(at.voters), len(at.live)
+    now = tolerance(size, live)
+    after = now
+    if isinstance(step, AddVoter):
+        after = tolerance(size + 1, live + 1)
+    elif isinstance(step, RemoveVoter):
+        after = tolerance(size - 1, len(at.live - {step.key}))
+    return FailureTolerance(now=max(now, 0), after_next_step=max(after, 0))
+
+
+def _no_tolerance(lost: bool) -> FailureTolerance | None:
+    return FailureTolerance(now=0, after_next_step=0) if lost else None
+
+
+def _condition(seen: Observation, finding: Finding, earlier: MetadataQuorumStatus) -> Condition:
+    value = "True" if finding.holds else "False"
+    since = text_of(seen.now)
+    for old in earlier.conditions:
+        if old.type == finding.type and old.status == value:
+            since = old.last_transition_time
+    return Condition(
+        type=finding.type,
+        status=value,
+        reason=finding.reason,
+        message=finding.message,
+        last_transition_time=since,
+        observed_generation=seen.generation,
+    )
+
+
+def _repairs(at: Situation, earlier: MetadataQuorumStatus) -> list[RepairStatus]:
+    known = {(entry.id, entry.incarnation): entry for entry in earlier.repairs}
+    for each in sorted(at.seen.incarnations, key=lambda one: (one.node_id, one.number)):
+        if each.failed is None:
+            continue
+        place = (each.node_id, each.number)
+        if place in known and known[place].finished_at is not None:
+            continue
+        known[place] = _repair(at, each)
+    ordered = sorted(known.values(), key=lambda entry: (entry.started_at, entry.id))
+    return ordered[-MAX_REPAIRS:]
+
+
+def _repair(at: Situation, each: Incarnation) -> RepairStatus:
+    assert each.failed is not None
+    heir = next(
+        (key for key in sorted(at.voters) if key.id == each.node_id and key.uuid != each.uuid), None
+    )
+    settled = at.view is not None and not at.leaving and not at.slots
+    finished = text_of(at.now) if settled and each.key not in at.voters else None
+    started = each.failed.first_sign_at
+    return RepairStatus(
+        id=each.node_id,
+        incarnation=each.number,
+        from_uuid=each.uuid,
+        to_uuid=heir.uuid if heir is not None else None,
+        reason=each.failed.reason,
+        started_at=text_of(started),
+        finished_at=finished,
+        seconds=round(at.now - started, 1) if finished is not None else None,
+    )
+
+
+def is_steady(step: Step) -> bool:
+    """Nothing to do at all."""
+    return isinstance(step, Nothing)

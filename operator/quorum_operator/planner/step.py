@@ -1,0 +1,198 @@
+"""The closed union of steps. One reconcile executes exactly one of them.
+
+Each step carries all that its execution needs, its preconditions included, and a `reason` for
+people. Every step is safe to repeat and safe when another operator has just done the same.
+"""
+
+from dataclasses import dataclass
+
+from quorum_operator.planner.observed import FailureLatch, Key
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The very StatefulSet that was judged: acting on any other version of it is refused."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class VotersPosition:
+    """The committed voters record that a membership change builds on (compare-and-set)."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIdentity:
+    """Create-only: cluster id and founder UUID are drawn when it is executed."""
+
+    index: int
+    founder_id: int
+    initial_voters: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObjects:
+    """Bring services, ConfigMaps, the token Secret and the disruption budget up to date."""
+
+    objects: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMember:
+    """Create-only: the StatefulSet of incarnation `number` of member `node_id`."""
+
+    node_id: int
+    number: int
+    formation: int
+    founder: bool
+    replaces: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMember:
+    """Bring a StatefulSet's template up to date. OnDelete: nothing restarts by it."""
+
+    node_id: int
+    number: int
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReplicaUuid:
+    """Write the UUID that the process generated on its StatefulSet."""
+
+    target: Target
+    uuid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormed:
+    """Mark the identity: from here on nobody may format as a voter, and nothing forms again."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LatchFailure:
+    """Write the failure on the incarnation, for good."""
+
+    target: Target
+    latch: FailureLatch
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleToZero:
+    """Stop a member's pod; its claim stays."""
+
+    target: Target
+    why: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartMember:
+    """Scale a member that should run back to one."""
+
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddVoter:
+    """Make a caught-up observer a voter."""
+
+    key: Key
+    incarnation: str
+    position: VotersPosition
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    """Take a voter out of the voter set."""
+
+    key: Key
+    position: VotersPosition
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransferLeadership:
+    """Ask the leader to hand over."""
+
+    leader: Key
+    successor: Key
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartMember:
+    """Delete the pod, so that it comes back from the new template."""
+
+    pod: str
+    pod_uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteIncarnation:
+    """Delete the StatefulSet of a member that left; its claim follows the deletion policy."""
+
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something is to be done, but not now."""
+
+    reason: str
+    blocked_by: str
+    retry_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What is wanted is there."""
+
+    reason: str
+
+
+Step = (
+    CreateIdentity
+    | ApplyObjects
+    | CreateMember
+    | UpdateMember
+    | RecordReplicaUuid
+    | RecordFormed
+    | LatchFailure
+    | ScaleToZero
+    | StartMember
+    | AddVoter
+    | RemoveVoter
+    | TransferLeadership
+    | RestartMember
+    | DeleteIncarnation
+    | Wait
+    | Nothing
+)
+
+VOTER_STEPS = (AddVoter, RemoveVoter)
+"""Steps that change the voter set."""
+
+
+def changes_something(step: Step) -> bool:
+    """Whether executing it writes anything anywhere."""
+    return not isinstance(step, Wait | Nothing)
