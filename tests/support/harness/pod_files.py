@@ -107,11 +107,15 @@ class PodFiles:
             return await self._claimed(volume["persistentVolumeClaim"]["claimName"])
         if "hostPath" in volume:
             return Path(str(volume["hostPath"]["path"]))
-        directory: Path = self._folder / "volumes" / volume["name"]
-        directory.mkdir(parents=True, exist_ok=True)
+        directory = self._own_directory(volume["name"])
         parts = volume["projected"]["sources"] if "projected" in volume else [volume]
         for part in parts:
             await self._write(part, directory)
+        return directory
+
+    def _own_directory(self, name: str) -> Path:
+        directory = self._folder / "volumes" / name
+        directory.mkdir(parents=True, exist_ok=True)
         return directory
 
     async def _write(self, part: Json, directory: Path) -> None:
