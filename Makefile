@@ -85,9 +85,13 @@ down: venv ## remove the cluster and its disks; what was built stays in the cach
 	@$(CLUSTER) down
 
 .PHONY: clean
-clean: ## remove the cluster, what was built for it, and everything that was made here
-	@if [ -x $(PY) ]; then $(CLUSTER) down --cache; fi
+clean: ## remove the clusters and all that was made here; what takes long to build stays in the cache
+	@$(PYTHON) tests/e2e/kind/cluster.py down --all
 	@rm -rf .venv .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+.PHONY: distclean
+distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next run begins from nothing
+	@$(PYTHON) tests/e2e/kind/cluster.py down --cache
 
 # ---- Generated files that are checked in
 
