@@ -88,10 +88,25 @@ def _without_defaults(schema: Any) -> Any:
     return {key: _without_defaults(value) for key, value in schema.items() if key != "default"}
 
 
+def _complete_defaults(schema: dict[str, Any]) -> None:
+    """An object's default holds the defaults of its fields: the API server checks the rules of the
+    object on the default as it is written, before it fills anything in."""
+    for field in schema.get("properties", {}).values():
+        if field.get("type") == "object" and "default" in field:
+            _complete_defaults(field)
+            field["default"] = _defaults(field)
+
+
+def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    fields = schema["properties"].items()
+    return {name: field["default"] for name, field in fields if "default" in field}
+
+
 def build() -> dict[str, Any]:
     """The whole CustomResourceDefinition as a document."""
     spec = structural(MetadataQuorumSpec)
-    spec["default"] = {}
+    _complete_defaults(spec)
+    spec["default"] = _defaults(spec)
     status = _without_defaults(structural(MetadataQuorumStatus))
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
