@@ -4,18 +4,18 @@ Cluster, images, disks and Helm release are reused where they are there already,
 run takes seconds. Quorums that an earlier run left behind are removed first.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.trial import installation, kube
-from support.trial.bed import Disk, TestbedError, Volumes, lifecycle, project_images
+from support.trial.bed import Disk, TestbedError, Volumes, lifecycle, network, nodes, project_images
 from support.trial.installation import OPERATOR_NAMESPACE
 from support.trial.kube import Kube
 from support.trial.quorum import Quorum
 from support.trial.waiting import NotInTime
 
 WORKERS = 3
-CLUSTER = "mq"
 _DELETE_TIMEOUT_S = 60.0
 
 
@@ -33,9 +33,17 @@ class Stage:
         self.volumes.provide(Disk(w, s) for w in range(1, WORKERS + 1) for s in range(slots))
 
 
-def bring_up(cluster: str = CLUSTER) -> Stage:
-    """The cluster alone, without the operator."""
+def cluster_name() -> str:
+    """METADATAQUORUM_CLUSTER, so that two checkouts need not share one."""
+    return os.environ.get("METADATAQUORUM_CLUSTER", "mq")
+
+
+def bring_up() -> Stage:
+    """The cluster alone, without the operator. Links that an earlier run had cut are healed."""
+    cluster = cluster_name()
     kubeconfig = lifecycle.up(cluster, workers=WORKERS)
+    for node in nodes.node_names(cluster):
+        network.heal(node)
     return Stage(cluster, kubeconfig, Kube(kubeconfig), Volumes(cluster, kubeconfig))
 
 
