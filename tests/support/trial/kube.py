@@ -67,6 +67,7 @@ class Kube:
         *,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
+        timeout_s: float = _CALL_TIMEOUT_S,
     ) -> Json:
         answer = self._client.request(
             method,
@@ -74,14 +75,15 @@ class Kube:
             content=None if body is None else json.dumps(body),
             headers={"Content-Type": content_type},
             params=query,
+            timeout=timeout_s,
         )
         if not answer.is_success:
             raise ApiError(method, path, answer.status_code, answer.text)
         document: Any = answer.json()
         return document if isinstance(document, dict) else {"items": document}
 
-    def get(self, path: str) -> Json:
-        return self.call("GET", path)
+    def get(self, path: str, *, timeout_s: float = _CALL_TIMEOUT_S) -> Json:
+        return self.call("GET", path, timeout_s=timeout_s)
 
     def find(self, path: str) -> Json | None:
         """The object, or None when there is none."""

@@ -17,6 +17,8 @@ from support.trial.kube import Kube
 from support.trial.waiting import NotInTime, wait_for
 
 ADMIN_PORT = 8080
+_CONFIRMED = "/v1/quorum?confirmed=true&timeoutMs=1500"
+_ASK_TIMEOUT_S = 4.0
 _INSTANCE = "app.kubernetes.io/instance"
 _NAME = "app.kubernetes.io/name"
 
@@ -64,6 +66,7 @@ class Quorum:
         self.api = api
         self.namespace = namespace
         self.name = name
+        self._answered = ""
 
     @property
     def path(self) -> str:
@@ -130,27 +133,28 @@ class Quorum:
         secret = self.api.get(kube.core(self.namespace, "secrets", f"{self.name}-admin"))
         return b64decode(secret["data"]["token"]).decode()
 
-    def fetch_from(self, pod: str, path: str) -> dict[str, Any]:
+    def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API."""
         target = kube.core(self.namespace, "pods", f"http:{pod}:{ADMIN_PORT}")
-        return self.api.get(f"{target}/proxy{path}")
+        return self.api.get(f"{target}/proxy{path}", timeout_s=timeout_s)
 
     def node_description(self, pod: str) -> Json:
         """What the node in the pod says of itself; empty when it doesn't answer."""
         try:
-            return self.fetch_from(pod, "/v1/node")
+            return self.fetch_from(pod, "/v1/node", timeout_s=_ASK_TIMEOUT_S)
         except (ApiError, httpx.HTTPError):
             return {}
 
     def describe(self) -> Described | None:
-        """None while no majority confirms a leader. Asks pods in turn until one answers."""
+        """None while no majority confirms a leader. Asks pods in turn, the last helpful one first."""
         names = [pod["metadata"]["name"] for pod in self.pods() if _is_running(pod)]
-        for name in names:
+        for name in sorted(names, key=lambda name: name != self._answered):
             try:
-                document = self.fetch_from(name, "/v1/quorum?confirmed=true&timeoutMs=1500")
+                document = self.fetch_from(name, _CONFIRMED, timeout_s=_ASK_TIMEOUT_S)
             except (ApiError, httpx.HTTPError):
                 continue
             if document.get("confirmed"):
+                self._answered = name
                 return described(document)
         return None
 
