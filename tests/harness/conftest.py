@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support.harness.cluster import HarnessCluster
 from support.harness.pod_runtime import Program
 

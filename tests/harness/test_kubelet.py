@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from support.harness.cluster import HarnessCluster, wait_for
 
 pytestmark = pytest.mark.harness

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +61,11 @@ class HarnessCluster:
 
     def __enter__(self) -> "HarnessCluster":
         self._thread.start()
-        self.call(self._open())
+        try:
+            self.call(self._open())
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,19 +135,23 @@ class HarnessCluster:
 
     def proxy(self, acting_as: Sequence[tuple[str, str]] = ()) -> RecordingProxy:
         """A new recording proxy to this API server; it lives as long as the cluster."""
-        proxy = RecordingProxy(self.access, acting_as)
+        proxy = self.run(lambda: RecordingProxy(self.access, acting_as))
         self.call(proxy.open())
         self._proxies.append(proxy)
         return proxy
 
-    def wait_inside(self, what: str, event: Awaitable[object], *, timeout_s: float) -> None:
-        """Waits for something awaitable of the loop. Raises TimedOut."""
+    def wait_inside(
+        self, what: str, awaited: Callable[[], Coroutine[Any, Any, object]], *, timeout_s: float
+    ) -> None:
+        """Waits for a coroutine of the loop. Raises TimedOut."""
 
-        async def work() -> None:
-            await asyncio.wait_for(event, timeout_s)
+        async def work() -> bool:
+            try:
+                await asyncio.wait_for(awaited(), timeout_s)
+            except TimeoutError:
+                return False
+            return True
 
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        try:
-            future.result(timeout_s + _CALL_TIMEOUT_S)
-        except TimeoutError:
-            raise TimedOut(f"after {timeout_s:.0f} s not yet: {what}") from None
+        if not future.result(timeout_s + _CALL_TIMEOUT_S):
+            raise TimedOut(f"after {timeout_s:.0f} s not yet: {what}")

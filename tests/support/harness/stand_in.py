@@ -75,7 +75,7 @@ class StandIn(BaseHTTPRequestHandler):
         Path("/dev/termination-log").write_text(message)
         os._exit(int(code))
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, the base's name
+    def log_message(self, format: str, *args: object) -> None:
         sys.stderr.write(format % args + "\n")
 
 
