@@ -3,8 +3,10 @@
 Owns their bytes. Must not know when they take effect.
 Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped in Kafka 4.x.
 
-The cluster id rides on the voters record as a private tagged field: a record type of our own would stop
-every Java reader, a tagged field that it doesn't know is skipped.
+The cluster id rides on the voters record as a private tagged field, and replica UUIDs ride so in a leader
+change: a record type of our own would stop every Java reader, a tagged field that it doesn't know is skipped.
+Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader change as
+version 0 and fails on the other; so version 0 is written, and both are read.
 """
 
 from dataclasses import dataclass
@@ -40,6 +42,8 @@ TAG_TARGET_VOTERS = 20001
 TAG_TOMBSTONES = 20002
 TAG_INITIAL_VOTERS = 20003
 
+TAG_LEADER_CHANGE_UUID = 20000
+
 _KEY = Struct(">hh")
 _UINT16 = Struct(">H")
 _FEATURE_RANGE = Struct(">hhB")
@@ -47,12 +51,11 @@ _FEATURE_RANGE = Struct(">hhB")
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """A new leader, the voters it had, and who elected it. Version 1 carries directory ids."""
+    """A new leader, the voters it had, and who elected it."""
 
     leader_id: int
     voters: tuple[ReplicaKey, ...]
     granting_voters: tuple[ReplicaKey, ...]
-    version: int = 1
     tagged_fields: TaggedFields = ()
 
 
@@ -162,22 +165,20 @@ def _kept(fields: dict[int, bytes]) -> TaggedFields:
 def _encode_leader_change(record: LeaderChange) -> bytes:
     return b"".join(
         (
-            INT16.pack(record.version),
+            b"\0\0",
             INT32.pack(record.leader_id),
-            _encode_keys(record.voters, record.version),
-            _encode_keys(record.granting_voters, record.version),
+            _encode_keys(record.voters),
+            _encode_keys(record.granting_voters),
             _tags(record.tagged_fields),
         )
     )
 
 
-def _encode_keys(keys: tuple[ReplicaKey, ...], version: int) -> bytes:
+def _encode_keys(keys: tuple[ReplicaKey, ...]) -> bytes:
     parts = [encode_uvarint(len(keys) + 1)]
     for key in keys:
-        parts.append(INT32.pack(key.id))
-        if version >= 1:
-            parts.append(uuid_to_bytes(key.uuid))
-        parts.append(b"\0")
+        private = {} if key.uuid is None else {TAG_LEADER_CHANGE_UUID: uuid_to_bytes(key.uuid)}
+        parts += (INT32.pack(key.id), encode_tagged_fields(private))
     return b"".join(parts)
 
 
@@ -186,7 +187,7 @@ def _decode_leader_change(value: bytes, version: int) -> tuple[ControlRecord, in
     voters, position = _read_keys(value, position, version)
     granting, position = _read_keys(value, position, version)
     fields, position = read_tagged_fields(value, position)
-    return LeaderChange(leader_id, voters, granting, version, _kept(fields)), position
+    return LeaderChange(leader_id, voters, granting, _kept(fields)), position
 
 
 def _read_keys(value: bytes, position: int, version: int) -> tuple[tuple[ReplicaKey, ...], int]:
@@ -197,7 +198,9 @@ def _read_keys(value: bytes, position: int, version: int) -> tuple[tuple[Replica
         voter_id, position = read_struct(INT32, value, position)
         if version >= 1:
             uuid, position = read_uuid(value, position)
-        _, position = read_tagged_fields(value, position)
+        fields, position = read_tagged_fields(value, position)
+        if (data := fields.get(TAG_LEADER_CHANGE_UUID)) is not None:
+            uuid, _ = read_uuid(data, 0)
         keys.append(ReplicaKey(voter_id, uuid))
     return tuple(keys), position
 

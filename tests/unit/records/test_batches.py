@@ -1,6 +1,5 @@
 """Record batches: layout, checksum before anything else, and what damage looks like."""
 
-
 import pytest
 from crc32c import crc32c
 from hypothesis import given, settings

@@ -54,7 +54,6 @@ CONTROL: st.SearchStrategy[ControlRecord] = st.one_of(
         leader_id=INT32,
         voters=KEYS,
         granting_voters=KEYS,
-        version=st.just(1),
         tagged_fields=TAGS,
     ),
     st.builds(KRaftVersion, level=INT16, tagged_fields=TAGS),
@@ -99,14 +98,20 @@ def test_metadata_records_survive_with_unknown_tagged_fields(record: MetadataRec
     assert decode_metadata(encode_metadata(record)) == record
 
 
-def test_leader_change_without_directory_ids() -> None:
-    record = LeaderChange(1, (ReplicaKey(1), ReplicaKey(2)), (ReplicaKey(1),), version=0)
-    encoded = encode_control(record)
+def test_leader_change_in_both_versions() -> None:
+    """Version 0 is what shipped Kafka reads; a reader without our tagged field sees the ids."""
+    bare = LeaderChange(1, (ReplicaKey(1), ReplicaKey(2)), (ReplicaKey(1),))
+    encoded = encode_control(bare)
     assert encoded.key == b"\0\0\0\x02"
     assert encoded.value == bytes.fromhex(
         "0000 00000001 03 00000001 00 00000002 00 02 00000001 00 00"
     )
-    assert decode_control(found(encoded)) == record
+    named = LeaderChange(1, (ReplicaKey(1, UUID(int=7)),), ())
+    assert encode_control(named).value == bytes.fromhex(
+        "0000 00000001 02 00000001 01 a09c01 10" + "00" * 15 + "07 01 00"
+    )
+    version_1 = bytes.fromhex("0001 00000001 02 00000001" + "00" * 15 + "07 00 01 00")
+    assert decode_control(DecodedRecord(0, 0, encoded.key, version_1)) == named
 
 
 def test_bytes_of_a_voters_record() -> None:

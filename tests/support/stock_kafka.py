@@ -1,0 +1,97 @@
+"""Stock Apache Kafka from Maven Central: its jars, its tools, small Java programs against its classes.
+
+Owns resolving (once, into a cache outside of the checkout, under a hash of the pom) and running. Must not know
+what a test asks of it. Used by tests/interop and by bench/.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parent / "interop" / "kafka"
+POM = SOURCES / "pom.xml"
+LOGGING = SOURCES / "log4j2.properties"
+RESOLVE_TIMEOUT_SECONDS = 900.0
+
+METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
+STORAGE = "kafka.tools.StorageTool"
+SERVER = "kafka.Kafka"
+
+
+class KafkaUnavailable(Exception):
+    """Java or the jars can't be had on this machine."""
+
+
+def cache_directory() -> Path:
+    """Where downloads are kept between checkouts."""
+    named = os.environ.get("METADATAQUORUM_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "metadataquorum"
+
+
+@cache
+def jars() -> Path:
+    """The folder of the jars, resolved on first use.
+
+    Raises KafkaUnavailable without Java or Maven, or when Maven Central can't be reached.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise KafkaUnavailable(f"no {program} on the path")
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    folder = cache_directory() / "kafka" / digest
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{digest}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _resolve(folder)
+    return folder
+
+
+def _resolve(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        wanted = Path(scratch) / "jars"
+        command = ["mvn", "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={wanted}"],
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_SECONDS,
+            env={**os.environ, "MAVEN_OPTS": "-Xmx512m"},
+        )
+        if done.returncode != 0:
+            raise KafkaUnavailable(f"mvn: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        wanted.rename(folder)
+
+
+def java(*arguments: str, heap_mb: int = 128, short_lived: bool = True) -> list[str]:
+    """A command line with the jars on the class path; a short-lived program skips the slow compiler."""
+    speed = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if short_lived else ["-XX:+UseG1GC"]
+    classes = ["-cp", f"{jars()}/*"]
+    logging = f"-Dlog4j2.configurationFile={LOGGING}"
+    return ["java", f"-Xmx{heap_mb}m", *speed, "-Xshare:auto", logging, *classes, *arguments]
+
+
+def run_tool(
+    main_class: str, *arguments: str, timeout_seconds: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Runs one of Kafka's tools to its end; output and exit code are the caller's to judge."""
+    return _run(java(main_class, *arguments), timeout_seconds)
+
+
+def run_source(
+    name: str, *arguments: str, timeout_seconds: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Runs a single-file Java program of tests/interop/kafka against Kafka's classes."""
+    return _run(java(str(SOURCES / name), *arguments, heap_mb=256), timeout_seconds)
+
+
+def _run(command: Sequence[str], timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
