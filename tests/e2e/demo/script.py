@@ -123,6 +123,7 @@ class Demo:
         also: Callable[[Described], bool] = lambda now: True,
     ) -> None:
         """Voters first, as a majority confirms them; then the status has to say so as well."""
+        step.watch = quorum.plan
         quorum.wait_healthy(wanted, timeout_s=timeout_s, also=also)
         step.mark_healthy()
         quorum.wait_phase("Ready", timeout_s=60)

@@ -214,6 +214,13 @@ class Quorum:
         except NotInTime as late:
             raise NotInTime(f"{late}; {self.api.find(self.path)}") from None
 
+    def plan(self) -> str:
+        """What the operator is about to do, and why, in its own words."""
+        status = self.status()
+        plan = status.get("plan") or {}
+        blocked = f", waiting for {plan['blockedBy']}" if plan.get("blockedBy") else ""
+        return f"{status.get('phase', 'unseen')}: {plan.get('reason', 'no plan yet')}{blocked}"
+
     def summary(self) -> str:
         """One line of the status, for messages."""
         status = self.status()

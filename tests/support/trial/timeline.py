@@ -4,19 +4,26 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+_LOOK_EVERY_S = 0.5
+_REMIND_EVERY_S = 20.0
 
 
 @dataclass(slots=True)
 class Step:
-    """One step; milliseconds of the monotonic clock, which the workload shares."""
+    """One step; milliseconds of the monotonic clock, which the workload shares.
+
+    `watch` says in a few words what is going on; each change of it is shown.
+    """
 
     name: str
     start_ms: float
     end_ms: float = 0.0
     healthy_s: float | None = None
     note: str = ""
+    watch: Callable[[], str] | None = None
 
     @property
     def duration_s(self) -> float:
@@ -68,14 +75,28 @@ class Timeline:
         self.say(f"{name}: done in {step.duration_s:.1f} s{note}")
 
     def _remind(self, step: Step, awaiting: str, over: threading.Event) -> None:
-        interval_s = 1.0 if self._live else 15.0
-        while not over.wait(interval_s):
+        shown, quiet_since = "", time.monotonic()
+        while not over.wait(_LOOK_EVERY_S):
+            news = _looked(step)
+            if news and news != shown:
+                shown, quiet_since = news, time.monotonic()
+                self.say(f"    {news}")
             lasted = time.monotonic() - step.start_ms / 1000
             text = f"{step.name}: {lasted:.0f} s" + (f", awaiting {awaiting}" if awaiting else "")
             if self._live:
                 print(f"\r\033[K  {text[:110]}", end="", file=sys.stderr, flush=True)
-            else:
-                self.say(text)
+            elif time.monotonic() - quiet_since > _REMIND_EVERY_S:
+                quiet_since = time.monotonic()
+                self.say(f"    {text}")
+
+
+def _looked(step: Step) -> str:
+    if step.watch is None:
+        return ""
+    try:
+        return step.watch()
+    except Exception as error:  # the step itself fails if it matters; this is only for the eye
+        return repr(error)
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:
