@@ -8,7 +8,6 @@ read, write and fsync gives EIO, until it is unmounted everywhere and mounted ag
 import errno
 import os
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -136,14 +135,14 @@ class Disks:
     def fill(self, disk: Disk, *, leave_bytes: int = 0) -> None:
         """Takes the free space away: writes give ENOSPC, which is not a failed disk."""
         filler = self.mount_point(disk) / _FILLER
-        deadline = time.monotonic() + 30
-        while (excess := self.free_bytes(disk) - leave_bytes) >= _ALIGNMENT:
-            size = filler.stat().st_size if filler.exists() else 0
-            # The filesystem needs some blocks of its own to keep account: ask for less each time
-            part = max(_ALIGNMENT, excess * 15 // 16 // _ALIGNMENT * _ALIGNMENT)
-            taken = self._try("fallocate", "-o", str(size), "-l", str(part), filler)
-            if not taken and (part == _ALIGNMENT or time.monotonic() > deadline):
-                break
+        size = filler.stat().st_size if filler.exists() else 0
+        part = _aligned(self.free_bytes(disk))
+        # The filesystem keeps some blocks for its own account: what is refused is tried by halves
+        while (part := min(part, _aligned(self.free_bytes(disk) - leave_bytes))) > 0:
+            if self._try("fallocate", "-o", str(size), "-l", str(part), filler):
+                size += part
+            else:
+                part = _aligned(part // 2)
         self._root("sync", "-f", self.mount_point(disk))
 
     def empty(self, disk: Disk) -> None:
@@ -193,6 +192,10 @@ class Disks:
 
     def _try(self, program: str, *arguments: str | Path) -> bool:
         return succeeds(as_root([packages.find(program) or program, *arguments]), timeout_s=60)
+
+
+def _aligned(size: int) -> int:
+    return size // _ALIGNMENT * _ALIGNMENT
 
 
 def _mount_points() -> Sequence[Path]:
