@@ -1,0 +1,213 @@
+"""The Kafka listener: bytes of a connection into requests, answers back in order.
+
+One asyncio.Protocol per connection, no task per request. Answers leave a connection in the order
+of its requests, as Kafka's clients expect; a parked request holds up its own connection only.
+Bytes that are no request close that connection and are counted. Knows framing, not meanings.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from quorum_node.protocol.frames import (
+    SIZE_BYTES,
+    Request,
+    UnsupportedRequest,
+    decode_request,
+    encode_response_parts,
+    read_size,
+)
+from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.sockets import prepare_socket
+
+MAX_IN_FLIGHT = 5000
+"""Requests of one connection that may wait for answers; beyond it the connection isn't read."""
+
+
+class InboundRequest:
+    """One request and its place in the order of answers."""
+
+    __slots__ = ("connection", "encoded", "on_abandoned", "request")
+
+    def __init__(self, connection: "KafkaConnection", request: Request) -> None:
+        self.connection = connection
+        self.request = request
+        self.encoded: list[bytes | memoryview] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+
+    def reply(self, body: Message) -> None:
+        """Answer; ignored when the connection is gone."""
+        self.reply_version(body, self.request.version)
+
+    def reply_version(self, body: Message, version: int) -> None:
+        """Answer in another version than the request's (ApiVersions alone does so)."""
+        request = self.request
+        self.on_abandoned = None
+        self.encoded = encode_response_parts(request.api, version, request.correlation_id, body)
+        self.connection.write_ready()
+
+
+Handler = Callable[[InboundRequest], None]
+
+
+class KafkaConnection(asyncio.Protocol):
+    """One client or peer."""
+
+    def __init__(self, server: "KafkaListener") -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiting: deque[InboundRequest] = deque()
+        self._paused = False
+        self._reading_data = False
+        self._closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        prepare_socket(transport)
+        self._server.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop; cuts frames and hands requests to the handler."""
+        if self._closed:
+            return
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            data = bytes(buffer)
+            buffer.clear()
+        self._reading_data = True
+        try:
+            position = self._handle_frames(data)
+        except UnsupportedRequest as error:
+            self._refuse("unsupported", error)
+            return
+        except MalformedMessage as error:
+            self._refuse("malformed", error)
+            return
+        finally:
+            self._reading_data = False
+        if position < len(data):
+            buffer += memoryview(data)[position:]
+        self.write_ready()
+
+    def _handle_frames(self, data: bytes) -> int:
+        """Handle whole frames; returns the number of bytes used up."""
+        server, position, size = self._server, 0, len(data)
+        while size - position >= SIZE_BYTES and not self._closed:
+            frame_bytes = read_size(data, server.max_request_bytes, position)
+            start = position + SIZE_BYTES
+            if size - start < frame_bytes:
+                break
+            position = start + frame_bytes
+            request = decode_request(data[start:position])
+            inbound = InboundRequest(self, request)
+            self._waiting.append(inbound)
+            server.metrics.count_labelled("requests", request.api.name)
+            server.handler(inbound)
+        if len(self._waiting) > MAX_IN_FLIGHT:
+            self._pause()
+        return position
+
+    def write_ready(self) -> None:
+        """Write every answer whose turn has come, as one write."""
+        waiting = self._waiting
+        # While frames of one read are handled their answers are collected.
+        if self._reading_data or not waiting or waiting[0].encoded is None:
+            return
+        parts: list[bytes | memoryview] = []
+        while waiting and (encoded := waiting[0].encoded) is not None:
+            parts += encoded
+            waiting.popleft()
+        if self._transport is not None and not self._closed:
+            self._transport.write(b"".join(parts))
+        if self._paused and len(waiting) < MAX_IN_FLIGHT // 2:
+            self._resume()
+
+    def pause_writing(self) -> None:
+        """Called by the loop: the peer doesn't read its answers, so don't read its requests."""
+        self._pause()
+
+    def resume_writing(self) -> None:
+        """Called by the loop."""
+        self._resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop: nobody waits for these answers any more."""
+        self._closed = True
+        self._server.connections.discard(self)
+        waiting, self._waiting = self._waiting, deque()
+        for inbound in waiting:
+            if inbound.on_abandoned is not None:
+                inbound.on_abandoned()
+
+    def close(self) -> None:
+        """Stop reading; answers already written still leave."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return len(self._waiting)
+
+    def _refuse(self, why: str, error: MalformedMessage) -> None:
+        self._server.metrics.count_labelled("malformed_requests", "controller")
+        self._server.on_malformed(why, str(error), self._peer_name())
+        self._buffer.clear()
+        self.close()
+
+    def _peer_name(self) -> str:
+        peer = self._transport.get_extra_info("peername") if self._transport else None
+        return f"{peer[0]}:{peer[1]}" if peer else "unknown"
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None and not self._closed:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused and self._transport is not None and not self._closed:
+            self._paused = False
+            self._transport.resume_reading()
+
+
+class KafkaListener:
+    """The listening socket and its connections."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        metrics: Metrics,
+        max_request_bytes: int,
+        on_malformed: Callable[[str, str, str], None],
+    ) -> None:
+        self.handler = handler
+        self.metrics = metrics
+        self.max_request_bytes = max_request_bytes
+        self.on_malformed = on_malformed
+        self.connections: set[KafkaConnection] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Bind and listen. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: KafkaConnection(self), host, port, backlog=1024, reuse_address=True
+        )
+
+    def close(self) -> None:
+        """Take no more connections and close the open ones."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.close()
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests received and not answered yet."""
+        return sum(connection.in_flight for connection in self.connections)

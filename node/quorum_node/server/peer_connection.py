@@ -1,0 +1,263 @@
+"""One connection to a peer: connect, negotiate versions, pipeline requests, reconnect.
+
+States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready
+wait for it, each under its own timeout. See `peers` for what a failure means.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from quorum_node.protocol.api_versions import ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS, Api
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.frames import (
+    SIZE_BYTES,
+    decode_response,
+    encode_request,
+    read_size,
+    response_correlation_id,
+)
+from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import InboundResponse, OutboundRequest
+from quorum_node.server.sockets import prepare_socket
+from quorum_node.server.wire_outbound import api_of, api_versions_request, from_wire, to_wire
+
+MAX_RESPONSE_BYTES = 128 << 20
+_NEGOTIATION = 0
+"""Correlation id of the ApiVersions request that opens a connection."""
+_MAX_BACKOFF_DOUBLINGS = 4
+
+Ended = Callable[[int, InboundResponse | FailureReason], None]
+
+
+class PeerRequest:
+    """A request on its way."""
+
+    __slots__ = ("api", "correlation", "request", "timeout_ms", "timer", "version")
+
+    def __init__(self, correlation: int, request: OutboundRequest, timeout_ms: float) -> None:
+        self.correlation = correlation
+        self.request = request
+        self.timeout_ms = timeout_ms
+        self.api = api_of(request)
+        self.version = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection. What it reports late, after it was given up, is not heard any more."""
+
+    def __init__(self, owner: "PeerConnection") -> None:
+        self._owner = owner
+        self._buffer = bytearray()
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        prepare_socket(transport)
+        self._owner.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop; cuts frames."""
+        if self._buffer:
+            self._buffer += data
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        position, size = 0, len(data)
+        try:
+            while size - position >= SIZE_BYTES:
+                frame_bytes = read_size(data, MAX_RESPONSE_BYTES, position)
+                start = position + SIZE_BYTES
+                if size - start < frame_bytes:
+                    break
+                position = start + frame_bytes
+                self._owner.frame_received(self, data[start:position])
+        except MalformedMessage as error:
+            self._owner.malformed(error)
+            self.abort()
+            return
+        if position < size:
+            self._buffer += memoryview(data)[position:]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self._owner.disconnected(self)
+
+    def abort(self) -> None:
+        """Close without sending what is buffered."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class PeerConnection:
+    """See the module. All methods run on the loop's thread."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        backoff_ms: int,
+        ended: Ended,
+        on_malformed: Callable[[str, str], None],
+    ) -> None:
+        self._host, self._port, self._client_id = host, port, client_id
+        self._backoff_ms = backoff_ms
+        self._ended = ended
+        self._on_malformed = on_malformed
+        self._loop = asyncio.get_running_loop()
+        self._link: _Link | None = None
+        self._versions: dict[int, tuple[int, int]] | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._queued: dict[int, PeerRequest] = {}
+        self._sent: dict[int, PeerRequest] = {}
+        self._next_id = _NEGOTIATION + 1
+        self._failures = 0
+        self._connect_after = 0.0
+        self._shut = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an outcome."""
+        return len(self._queued) + len(self._sent)
+
+    def send(self, request: PeerRequest) -> None:
+        """Send now, or as soon as the connection is ready."""
+        delay = request.timeout_ms / 1000
+        request.timer = self._loop.call_later(delay, self._timed_out, request)
+        if self._versions is not None:
+            self._write(request)
+            return
+        self._queued[request.correlation] = request
+        if self._connecting is None and self._link is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    def shut(self) -> None:
+        """Close for good, without callbacks."""
+        self._shut = True
+        self._drop(FailureReason.CLOSED)
+
+    async def _connect(self) -> None:
+        try:
+            wait_seconds = self._connect_after - self._loop.time()
+            if wait_seconds > 0:
+                await asyncio.sleep(wait_seconds)
+            await self._loop.create_connection(lambda: _Link(self), self._host, self._port)
+        except OSError:
+            self._connecting = None
+            self._back_off()
+            self._drop(FailureReason.REFUSED)
+        else:
+            self._connecting = None
+
+    def _back_off(self) -> None:
+        doublings = min(self._failures, _MAX_BACKOFF_DOUBLINGS)
+        self._failures += 1
+        self._connect_after = self._loop.time() + self._backoff_ms * 2**doublings / 1000
+
+    def connected(self, link: _Link) -> None:
+        """A TCP connection is there: ask for versions first."""
+        if self._shut or link.transport is None:
+            link.abort()
+            return
+        self._link = link
+        link.transport.write(
+            encode_request(
+                API_VERSIONS,
+                API_VERSIONS.max_version,
+                _NEGOTIATION,
+                self._client_id,
+                api_versions_request(),
+            )
+        )
+
+    def disconnected(self, link: _Link) -> None:
+        """Everything on the way fails at once."""
+        if link is self._link:
+            if self._versions is None:
+                self._back_off()
+            self._drop(FailureReason.CLOSED)
+
+    def malformed(self, error: MalformedMessage) -> None:
+        """The peer sent bytes that are no answer; the link closes."""
+        self._on_malformed(f"{self._host}:{self._port}", str(error))
+
+    def frame_received(self, link: _Link, frame: bytes) -> None:
+        """One response. Raises MalformedMessage."""
+        if link is not self._link:
+            return
+        wire_id = response_correlation_id(frame)
+        if self._versions is None:
+            if wire_id != _NEGOTIATION:
+                raise MalformedMessage(f"correlation id {wire_id} before the versions are known")
+            self._negotiated(frame)
+            return
+        request = self._sent.get(wire_id)
+        if request is None:
+            raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
+        outcome = from_wire(decode_response(request.api, request.version, frame))
+        del self._sent[wire_id]
+        self._end(request, outcome)
+
+    def _negotiated(self, frame: bytes) -> None:
+        version = API_VERSIONS.max_version
+        if frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            version = 0  # KIP-511: told in version 0, with the versions that would do
+        body = decode_response(API_VERSIONS, version, frame)
+        assert isinstance(body, ApiVersionsResponse)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in body.api_keys}
+        self._failures = 0
+        queued, self._queued = self._queued, {}
+        for request in queued.values():
+            self._write(request)
+
+    def _write(self, request: PeerRequest) -> None:
+        api = request.api
+        version = self._version_of(api)
+        if version is None:
+            # The peer doesn't serve it: an answer of its own would be a refusal as well.
+            self._loop.call_soon(self._end, request, FailureReason.REFUSED)
+            return
+        assert self._link is not None
+        assert self._link.transport is not None
+        wire_id = self._next_id
+        self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
+        request.version = version
+        self._sent[wire_id] = request
+        body = to_wire(request.request, version)
+        frame = encode_request(api, version, wire_id, self._client_id, body)
+        self._link.transport.write(frame)
+
+    def _version_of(self, api: Api) -> int | None:
+        low, high = (self._versions or {}).get(api.key, (1, 0))
+        version = min(high, api.max_version)
+        return version if version >= max(low, api.min_version) else None
+
+    def _timed_out(self, request: PeerRequest) -> None:
+        """Late answers would hold up the next request: a new connection starts clean."""
+        request.timer = None
+        self._drop(FailureReason.TIMEOUT)
+
+    def _drop(self, reason: FailureReason) -> None:
+        """Give the connection up; every request on it ends with `reason`."""
+        link, self._link = self._link, None
+        self._versions = None
+        if self._connecting is not None and reason is not FailureReason.REFUSED:
+            self._connecting.cancel()
+            self._connecting = None
+        failed = [*self._sent.values(), *self._queued.values()]
+        self._sent, self._queued = {}, {}
+        if link is not None:
+            link.abort()
+        for request in failed:
+            self._end(request, reason)
+
+    def _end(self, request: PeerRequest, outcome: InboundResponse | FailureReason) -> None:
+        if request.timer is not None:
+            request.timer.cancel()
+            request.timer = None
+        if not self._shut:
+            self._ended(request.correlation, outcome)

@@ -1,0 +1,71 @@
+"""Kafka's error codes for the core's outcomes, both ways.
+
+Shipped APIs know no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID or NOT_FOLLOWER of KIP-595; they carry
+the nearest shipped code, and a removed voter is told by the voters record in the data it fetches.
+Outcomes that are finer than any code travel as that code and a message.
+"""
+
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.errors import RaftError
+
+_TO_WIRE = {
+    RaftError.NONE: ErrorCode.NONE,
+    RaftError.INVALID_CLUSTER_ID: ErrorCode.INCONSISTENT_CLUSTER_ID,
+    RaftError.FENCED_LEADER_EPOCH: ErrorCode.FENCED_LEADER_EPOCH,
+    RaftError.UNKNOWN_LEADER_EPOCH: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    RaftError.OFFSET_OUT_OF_RANGE: ErrorCode.OFFSET_OUT_OF_RANGE,
+    RaftError.NOT_QUORUM_LEADER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    RaftError.INVALID_QUORUM_STATE: ErrorCode.INVALID_REQUEST,
+    RaftError.INCONSISTENT_VOTER_SET: ErrorCode.INCONSISTENT_VOTER_SET,
+    RaftError.NOT_FOLLOWER: ErrorCode.NONE,
+    RaftError.INVALID_VOTER_KEY: ErrorCode.INVALID_VOTER_KEY,
+    RaftError.DUPLICATE_VOTER: ErrorCode.DUPLICATE_VOTER,
+    RaftError.VOTER_NOT_FOUND: ErrorCode.VOTER_NOT_FOUND,
+    RaftError.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+    RaftError.UNSUPPORTED_VERSION: ErrorCode.UNSUPPORTED_VERSION,
+    RaftError.INVALID_REQUEST: ErrorCode.INVALID_REQUEST,
+    # Shipped Kafka answers these two with REQUEST_TIMED_OUT as well: try again.
+    RaftError.VOTER_CHANGE_PENDING: ErrorCode.REQUEST_TIMED_OUT,
+    RaftError.EPOCH_NOT_COMMITTED: ErrorCode.REQUEST_TIMED_OUT,
+    RaftError.NOT_CAUGHT_UP: ErrorCode.REQUEST_TIMED_OUT,
+    RaftError.STALE_VOTERS_POSITION: ErrorCode.POLICY_VIOLATION,
+    RaftError.UNSAFE_CHANGE: ErrorCode.POLICY_VIOLATION,
+    RaftError.NOT_FORMED: ErrorCode.POLICY_VIOLATION,
+    RaftError.DISK_LOW: ErrorCode.KAFKA_STORAGE_ERROR,
+    RaftError.STORAGE_FAILED: ErrorCode.KAFKA_STORAGE_ERROR,
+    RaftError.LEADERSHIP_LOST: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    RaftError.SHUTTING_DOWN: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+_FROM_WIRE = {
+    ErrorCode.NONE: RaftError.NONE,
+    ErrorCode.INCONSISTENT_CLUSTER_ID: RaftError.INVALID_CLUSTER_ID,
+    ErrorCode.FENCED_LEADER_EPOCH: RaftError.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: RaftError.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_OUT_OF_RANGE: RaftError.OFFSET_OUT_OF_RANGE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: RaftError.NOT_QUORUM_LEADER,
+    ErrorCode.NOT_CONTROLLER: RaftError.NOT_QUORUM_LEADER,
+    ErrorCode.BROKER_NOT_AVAILABLE: RaftError.NOT_QUORUM_LEADER,
+    ErrorCode.INCONSISTENT_VOTER_SET: RaftError.INCONSISTENT_VOTER_SET,
+    ErrorCode.INVALID_VOTER_KEY: RaftError.INVALID_VOTER_KEY,
+    ErrorCode.DUPLICATE_VOTER: RaftError.DUPLICATE_VOTER,
+    ErrorCode.VOTER_NOT_FOUND: RaftError.VOTER_NOT_FOUND,
+    ErrorCode.REQUEST_TIMED_OUT: RaftError.REQUEST_TIMED_OUT,
+    ErrorCode.UNSUPPORTED_VERSION: RaftError.UNSUPPORTED_VERSION,
+    ErrorCode.KAFKA_STORAGE_ERROR: RaftError.STORAGE_FAILED,
+}
+
+
+def wire_error(error: RaftError) -> ErrorCode:
+    """The code for an outcome; total, or a new outcome is a KeyError in the tests."""
+    return _TO_WIRE[error]
+
+
+def raft_error(code: int) -> RaftError:
+    """The outcome for a code; one that means nothing to the core is INVALID_REQUEST."""
+    if code == 0:
+        return RaftError.NONE
+    try:
+        return _FROM_WIRE.get(ErrorCode(code), RaftError.INVALID_REQUEST)
+    except ValueError:
+        return RaftError.INVALID_REQUEST
