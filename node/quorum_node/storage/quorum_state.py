@@ -1,8 +1,8 @@
 """`quorum-state`: Kafka's v1 JSON plus private keys, replaced durably at every save (K595-03).
 
 Kafka's keys are leaderId, leaderEpoch, votedId, votedDirectoryId and data_version; a Java reader
-takes these and passes over the others. Ours: replicaUuid, clusterId, appliedOffset, currentVoters,
-targetVoters, votersOffset, votersEpoch, formed. A v0 file (no UUIDs) is upgraded in place by the
+takes these and passes over the others. Ours: replicaUuid, clusterId, appliedOffset, committedVoters
+(Kafka's v0 has `currentVoters`, and a Java reader of v1 fails on a key of that name), targetVoters, votersOffset, votersEpoch, formed. A v0 file (no UUIDs) is upgraded in place by the
 first load; the replica UUID comes from meta.properties and is never made anew over existing data
 (K853-01). Knows nothing of when a vote may be given.
 """
@@ -72,7 +72,7 @@ def _to_v1(state: QuorumState) -> dict[str, Any]:
         "data_version": 1,
         "clusterId": state.cluster_id,
         "appliedOffset": state.applied_offset,
-        "currentVoters": [_voter_document(voter) for voter in state.current_voters],
+        "committedVoters": [_voter_document(voter) for voter in state.current_voters],
         "votersOffset": state.voters_offset,
         "votersEpoch": state.voters_epoch,
         "formed": state.formed,
@@ -90,7 +90,7 @@ def _from_v1(document: dict[str, Any]) -> QuorumState:
         voted=_voted(int(document["votedId"]), document["votedDirectoryId"]),
         cluster_id=document.get("clusterId"),
         applied_offset=int(document.get("appliedOffset", 0)),
-        current_voters=tuple(_voter(entry) for entry in document.get("currentVoters", [])),
+        current_voters=tuple(_voter(entry) for entry in document.get("committedVoters", [])),
         target_voters=None if target is None else tuple(_voter(entry) for entry in target),
         voters_offset=int(document.get("votersOffset", -1)),
         voters_epoch=int(document.get("votersEpoch", -1)),
