@@ -4,17 +4,21 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.harness.cluster import HarnessCluster
 from support.harness.pod_runtime import Program
+from support.harness.scene import NODE_IMAGE, Scene, install_crd
+from support.kind import ControlPlane, api_server
+from support.trial.kube import Kube
+
+__all__ = ["api_server"]  # a fixture is found by its name in this module
 
 STAND_IN_IMAGE = "stand-in"
-NODE_IMAGE = "quorum-node:harness"
-_TESTS = Path(__file__).resolve().parents[1]
+_STAND_IN = Path(__file__).resolve().parents[1] / "support" / "harness" / "stand_in.py"
 
 
 def _listen_on(address: str) -> list[str]:
@@ -28,22 +32,53 @@ def _listen_on(address: str) -> list[str]:
 
 
 def _programs() -> dict[str, Program]:
-    stand_in = [sys.executable, str(_TESTS / "support" / "harness" / "stand_in.py")]
-    node = [str(Path(sys.executable).with_name("quorum-node"))]
+    node = str(Path(sys.executable).with_name("quorum-node"))
     return {
-        STAND_IN_IMAGE: Program(stand_in, lambda address: ["--address", address]),
-        NODE_IMAGE: Program(node, _listen_on),
+        STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
+        NODE_IMAGE: Program([node], _listen_on),
     }
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test says what its quorums look like and shows the end of the operators' logs."""
+    report = yield
+    scene = getattr(item, "funcargs", {}).get("scene")
+    if report.failed and report.when == "call" and isinstance(scene, Scene):
+        report.sections.append(("Scene", scene.account()))
+    return report
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[HarnessCluster]:
-    """kube-apiserver, etcd, kube-controller-manager and our kubelet, for the whole session."""
+def cluster(api_server: ControlPlane) -> Iterator[HarnessCluster]:
+    """The control plane with our kubelet, for the whole session."""
     if os.geteuid() != 0:
         pytest.skip("the harness mounts volumes and needs root")
     folder = Path(tempfile.mkdtemp(prefix="metadataquorum-harness-"))
     try:
-        with HarnessCluster(Path("/tmp/t_cp/d/kubeconfig"), folder, _programs()) as found:
+        with HarnessCluster(api_server.kubeconfig, folder, _programs()) as found:
             yield found
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def api(api_server: ControlPlane, cluster: HarnessCluster) -> Iterator[Kube]:
+    """An administrator's client; the custom resource definition is there."""
+    assert cluster.access.url == api_server.url
+    client = Kube(api_server.kubeconfig)
+    install_crd(client)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]:
+    """Removed after the test, with everything in it."""
+    made = Scene(api, cluster, tmp_path)
+    try:
+        yield made
+    finally:
+        made.remove()

@@ -1,0 +1,126 @@
+"""What one harness test has for itself: a namespace, a recording proxy, operators and quorums.
+
+Owns their making and removal. The cluster they live on is shared by all tests of a session.
+"""
+
+from pathlib import Path
+
+import yaml
+
+from support.harness.cluster import HarnessCluster
+from support.harness.http_proxy import RecordingProxy
+from support.harness.kube_api import ApiError, Json
+from support.harness.operator_process import OperatorProcess
+from support.harness.quorum import CREATE_TIMEOUT_S, HarnessQuorum
+from support.harness.volumes import DIRECTORY_CLASS, DISK_CLASS
+from support.trial import kube
+from support.trial.kube import Kube
+from support.trial.waiting import wait_for
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+CRD = REPOSITORY / "crds" / "metadataquorums.yaml"
+NODE_IMAGE = "quorum-node:harness"
+_REMOVAL_TIMEOUT_S = 30.0
+_LOG_TAIL_LINES = 60
+_SETTINGS = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "1"}
+
+
+def install_crd(api: Kube) -> None:
+    """Creates the definition and waits until the API server serves it."""
+    definition = yaml.safe_load(CRD.read_text())
+    path = f"{kube.CRDS}/{definition['metadata']['name']}"
+    api.apply(path, definition)
+
+    def established() -> bool:
+        conditions = api.get(path).get("status", {}).get("conditions", [])
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    wait_for("the definition is served", established, timeout_s=20)
+
+
+class Scene:
+    """`api` and `cluster` are the session's. `operators` run with one proxy each."""
+
+    def __init__(self, api: Kube, cluster: HarnessCluster, folder: Path) -> None:
+        self.api = api
+        self.cluster = cluster
+        self.namespace = cluster.new_namespace("scene")
+        self.folder = folder
+        self.operators: list[OperatorProcess] = []
+        self.quorums: list[HarnessQuorum] = []
+
+    def add_operator(self) -> tuple[OperatorProcess, RecordingProxy]:
+        """Makes an operator for this namespace and its proxy; not started yet."""
+        proxy = self.cluster.proxy()
+        folder = self.folder / f"operator-{len(self.operators)}"
+        operator = OperatorProcess(folder, proxy.port, self.namespace, _SETTINGS)
+        self.operators.append(operator)
+        return operator, proxy
+
+    def document(self, name: str, replicas: int, *, disks: bool = False, **spec: object) -> Json:
+        """A resource with the harness's image and storage; `disks` can fail."""
+        storage = {"size": "200Mi", "storageClassName": DISK_CLASS if disks else DIRECTORY_CLASS}
+        return {
+            "apiVersion": "metadataquorum.dev/v1alpha1",
+            "kind": "MetadataQuorum",
+            "metadata": {"name": name},
+            "spec": {"replicas": replicas, "image": NODE_IMAGE, "storage": storage, **spec},
+        }
+
+    def apply(
+        self, replicas: int = 3, *, name: str = "q", disks: bool = False, **spec: object
+    ) -> HarnessQuorum:
+        """Creates the resource and returns at once."""
+        document = self.document(name, replicas, disks=disks, **spec)
+        self.api.create(kube.quorums(self.namespace), document)
+        quorum = HarnessQuorum(self.api, self.cluster, self.namespace, name)
+        self.quorums.append(quorum)
+        return quorum
+
+    def create(
+        self, replicas: int = 3, *, name: str = "q", disks: bool = False, **spec: object
+    ) -> HarnessQuorum:
+        """Creates the resource and waits until it serves."""
+        quorum = self.apply(replicas, name=name, disks=disks, **spec)
+        quorum.wait_ready(replicas, timeout_s=CREATE_TIMEOUT_S)
+        return quorum
+
+    def account(self) -> str:
+        """What a person needs to see when a test has failed."""
+        parts = [quorum.summary() for quorum in self.quorums]
+        parts += [f"{pod}: {path}" for pod, path in self._logs()]
+        for operator in self.operators:
+            tail = operator.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+            parts += [f"--- {operator.log_path}", *tail]
+        return "\n".join(parts)
+
+    def _logs(self) -> list[tuple[str, Path]]:
+        folder = self.cluster.folder / "kubelet" / "pods" / self.namespace
+        return [(path.parent.parent.name, path) for path in sorted(folder.glob("*/*/log"))]
+
+    def remove(self) -> None:
+        """Kills the operators; then everything that they made, without their help."""
+        for operator in self.operators:
+            operator.kill()
+        for quorum in self.api.list(kube.quorums(self.namespace)):
+            self._release(quorum["metadata"]["name"])
+        collections = [
+            kube.quorums(self.namespace),
+            kube.apps(self.namespace, "statefulsets"),
+            kube.core(self.namespace, "pods"),
+            kube.core(self.namespace, "persistentvolumeclaims"),
+        ]
+        for collection in collections:
+            self.api.call("DELETE", f"{collection}", query={"gracePeriodSeconds": "0"})
+        wait_for("no pod is left", self._no_pods, timeout_s=_REMOVAL_TIMEOUT_S)
+        self.api.delete(f"{kube.NAMESPACES}/{self.namespace}")
+
+    def _release(self, name: str) -> None:
+        try:
+            self.api.merge(kube.quorums(self.namespace, name), {"metadata": {"finalizers": None}})
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _no_pods(self) -> bool:
+        return not self.api.list(kube.core(self.namespace, "pods"))
