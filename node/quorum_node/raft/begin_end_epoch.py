@@ -1,0 +1,146 @@
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it is one, or is none any more.
+
+Owns both sides of Begin and the receiving side of End (`handover.py` sends it).
+Source: KIP-595, "BeginQuorumEpoch" (K595-11) and "EndQuorumEpoch" (K595-12).
+"""
+
+from quorum_node.raft.election import start_candidacy
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    CurrentLeader,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+)
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
+from quorum_node.raft.roles import Follower, Resigned
+from quorum_node.raft.transitions import (
+    become_follower,
+    become_unattached,
+    known_leader,
+    observe_leader,
+)
+from quorum_node.records.identity import ReplicaKey
+
+
+def send_begin(replica: ReplicaState, leader: Leader) -> None:
+    """To every voter that has neither answered nor fetched in this epoch; again after a backoff."""
+    asked = {
+        sent.peer
+        for sent in replica.outstanding.values()
+        if isinstance(sent.request, BeginQuorumEpochRequest) and sent.epoch == replica.epoch
+    }
+    for key in leader.unendorsed - asked:
+        endpoint = replica.endpoint_of(key)
+        if endpoint is not None:
+            request = BeginQuorumEpochRequest(
+                replica.cluster_id,
+                replica.key.id,
+                replica.epoch,
+                key,
+                replica.controller_endpoint,
+            )
+            replica.send(endpoint, request, key)
+    leader.begin_failures += 1
+    leader.begin_deadline_ms = replica.now_ms + replica.backoff_ms(leader.begin_failures)
+
+
+def handle_begin_response(
+    replica: ReplicaState, sent: Outstanding, response: BeginQuorumEpochResponse
+) -> None:
+    """An endorsement, or a newer epoch."""
+    if observe_leader(replica, response.leader):
+        return
+    leader = replica.role
+    if isinstance(leader, Leader) and sent.epoch == replica.epoch and sent.peer is not None:
+        if response.error is RaftError.NONE:
+            leader.unendorsed.discard(sent.peer)
+
+
+def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpochRequest) -> None:
+    """Follow the leader of that epoch, unless it is old or another leader is known in it."""
+    error = _begin_error(replica, request)
+    if error is RaftError.NONE:
+        claimed = CurrentLeader(request.leader_id, request.leader_epoch, request.leader_endpoint)
+        leader_id, endpoint = known_leader(replica, claimed)
+        role = replica.role
+        if endpoint is None:
+            error = RaftError.INVALID_QUORUM_STATE
+        elif not (isinstance(role, Follower) and request.leader_epoch == replica.epoch):
+            become_follower(replica, request.leader_epoch, leader_id, endpoint)
+    replica.respond(request_id, BeginQuorumEpochResponse(error, replica.current_leader()))
+
+
+def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRequest) -> None:
+    """The leader (or a candidate, leader -1) gives up: campaign in the order it names."""
+    error = _end_error(replica, request)
+    if error is not RaftError.NONE:
+        replica.respond(request_id, EndQuorumEpochResponse(error, replica.current_leader()))
+        return
+    rank = _rank(replica.key, request.preferred_successors)
+    if rank is None:
+        error = RaftError.INCONSISTENT_VOTER_SET
+        become_unattached(replica, request.leader_epoch)
+    else:
+        become_unattached(replica, request.leader_epoch, _delay_ms(replica, rank))
+    replica.respond(request_id, EndQuorumEpochResponse(error, replica.current_leader()))
+    if rank == 0 and replica.may_campaign():
+        # The leader itself said that it is none any more: nobody has to be asked about that.
+        start_candidacy(replica)
+
+
+def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> RaftError:
+    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+        return RaftError.INVALID_CLUSTER_ID
+    if request.voter is not None and request.voter != replica.key:
+        return RaftError.INVALID_VOTER_KEY
+    if request.leader_epoch < replica.epoch:
+        return RaftError.FENCED_LEADER_EPOCH
+    if request.leader_id < 0:
+        return RaftError.INVALID_QUORUM_STATE
+    if request.leader_epoch == replica.epoch:
+        if isinstance(replica.role, Leader | Resigned):
+            return RaftError.INVALID_QUORUM_STATE
+        if _known_leader_id(replica) not in (NO_LEADER, request.leader_id):
+            return RaftError.INVALID_QUORUM_STATE
+    return RaftError.NONE
+
+
+def _end_error(replica: ReplicaState, request: EndQuorumEpochRequest) -> RaftError:
+    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+        return RaftError.INVALID_CLUSTER_ID
+    if request.leader_epoch < replica.epoch:
+        return RaftError.FENCED_LEADER_EPOCH
+    if request.leader_epoch == replica.epoch:
+        if isinstance(replica.role, Leader):
+            return RaftError.INVALID_QUORUM_STATE
+        known = _known_leader_id(replica)
+        if request.leader_id == NO_LEADER and known != NO_LEADER:
+            return RaftError.INVALID_QUORUM_STATE
+        if known not in (NO_LEADER, request.leader_id):
+            return RaftError.INVALID_QUORUM_STATE
+    return RaftError.NONE
+
+
+def _known_leader_id(replica: ReplicaState) -> int:
+    """Leader of the current epoch, even if it has been given up since."""
+    known = replica.leader_id
+    return known if known != NO_LEADER else replica.remembered_leader_id
+
+
+def _rank(key: ReplicaKey, successors: tuple[ReplicaKey, ...]) -> int | None:
+    for rank, successor in enumerate(successors):
+        if successor == key or (successor.uuid is None and successor.id == key.id):
+            return rank
+    return None
+
+
+def _delay_ms(replica: ReplicaState, rank: int) -> float:
+    """KIP-595: MIN(retryBackOffMaxMs, retryBackoffMs * 2^(N - 1)) for successor N > 0."""
+    if rank == 0:
+        return 0.0
+    config = replica.config
+    return min(config.retry_backoff_max_ms, config.retry_backoff_ms * float(2 ** min(rank - 1, 16)))

@@ -1,0 +1,108 @@
+"""The high watermark, and everything that waits for it.
+
+Owns when a record is committed and what follows. Must not know how replicas reported their offsets.
+Source: KIP-595, "Extra condition on commitment" (Raft's figure 8): nothing is committed in an epoch
+before a record of that epoch is on a majority. The majority must hold in the latest voter set and
+in the latest committed one.
+"""
+
+from quorum_node.raft import reads
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import ChangePhase, Leader
+from quorum_node.raft.messages import VoterChangeResponse
+from quorum_node.raft.outputs import HighWatermarkAdvanced, ProposalCommitted
+from quorum_node.raft.quorum import majority_value
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.records.identity import ReplicaKey
+
+
+def durable_end_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> int:
+    """What `key` is known to have durably; the leader counts its own durable end."""
+    if key == replica.key:
+        return replica.durable_end
+    progress = leader.progress.get(key)
+    return -1 if progress is None else progress.end_offset
+
+
+def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
+    """Move the high watermark as far as both majorities allow."""
+    if replica.log_end <= replica.high_watermark:
+        return
+    voters = replica.voters
+    committed = _majority_end(replica, leader)
+    if not voters.latest_is_committed:
+        committed = min(committed, _majority_end(replica, leader, of_committed=True))
+    if committed <= replica.high_watermark or committed <= leader.epoch_start_offset:
+        return
+    replica.high_watermark = committed
+    first = not leader.own_epoch_committed
+    leader.own_epoch_committed = True
+    replica.out.append(HighWatermarkAdvanced(committed))
+    proposals = leader.proposals
+    while proposals and proposals[0].end_offset <= committed:
+        done = proposals.popleft()
+        replica.out.append(
+            ProposalCommitted(done.proposal_id, done.base_offset, done.end_offset, replica.epoch)
+        )
+    linger_ms = replica.now_ms + replica.config.high_watermark_linger_ms
+    for parked in leader.parked.values():
+        if linger_ms < parked.deadline_ms:
+            parked.deadline_ms = linger_ms
+    if first:
+        reads.own_epoch_committed(replica, leader)
+    if not voters.latest_is_committed and voters.latest.offset < committed:
+        _commit_voters(replica)
+        _finish_change(replica, leader)
+
+
+def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> None:
+    """Take the leader's high watermark as far as the own log reaches."""
+    replica.leader_high_watermark = leader_high_watermark
+    committed = min(leader_high_watermark, replica.log_end)
+    if committed <= replica.high_watermark:
+        return
+    replica.high_watermark = committed
+    replica.out.append(HighWatermarkAdvanced(committed))
+    voters = replica.voters
+    if not voters.latest_is_committed:
+        _commit_voters(replica)
+
+
+def required_to_form(replica: ReplicaState, initial_voters: int | None) -> int:
+    """Members that a new quorum needs: the record's own number goes before the configured one."""
+    return initial_voters if initial_voters is not None else replica.config.initial_voters
+
+
+def _majority_end(replica: ReplicaState, leader: Leader, of_committed: bool = False) -> int:
+    entry = replica.voters.committed if of_committed else replica.voters.latest
+    if not len(entry.voters):
+        return -1
+    return int(majority_value(entry.voters, lambda key: durable_end_of(replica, leader, key)))
+
+
+def _commit_voters(replica: ReplicaState) -> None:
+    """quorum-state learns of voters only now (K595-04); the cluster id counts from now on too."""
+    entries = replica.voters.commit(replica.high_watermark)
+    if not entries:
+        return
+    for entry in entries:
+        needed = required_to_form(replica, entry.record.initial_voters)
+        replica.formed = replica.formed or len(entry.voters) >= needed
+        replica.cluster_id = replica.cluster_id or entry.record.cluster_id
+    replica.persist()
+    replica.tell_voters()
+
+
+def _finish_change(replica: ReplicaState, leader: Leader) -> None:
+    change = leader.change
+    if change is None or change.phase is not ChangePhase.COMMITTING:
+        return
+    position = change.position
+    if position is None or position.offset >= replica.high_watermark:
+        return
+    leader.change = None
+    if change.request_id is not None:
+        replica.respond(
+            change.request_id,
+            VoterChangeResponse(RaftError.NONE, replica.current_leader(), "", position),
+        )

@@ -1,0 +1,44 @@
+"""What a replica is told at start.
+
+Owns the settings of the core, in milliseconds. Must not know property names (`server/`'s affair).
+Source: KIP-595, "Configurations"; defaults are Kafka's.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.records.identity import Endpoint
+
+CONTROLLER = "CONTROLLER"
+"""Name of the listener that replicas speak to each other on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """`endpoints` are this node's own (CONTROLLER and ADMIN).
+
+    `founder`: this key may found the quorum when its log holds no voters record; it then needs
+    `cluster_id`. `initial_voters`: client writes are refused until that many voters were committed.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    bootstrap: tuple[Endpoint, ...] = ()
+    cluster_id: str | None = None
+    founder: bool = False
+    initial_voters: int = 1
+    election_timeout_ms: float = 1000
+    fetch_timeout_ms: float = 2000
+    election_backoff_max_ms: float = 1000
+    request_timeout_ms: float = 2000
+    retry_backoff_ms: float = 20
+    retry_backoff_max_ms: float = 1000
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    high_watermark_linger_ms: float = 20
+    """A parked fetch is answered this long after a commit that its sender has not heard of."""
+    catch_up_max_lag: int = 1000
+    """An observer further behind than this is not counted as caught up for AddVoter."""
+
+    @property
+    def link_jitter_ms(self) -> float:
+        """Largest wait between a closed link to the leader and the pre-vote that it starts."""
+        return self.election_timeout_ms / 20

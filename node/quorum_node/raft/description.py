@@ -1,0 +1,49 @@
+"""A snapshot of a replica for people, metrics and the admin API.
+
+Owns its shape. Must not know how it is served. Times are of the core's clock, in milliseconds.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.raft.messages import ReplicaProgress, VotersPosition
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDescription:
+    """`voters_progress`/`observers_progress` are empty except on the leader.
+
+    `last_leader_contact_ms`: last successful fetch answer from the leader (a follower's own view).
+    `own_epoch_committed`: the leader has committed a record of its epoch.
+    `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
+    """
+
+    key: ReplicaKey
+    role: RoleName
+    is_voter: bool
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    leader_key: ReplicaKey | None
+    leader_endpoint: Endpoint | None
+    voted: ReplicaKey | None
+    log_start_offset: int
+    log_end_offset: int
+    durable_end_offset: int
+    high_watermark: int
+    leader_high_watermark: int
+    last_leader_contact_ms: float | None
+    voters: tuple[Voter, ...]
+    voters_position: VotersPosition
+    voters_committed: bool
+    committed_voters: tuple[Voter, ...]
+    committed_voters_position: VotersPosition
+    pending_change: bool
+    own_epoch_committed: bool
+    formed: bool
+    initial_voters: int
+    disk_low: bool
+    halted: bool
+    voters_progress: tuple[ReplicaProgress, ...] = ()
+    observers_progress: tuple[ReplicaProgress, ...] = ()

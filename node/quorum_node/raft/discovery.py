@@ -1,0 +1,93 @@
+"""Looking for the leader: Fetch, round robin, until someone names it.
+
+Owns the order and the pace. Must not know what is done once the leader is known.
+Source: KIP-595, "Quorum Bootstrapping"; as shipped, Fetch takes the place of DiscoverBrokers: every
+answer carries the leader. (K595-17; a zombie leader finds the current quorum this way, K595-16.)
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import FetchRequest, FetchResponse
+from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
+from quorum_node.raft.roles import Candidate, Follower, Prospective
+from quorum_node.raft.transitions import observe_leader
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+
+def is_searching(replica: ReplicaState) -> bool:
+    """Roles that have nobody to fetch from."""
+    role = replica.role
+    if isinstance(role, Leader | Follower | Candidate):
+        return False
+    return not (isinstance(role, Prospective) and role.fallback is not None)
+
+
+def search(replica: ReplicaState) -> None:
+    """Ask the next endpoint, if it is time and no question is out."""
+    discovery = replica.discovery
+    if discovery.outstanding is not None or replica.now_ms < discovery.deadline_ms:
+        return
+    targets = _targets(replica)
+    if not targets:
+        discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_max_ms
+        return
+    peer, endpoint = targets[discovery.next_index % len(targets)]
+    discovery.next_index += 1
+    request = FetchRequest(
+        cluster_id=replica.cluster_id,
+        replica=replica.key,
+        current_leader_epoch=replica.epoch,
+        fetch_offset=replica.durable_end,
+        last_fetched_epoch=replica.epochs.last_epoch,
+        max_wait_ms=0,
+        max_bytes=replica.config.fetch_max_bytes,
+        high_watermark=replica.high_watermark,
+    )
+    if replica.durable_end != replica.log_end:
+        # What is not durable is not acknowledged; asking for the leader can wait for the flush.
+        discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_ms
+        return
+    discovery.outstanding = replica.send(endpoint, request, peer)
+
+
+def handle_search_response(
+    replica: ReplicaState, sent: Outstanding, correlation: int, response: FetchResponse
+) -> None:
+    """An answer to a searching fetch: its records are not used, its leader is followed."""
+    _search_done(replica, correlation)
+    if response.error is RaftError.INVALID_CLUSTER_ID and not replica.is_voter:
+        detail = f"{sent.peer or 'a bootstrap server'} belongs to another cluster"
+        replica.halt(HaltReason.IDENTITY_MISMATCH, detail)
+        return
+    observe_leader(replica, response.leader)
+
+
+def handle_search_failure(replica: ReplicaState, correlation: int) -> None:
+    """Nobody there: the next one, after a growing delay once all were asked."""
+    _search_done(replica, correlation)
+
+
+def _search_done(replica: ReplicaState, correlation: int) -> None:
+    discovery = replica.discovery
+    if discovery.outstanding != correlation:
+        return
+    discovery.outstanding = None
+    discovery.failures += 1
+    rounds = discovery.failures // max(1, len(_targets(replica)))
+    discovery.deadline_ms = replica.now_ms + replica.backoff_ms(rounds)
+
+
+def _targets(replica: ReplicaState) -> list[tuple[ReplicaKey | None, Endpoint]]:
+    targets: list[tuple[ReplicaKey | None, Endpoint]] = []
+    for key in replica.other_voters():
+        endpoint = replica.endpoint_of(key)
+        if endpoint is not None:
+            targets.append((key, endpoint))
+    own = replica.controller_endpoint
+    for endpoint in replica.config.bootstrap:
+        known = any((e.host, e.port) == (endpoint.host, endpoint.port) for _, e in targets)
+        mine = own is not None and (own.host, own.port) == (endpoint.host, endpoint.port)
+        if not known and not mine:
+            targets.append((None, endpoint))
+    return targets

@@ -1,0 +1,152 @@
+"""Campaigns: pre-vote, candidacy, counting votes, backing off.
+
+Owns the sender's side of Vote. Must not know how votes are granted (`vote.py`).
+Source: KIP-595, "Vote Response Handling" and "Gridlocked Elections"; KIP-650, "Pre-vote". A candidate
+that can't win any more steps down at once (K595-09).
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import VoteRequest, VoteResponse
+from quorum_node.raft.quorum import can_reach_majority, has_majority
+from quorum_node.raft.replica_state import Discovery, Outstanding, ReplicaState
+from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Unattached
+from quorum_node.raft.transitions import (
+    become_candidate,
+    become_leader,
+    become_prospective,
+    become_unattached,
+    observe_leader,
+)
+from quorum_node.records.identity import ReplicaKey
+
+
+def campaign(replica: ReplicaState) -> None:
+    """Ask first whether it would be elected; a single voter needs nobody."""
+    if not replica.may_campaign():
+        return
+    if len(replica.voters.latest.voters) == 1:
+        start_candidacy(replica)
+        return
+    become_prospective(replica)
+    replica.discovery = Discovery(deadline_ms=replica.now_ms + replica.config.retry_backoff_ms)
+    _ask_everyone(replica)
+
+
+def start_candidacy(replica: ReplicaState) -> None:
+    """A new epoch; the own vote may already be a majority."""
+    candidate = become_candidate(replica)
+    if has_majority(replica.voters.latest.voters, candidate.granted):
+        _win(replica, candidate)
+        return
+    _ask_everyone(replica)
+
+
+def handle_vote_response(
+    replica: ReplicaState, sent: Outstanding, request: VoteRequest, response: VoteResponse
+) -> None:
+    """Count it if it belongs to the campaign that is going on."""
+    if observe_leader(replica, response.leader):
+        return
+    role = replica.role
+    peer = sent.peer
+    if not isinstance(role, Prospective | Candidate) or peer is None:
+        return
+    if request.pre_vote != isinstance(role, Prospective) or sent.epoch != replica.epoch:
+        return
+    role.retries.pop(peer, None)
+    if response.vote_granted and response.error is RaftError.NONE:
+        role.granted.add(peer)
+        role.rejected.discard(peer)
+        if has_majority(replica.voters.latest.voters, role.granted):
+            _win(replica, role)
+        return
+    if peer not in role.granted:
+        role.rejected.add(peer)
+        if not can_reach_majority(replica.voters.latest.voters, role.rejected):
+            _step_down(replica, role)
+
+
+def handle_vote_failure(replica: ReplicaState, sent: Outstanding, request: VoteRequest) -> None:
+    """No answer: ask again a little later, as long as the campaign lasts."""
+    role = replica.role
+    if not isinstance(role, Prospective | Candidate) or sent.peer is None:
+        return
+    if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
+        delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
+        role.retries[sent.peer] = replica.now_ms + delay_ms
+
+
+def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> None:
+    """Timer: ask those again who did not answer; give up at the deadline."""
+    if role.deadline_ms <= replica.now_ms:
+        _step_down(replica, role)
+        return
+    due = [key for key, at_ms in role.retries.items() if at_ms <= replica.now_ms]
+    for key in due:
+        del role.retries[key]
+        _ask(replica, role, key)
+
+
+def voters_changed(replica: ReplicaState) -> None:
+    """The latest voter set changed under a campaign: only possible through truncation; start over."""
+    if isinstance(replica.role, Prospective | Candidate):
+        _step_down(replica, replica.role)
+
+
+def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
+    """Random, in a window that grows with every campaign in vain, up to the election backoff."""
+    config = replica.config
+    window_ms: float = min(
+        config.election_backoff_max_ms, config.link_jitter_ms * float(2 ** min(campaigns, 10))
+    )
+    return window_ms * (0.2 + 0.8 * replica.jitter())
+
+
+def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:
+    if isinstance(role, Prospective):
+        start_candidacy(replica)
+        return
+    replica.campaigns = 0
+    leader: Leader = become_leader(replica, role.granted)
+    assert leader is replica.role
+
+
+def _step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
+    """Back to where the campaign began, to try again after a growing, random delay."""
+    replica.campaigns += 1
+    delay_ms = campaign_delay_ms(replica, replica.campaigns)
+    if isinstance(role, Prospective) and role.fallback is not None:
+        follower: Follower = role.fallback
+        if follower.link is Link.OPEN:
+            follower.link = Link.TIMED_OUT
+        follower.campaign_deadline_ms = replica.now_ms + delay_ms
+        if follower.fetching is None and follower.retry_deadline_ms is None:
+            follower.retry_deadline_ms = replica.now_ms
+        replica.set_role(follower)
+        return
+    become_unattached(replica, replica.epoch, delay_ms)
+    assert isinstance(replica.role, Unattached)
+
+
+def _ask_everyone(replica: ReplicaState) -> None:
+    role = replica.role
+    assert isinstance(role, Prospective | Candidate)
+    for key in replica.other_voters():
+        _ask(replica, role, key)
+
+
+def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) -> None:
+    endpoint = replica.endpoint_of(key)
+    if endpoint is None:
+        return
+    request = VoteRequest(
+        cluster_id=replica.cluster_id,
+        candidate=replica.key,
+        candidate_epoch=replica.epoch,
+        last_epoch=replica.epochs.last_epoch,
+        last_epoch_end_offset=replica.log_end,
+        voter=key,
+        pre_vote=isinstance(role, Prospective),
+    )
+    replica.send(endpoint, request, key)

@@ -1,0 +1,116 @@
+"""What can happen to a replica: the input of `Replica.step`.
+
+Owns the event types. Must not know who raises them (`server/driver.py`, the simulation).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from quorum_node.raft.messages import InboundResponse, Request
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReceived:
+    """`request_id` is the server's own number; exactly one Respond carries it back."""
+
+    request_id: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAbandoned:
+    """The requester's connection closed: no answer is needed any more."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseReceived:
+    """`correlation` is that of the Send."""
+
+    correlation: int
+    response: InboundResponse
+
+
+class FailureReason(Enum):
+    """Why a Send got no response. CLOSED and REFUSED are hints that the peer is gone."""
+
+    CLOSED = "closed"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    correlation: int
+    reason: FailureReason
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Encoded metadata values to append as one batch, all or nothing; at least one."""
+
+    proposal_id: int
+    records: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequested:
+    """A linearizable read; answered by ReadConfirmed or ReadFailed."""
+
+    read_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAbandoned:
+    """Nobody waits for this read any more (timeout, closed connection)."""
+
+    read_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogFlushed:
+    """Everything before `end_offset` is durable."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFailed:
+    """Final: the replica acknowledges nothing any more. `disk_full`: ENOSPC, not a broken disk."""
+
+    detail: str
+    disk_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiskLow:
+    """Free space fell below the reserve (True) or is back (False)."""
+
+    low: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TimerExpired:
+    """`Replica.next_deadline_ms` has come; harmless when early."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownRequested:
+    """Graceful stop: a leader hands over first; Halt follows."""
+
+
+Event = (
+    RequestReceived
+    | RequestAbandoned
+    | ResponseReceived
+    | RequestFailed
+    | Proposed
+    | ReadRequested
+    | ReadAbandoned
+    | LogFlushed
+    | StorageFailed
+    | DiskLow
+    | TimerExpired
+    | ShutdownRequested
+)

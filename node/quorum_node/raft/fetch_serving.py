@@ -1,0 +1,234 @@
+"""Fetch, the leader's side: divergence, progress of replicas, parking, answers.
+
+Owns what a fetch is answered and when. Must not know the bytes: an answer names a range of the log.
+Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment something is appended,
+before the leader's own fsync.
+"""
+
+from quorum_node.raft import membership, reads
+from quorum_node.raft.commit import advance_as_leader
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader, ParkedFetch, Progress
+from quorum_node.raft.messages import (
+    CurrentLeader,
+    DivergingEpoch,
+    FetchRequest,
+    FetchResponse,
+    RecordsRange,
+)
+from quorum_node.raft.outputs import Respond
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.transitions import become_unattached
+from quorum_node.records.identity import ReplicaKey
+
+CONSUMER_ID = -1
+MAX_TRACKED_OBSERVERS = 1000
+
+
+def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) -> None:
+    """Answer now, or park until there is something to tell."""
+    leader = replica.role
+    error = _refusal(replica, request)
+    if error is not None or not isinstance(leader, Leader):
+        error = error or RaftError.NOT_QUORUM_LEADER
+        replica.respond(request_id, FetchResponse(error, replica.current_leader()))
+        _yield_to_newer_voter(replica, request)
+        return
+    diverging = _divergence(replica, request)
+    if diverging is not None or request.fetch_offset < replica.log_start:
+        _note_contact(replica, leader, request)
+        replica.respond(
+            request_id,
+            FetchResponse(
+                RaftError.OFFSET_OUT_OF_RANGE,
+                replica.current_leader(),
+                replica.high_watermark,
+                replica.log_start,
+                diverging=diverging,
+                answer=leader.answer_round,
+            ),
+        )
+        return
+    if request.replica.id != CONSUMER_ID:
+        _note_progress(replica, leader, request)
+        if replica.role is not leader:  # its removal was committed by this very fetch
+            replica.respond(
+                request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, replica.current_leader())
+            )
+            return
+    _answer_or_park(replica, leader, request_id, request)
+
+
+def answer_parked(replica: ReplicaState, leader: Leader) -> None:
+    """Answer every parked fetch: there is new data, or a new answer round."""
+    if not leader.parked:
+        return
+    parked, leader.parked = leader.parked, {}
+    for fetch in parked.values():
+        if fetch.request.replica.id == CONSUMER_ID and not _has_news(
+            replica, leader, fetch.request
+        ):
+            leader.parked[fetch.request_id] = fetch
+        else:
+            _answer(replica, leader, fetch.request_id, fetch.request)
+
+
+def expire_parked(replica: ReplicaState, leader: Leader) -> None:
+    """Answer fetches whose wait is over."""
+    now_ms = replica.now_ms
+    due = [fetch for fetch in leader.parked.values() if fetch.deadline_ms <= now_ms]
+    for fetch in due:
+        del leader.parked[fetch.request_id]
+        _answer(replica, leader, fetch.request_id, fetch.request)
+
+
+def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
+    if request.cluster_id is not None and request.cluster_id != replica.cluster_id:
+        if replica.cluster_id is not None:
+            return RaftError.INVALID_CLUSTER_ID
+    if request.replica.id != CONSUMER_ID or request.current_leader_epoch >= 0:
+        if request.current_leader_epoch < replica.epoch:
+            return RaftError.FENCED_LEADER_EPOCH
+        if request.current_leader_epoch > replica.epoch:
+            return RaftError.UNKNOWN_LEADER_EPOCH
+    if replica.halted or not isinstance(replica.role, Leader):
+        return RaftError.NOT_QUORUM_LEADER
+    if request.fetch_offset < 0 or request.last_fetched_epoch < 0:
+        consumer = request.replica.id == CONSUMER_ID
+        if not (consumer and 0 <= request.fetch_offset <= replica.high_watermark):
+            return RaftError.OFFSET_OUT_OF_RANGE
+    return None
+
+
+def _yield_to_newer_voter(replica: ReplicaState, request: FetchRequest) -> None:
+    """A voter of the own set that has a newer epoch could never follow this leader: join its epoch.
+
+    It won a pre-vote, so a majority had lost this leader at that time. Nobody else can do this.
+    """
+    if (
+        isinstance(replica.role, Leader)
+        and not replica.halted
+        and request.current_leader_epoch > replica.epoch
+        and request.replica in replica.voters.latest.voters
+        and (request.cluster_id is None or request.cluster_id == replica.cluster_id)
+    ):
+        become_unattached(replica, request.current_leader_epoch, 0.0)
+
+
+def _divergence(replica: ReplicaState, request: FetchRequest) -> DivergingEpoch | None:
+    """Where the sender's log leaves ours: largest epoch <= its last one, and that epoch's end."""
+    if request.replica.id == CONSUMER_ID and request.last_fetched_epoch < 0:
+        return None
+    offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
+    if offset == 0 and replica.log_start == 0:
+        return None
+    epochs = replica.epochs
+    if last_epoch == epochs.last_epoch:  # the common case, without a search
+        if offset <= replica.log_end:
+            return None
+        return DivergingEpoch(last_epoch, replica.log_end)
+    epoch, end = epochs.end_of(last_epoch, replica.log_start, replica.log_end)
+    if epoch != last_epoch or end < offset:
+        return DivergingEpoch(epoch, end)
+    return None
+
+
+def _progress_of(leader: Leader, key: ReplicaKey) -> Progress | None:
+    progress = leader.progress.get(key)
+    if progress is None and len(leader.progress) < MAX_TRACKED_OBSERVERS:
+        progress = leader.progress[key] = Progress(key)
+    return progress
+
+
+def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
+    progress = _progress_of(leader, request.replica)
+    if progress is not None:
+        progress.last_fetch_ms = replica.now_ms
+        if request.answer > progress.answer:
+            progress.answer = request.answer
+
+
+def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
+    """The sender has everything before its fetch offset durably; see what follows from that."""
+    key = request.replica
+    progress = _progress_of(leader, key)
+    if progress is None:
+        return
+    offset, now_ms = request.fetch_offset, replica.now_ms
+    if offset >= replica.log_end:
+        progress.last_caught_up_ms = now_ms
+    elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
+        before = progress.last_caught_up_ms
+        progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
+    progress.last_fetch_ms = now_ms
+    progress.last_fetch_leader_end = replica.log_end
+    if leader.unendorsed:
+        leader.unendorsed.discard(key)
+    news = request.answer > progress.answer
+    if news:
+        progress.answer = request.answer
+    if offset > progress.end_offset:
+        progress.end_offset = offset
+        if offset > replica.high_watermark:
+            advance_as_leader(replica, leader)
+    if news and leader.reads:
+        reads.confirm_reads(replica, leader)
+    if leader.change is not None:
+        membership.replica_fetched(replica, leader, key)
+    membership.resign_if_removed(replica)
+
+
+def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
+    if request.replica.id == CONSUMER_ID:
+        return request.fetch_offset < replica.high_watermark
+    return request.fetch_offset < replica.log_end or (
+        bool(leader.reads) and request.answer < leader.answer_round
+    )
+
+
+def _answer_or_park(
+    replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest
+) -> None:
+    if request.max_wait_ms <= 0 or _has_news(replica, leader, request):
+        _answer(replica, leader, request_id, request)
+        return
+    now_ms = replica.now_ms
+    deadline_ms = now_ms + request.max_wait_ms
+    if -1 < request.high_watermark < replica.high_watermark:
+        deadline_ms = min(deadline_ms, now_ms + replica.config.high_watermark_linger_ms)
+    leader.parked[request_id] = ParkedFetch(
+        request_id, request, deadline_ms, request.high_watermark
+    )
+
+
+def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:
+    consumer = request.replica.id == CONSUMER_ID
+    limit = replica.high_watermark if consumer else replica.log_end
+    data = None
+    if request.fetch_offset < limit:
+        data = RecordsRange(request.fetch_offset, limit, request.max_bytes)
+    leader.round_sent = True
+    error = RaftError.NONE
+    if request.replica not in replica.voters.latest.voters and _must_be_told(replica, request):
+        error = RaftError.NOT_FOLLOWER
+    replica.out.append(
+        Respond(
+            request_id,
+            FetchResponse(
+                error,
+                CurrentLeader(replica.key.id, replica.epoch, replica.controller_endpoint),
+                replica.high_watermark,
+                replica.log_start,
+                None,
+                data,
+                b"",
+                leader.answer_round,
+            ),
+        )
+    )
+
+
+def _must_be_told(replica: ReplicaState, request: FetchRequest) -> bool:
+    """A removed voter that can't know of its removal yet, once that is committed (K595-25)."""
+    removed_at = replica.voters.removal_offset(request.replica)
+    return removed_at is not None and request.fetch_offset <= removed_at < replica.high_watermark

@@ -1,0 +1,149 @@
+"""Giving up leadership: resign, graceful stop, removal, failed storage.
+
+Owns EndQuorumEpoch on the sending side. Must not know what receivers do with it.
+Source: KIP-595, "EndQuorumEpoch" (K595-12): successors in the order of their replicated offsets,
+best effort, never retried.
+
+A handover first waits, for a bounded time, until everything appended is committed: then the first
+successor needs nothing from the old leader any more.
+"""
+
+from quorum_node.raft.commit import durable_end_of
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Handover, Leader
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchResponse,
+    ResignRequest,
+    ResignResponse,
+)
+from quorum_node.raft.outputs import HaltReason, ProposalFailed, ReadFailed
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Candidate
+from quorum_node.raft.transitions import become_resigned, leave_leadership, observe_leader
+from quorum_node.records.identity import ReplicaKey
+
+
+def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest) -> None:
+    """Admin: hand over, preferring `successor`."""
+    leader = replica.role
+    current = replica.current_leader()
+    if not isinstance(leader, Leader) or replica.halted:
+        replica.respond(request_id, ResignResponse(RaftError.NOT_QUORUM_LEADER, current))
+        return
+    if not [key for key in successors(replica, leader)]:
+        message = "there is no other voter"
+        replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
+        return
+    if request.successor is not None and request.successor not in replica.other_voters():
+        message = f"{request.successor} is no other voter"
+        replica.respond(request_id, ResignResponse(RaftError.VOTER_NOT_FOUND, current, message))
+        return
+    if leader.handover is not None:
+        message = "a handover is in progress"
+        replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
+        return
+    start(replica, leader, request_id, request.successor)
+
+
+def start(
+    replica: ReplicaState, leader: Leader, request_id: int | None, successor: ReplicaKey | None
+) -> None:
+    """Refuse new proposals; end the epoch as soon as everything appended is committed."""
+    if leader.handover is None:
+        wait_ms = replica.config.election_timeout_ms / 2
+        leader.handover = Handover(replica.now_ms + wait_ms, request_id, successor)
+    finish_if_ready(replica, leader)
+
+
+def finish_if_ready(replica: ReplicaState, leader: Leader) -> None:
+    """End the epoch once nothing is pending or the wait is over."""
+    pending = leader.handover
+    if pending is None:
+        return
+    behind = replica.high_watermark < replica.log_end
+    if pending.successor is not None:
+        behind = behind or durable_end_of(replica, leader, pending.successor) < replica.log_end
+    if behind and replica.now_ms < pending.deadline_ms:
+        return
+    end_epoch(replica, leader)
+
+
+def end_epoch(replica: ReplicaState, leader: Leader) -> None:
+    """Send EndQuorumEpoch once to every other voter, and resign."""
+    preferred = successors(replica, leader)
+    become_resigned(replica)
+    _send_end(replica, replica.key.id, preferred)
+
+
+def successors(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
+    """Other voters that may campaign, the most caught up first; a wanted successor before all."""
+    wanted = leader.handover.successor if leader.handover is not None else None
+    voters = replica.voters.latest.voters
+    keys = [key for key in replica.other_voters() if voters.is_newest(key)]
+    keys.sort(key=lambda key: (key == wanted, durable_end_of(replica, leader, key)), reverse=True)
+    return tuple(keys)
+
+
+def request_shutdown(replica: ReplicaState) -> None:
+    """Graceful stop: a leader hands over, a candidate says that it gives up, others just stop."""
+    if replica.stopping or replica.halted:
+        return
+    replica.stopping = True
+    replica.stop_deadline_ms = replica.now_ms + replica.config.election_timeout_ms
+    role = replica.role
+    if isinstance(role, Leader) and replica.other_voters():
+        start(replica, role, None, None)
+        return
+    if isinstance(role, Leader):
+        leave_leadership(replica, replica.current_leader())
+    if isinstance(role, Candidate):
+        newest = replica.voters.latest.voters.is_newest
+        _send_end(replica, NO_LEADER, tuple(k for k in replica.other_voters() if newest(k)))
+    replica.halt(HaltReason.SHUTDOWN, "asked to stop")
+
+
+def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
+    """Acknowledge nothing any more; a leader says so once, and everyone who waits hears it."""
+    if replica.halted:
+        return
+    role = replica.role
+    replica.halted = True
+    if isinstance(role, Leader):
+        preferred = successors(replica, role)
+        nobody = replica.current_leader()
+        nobody = type(nobody)(NO_LEADER, nobody.leader_epoch)
+        for parked in role.parked.values():
+            replica.respond(parked.request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, nobody))
+        for proposal in role.proposals:
+            replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.STORAGE_FAILED))
+        for read in role.reads:
+            replica.out.append(ReadFailed(read.read_id, RaftError.STORAGE_FAILED))
+        role.parked, role.change = {}, None
+        role.proposals.clear()
+        role.reads.clear()
+        _send_end(replica, replica.key.id, preferred)
+    replica.halted = False
+    reason = HaltReason.DISK_FULL if disk_full else HaltReason.STORAGE_FAILED
+    replica.halt(reason, detail)
+
+
+def handle_end_response(replica: ReplicaState, response: EndQuorumEpochResponse) -> None:
+    """Best effort: only a newer epoch is of interest."""
+    observe_leader(replica, response.leader)
+
+
+def _send_end(replica: ReplicaState, leader_id: int, preferred: tuple[ReplicaKey, ...]) -> None:
+    for key in replica.other_voters():
+        endpoint = replica.endpoint_of(key)
+        if endpoint is not None:
+            request = EndQuorumEpochRequest(
+                replica.cluster_id,
+                leader_id,
+                replica.epoch,
+                preferred,
+                replica.controller_endpoint,
+            )
+            replica.send(endpoint, request, key)

@@ -1,0 +1,115 @@
+"""What a leader remembers, from election to the end of its epoch.
+
+Owns the data: progress of replicas, parked fetches, waiting proposals and reads, the voter change in
+progress. Must not know the rules that use it (fetch, commit, reads, membership).
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from quorum_node.raft.messages import FetchRequest, VotersPosition
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+
+@dataclass(slots=True)
+class Progress:
+    """One replica, by its fetches. `end_offset`: all before it is durable there (-1: unknown)."""
+
+    key: ReplicaKey
+    end_offset: int = -1
+    last_fetch_ms: float | None = None
+    last_fetch_leader_end: int = 0
+    last_caught_up_ms: float | None = None
+    answer: int = -1
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A fetch at the end of the log, waiting for something to tell."""
+
+    request_id: int
+    request: FetchRequest
+    deadline_ms: float
+    told_high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingProposal:
+    proposal_id: int
+    base_offset: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class PendingRead:
+    """`offset` is None until a record of the leader's own epoch is committed."""
+
+    read_id: int
+    round: int
+    offset: int | None
+
+
+class ChangeKind(Enum):
+    ADD = "add"
+    REMOVE = "remove"
+    UPDATE = "update"
+
+
+class ChangePhase(Enum):
+    """An add passes all three; the others start at COMMITTING."""
+
+    PROBING = "probing the newcomer's endpoint"
+    CATCHING_UP = "waiting for the newcomer to catch up"
+    COMMITTING = "waiting for the commit"
+
+
+@dataclass(slots=True)
+class PendingChange:
+    """The one voter change in progress. `request_id` None: nobody waits for the answer any more."""
+
+    kind: ChangeKind
+    request_id: int | None
+    voter: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    deadline_ms: float
+    phase: ChangePhase
+    count_newcomer: bool = False
+    ack_when_committed: bool = True
+    probe: int | None = None
+    retry_deadline_ms: float = 0.0
+    round_target: int = 0
+    round_started_ms: float = 0.0
+    position: VotersPosition | None = None
+
+
+@dataclass(slots=True)
+class Handover:
+    """Leadership is being given up: no new proposals, EndQuorumEpoch once the log is committed."""
+
+    deadline_ms: float
+    request_id: int | None
+    successor: ReplicaKey | None
+
+
+@dataclass(slots=True)
+class Leader:
+    """Leader of the replica's current epoch, whose first record is at `epoch_start_offset`."""
+
+    epoch_start_offset: int
+    check_quorum_deadline_ms: float
+    elected_ms: float
+    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    parked: dict[int, ParkedFetch] = field(default_factory=dict)
+    proposals: deque[PendingProposal] = field(default_factory=deque)
+    reads: deque[PendingRead] = field(default_factory=deque)
+    answer_round: int = 0
+    round_sent: bool = False
+    own_epoch_committed: bool = False
+    unendorsed: set[ReplicaKey] = field(default_factory=set)
+    begin_deadline_ms: float | None = None
+    begin_failures: int = 0
+    change: PendingChange | None = None
+    handover: Handover | None = None
+    name: RoleName = field(default=RoleName.LEADER, init=False)

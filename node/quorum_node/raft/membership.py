@@ -1,0 +1,299 @@
+"""Changes of the voter set: AddVoter, RemoveVoter, UpdateVoter on the leader.
+
+Owns their preconditions and their course. Must not know who decides on them (the operator, a person).
+Source: KIP-853; KIP-595, "Observer Promotion" (K595-26).
+
+Any change:
+1. The receiver leads, the cluster id fits, and it is not handing over (else NOT_QUORUM_LEADER, ...).
+2. No other change is in progress and the latest voters record is committed.
+3. A record of the leader's own epoch is committed.
+4. The caller's expected position, if given, is that of the committed voters record.
+5. The change fits the set (present, absent, not the last voter) and is safe (`safety.py`).
+6. The new set is appended, in one record that changes one key, and acts at once.
+7. The answer follows the commit, or REQUEST_TIMED_OUT: then the outcome is open.
+
+AddVoter, between 5 and 6:
+a. The newcomer's endpoint is asked for its ApiVersions: is it there, does it speak our kraft.version?
+b. A replication round: the newcomer fetches past what was the log's end at the round's start. A
+   round faster than the election timeout passes the gate; a slower one starts another.
+c. 1 to 5 are checked again. No gate passed within the timeout: REQUEST_TIMED_OUT, nothing changed.
+
+A UUID change is never one record: it is an add and a remove. A leader asked to add another key of its
+own id hands leadership over first. A leader that removes itself does not count itself any more and
+resigns after the commit.
+"""
+
+from dataclasses import replace
+
+from quorum_node.raft import handover, safety
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import ChangeKind, ChangePhase, Leader, PendingChange
+from quorum_node.raft.log_appends import append_control
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeResponse,
+    VotersPosition,
+    voter_entry,
+)
+from quorum_node.raft.outputs import FlushLog
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.safety import Refusal
+from quorum_node.raft.voters import VoterSet
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import ReplicaKey
+
+ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+
+
+def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> bool:
+    """Start an add. (All three handlers return True if something was appended.)"""
+    refusal = _precondition(replica, request) or safety.check_add(
+        replica, request.voter, request.endpoints, request.count_newcomer
+    )
+    if refusal is not None:
+        _refuse(replica, request_id, refusal)
+        return False
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    if request.voter.id == replica.key.id:
+        message = "the leader hands over before another key of its own id becomes a voter"
+        _refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
+        handover.start(replica, leader, None, None)
+        return False
+    endpoint = voter_entry(request.voter, request.endpoints).endpoint("CONTROLLER")
+    assert endpoint is not None
+    leader.change = PendingChange(
+        kind=ChangeKind.ADD,
+        request_id=request_id,
+        voter=request.voter,
+        endpoints=request.endpoints,
+        deadline_ms=replica.now_ms + request.timeout_ms,
+        phase=ChangePhase.PROBING,
+        count_newcomer=request.count_newcomer,
+        ack_when_committed=request.ack_when_committed,
+        probe=replica.send(endpoint, ApiVersionsRequest(), request.voter),
+    )
+    return False
+
+
+def handle_remove_voter(
+    replica: ReplicaState, request_id: int, request: RemoveVoterRequest
+) -> bool:
+    """Append the set without that key."""
+    refusal = _precondition(replica, request) or safety.check_remove(replica, request.voter)
+    if refusal is not None:
+        _refuse(replica, request_id, refusal)
+        return False
+    voters = replica.voters.latest.voters.removed(request.voter)
+    _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
+    return True
+
+
+def handle_update_voter(
+    replica: ReplicaState, request_id: int, request: UpdateVoterRequest
+) -> bool:
+    """Append the set with that voter's new endpoints; the same endpoints need no record."""
+    refusal = _precondition(replica, request) or safety.check_update(replica, request)
+    if refusal is not None:
+        _refuse(replica, request_id, refusal)
+        return False
+    voter = replica.voters.latest.voters.get(request.voter)
+    assert voter is not None
+    if voter.endpoints == request.endpoints:
+        position = replica.committed_position()
+        replica.respond(
+            request_id,
+            VoterChangeResponse(RaftError.NONE, replica.current_leader(), "", position),
+        )
+        return False
+    voters = replica.voters.latest.voters.updated(request.voter, request.endpoints)
+    _append_voters(replica, request_id, ChangeKind.UPDATE, request, voters)
+    return True
+
+
+def probe_answered(
+    replica: ReplicaState, correlation: int, response: ApiVersionsResponse | None
+) -> None:
+    """ApiVersions of the newcomer, or None when the request failed (asked again later)."""
+    leader = replica.role
+    if not isinstance(leader, Leader) or leader.change is None:
+        return
+    change = leader.change
+    if change.probe != correlation or change.phase is not ChangePhase.PROBING:
+        return
+    change.probe = None
+    if response is None or response.error is not RaftError.NONE:
+        change.retry_deadline_ms = replica.now_ms + replica.config.retry_backoff_ms * 5
+        return
+    if not response.min_kraft_version <= replica.kraft_version <= response.max_kraft_version:
+        supported = f"{response.min_kraft_version} to {response.max_kraft_version}"
+        _abort(replica, leader, Refusal(RaftError.UNSUPPORTED_VERSION, f"supports {supported}"))
+        return
+    change.phase = ChangePhase.CATCHING_UP
+    change.round_target = replica.log_end
+    change.round_started_ms = replica.now_ms
+    replica_fetched(replica, leader, change.voter)
+
+
+def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> None:
+    """The catch-up gate: called with every fetch while a change is in progress."""
+    change = leader.change
+    if change is None or change.phase is not ChangePhase.CATCHING_UP or change.voter != key:
+        return
+    progress = leader.progress.get(key)
+    if progress is None or progress.last_fetch_ms is None:
+        return
+    if progress.end_offset < change.round_target:
+        return
+    if not safety.is_fetching(replica, progress):
+        return
+    round_ms = replica.now_ms - change.round_started_ms
+    lag = replica.log_end - progress.end_offset
+    if round_ms >= replica.config.election_timeout_ms or lag > replica.config.catch_up_max_lag:
+        change.round_target = replica.log_end
+        change.round_started_ms = replica.now_ms
+        return
+    refusal = safety.check_add(replica, change.voter, change.endpoints, change.count_newcomer)
+    if refusal is not None:
+        _abort(replica, leader, refusal)
+        return
+    added = replica.voters.latest.voters.added(voter_entry(change.voter, change.endpoints))
+    change.phase = ChangePhase.COMMITTING
+    change.position = _append(replica, added)
+    leader.unendorsed.add(change.voter)
+    leader.begin_deadline_ms = replica.now_ms
+    leader.begin_failures = 0
+    replica.out.append(FlushLog())
+    if not change.ack_when_committed and change.request_id is not None:
+        replica.respond(
+            change.request_id,
+            VoterChangeResponse(RaftError.NONE, replica.current_leader(), "", change.position),
+        )
+        change.request_id = None
+
+
+def expire_change(replica: ReplicaState, leader: Leader) -> None:
+    """The timeout of the change's request has come."""
+    change = leader.change
+    if change is None or replica.now_ms < change.deadline_ms:
+        return
+    if change.phase is not ChangePhase.COMMITTING:
+        detail = f"nothing was changed: {change.phase.value}"
+        _abort(replica, leader, Refusal(RaftError.REQUEST_TIMED_OUT, detail))
+        return
+    change.deadline_ms = float("inf")
+    if change.request_id is not None:
+        message = "the change was written but is not committed yet; the outcome is open"
+        _refuse(replica, change.request_id, Refusal(RaftError.REQUEST_TIMED_OUT, message))
+        change.request_id = None
+
+
+def retry_probe(replica: ReplicaState, leader: Leader) -> None:
+    """Ask the newcomer's endpoint again."""
+    change = leader.change
+    if change is None or change.phase is not ChangePhase.PROBING or change.probe is not None:
+        return
+    if replica.now_ms < change.retry_deadline_ms:
+        return
+    endpoint = voter_entry(change.voter, change.endpoints).endpoint("CONTROLLER")
+    assert endpoint is not None
+    change.probe = replica.send(endpoint, ApiVersionsRequest(), change.voter)
+
+
+def abandon_change(replica: ReplicaState, request_id: int) -> None:
+    """Whoever asked is gone: a change that is not written yet is dropped."""
+    leader = replica.role
+    if not isinstance(leader, Leader) or leader.change is None:
+        return
+    if leader.change.request_id == request_id:
+        leader.change.request_id = None
+        if leader.change.phase is not ChangePhase.COMMITTING:
+            leader.change = None
+
+
+def resign_if_removed(replica: ReplicaState) -> None:
+    """A leader whose removal is committed sends EndQuorumEpoch and resigns."""
+    if replica.is_voter:
+        return
+    leader = replica.role
+    if isinstance(leader, Leader) and replica.voters.latest_is_committed:
+        handover.end_epoch(replica, leader)
+
+
+def _precondition(replica: ReplicaState, request: ChangeRequest) -> Refusal | None:
+    leader = replica.role
+    if request.cluster_id is not None and request.cluster_id != replica.cluster_id:
+        return Refusal(RaftError.INVALID_CLUSTER_ID, f"this cluster is {replica.cluster_id}")
+    if not isinstance(leader, Leader) or leader.handover is not None or replica.halted:
+        return Refusal(RaftError.NOT_QUORUM_LEADER, "")
+    if leader.change is not None:
+        change = leader.change
+        message = f"{change.kind.value} {change.voter}: {change.phase.value}"
+        return Refusal(RaftError.VOTER_CHANGE_PENDING, message)
+    if not replica.voters.latest_is_committed:
+        offset = replica.voters.latest.offset
+        message = f"the voters record at {offset} is not committed"
+        return Refusal(RaftError.VOTER_CHANGE_PENDING, message)
+    if not leader.own_epoch_committed:
+        return Refusal(RaftError.EPOCH_NOT_COMMITTED, f"epoch {replica.epoch}")
+    if replica.disk_low:
+        return Refusal(RaftError.DISK_LOW, "")
+    if request.expected is not None and request.expected != replica.committed_position():
+        now = replica.committed_position()
+        message = f"the voters record is at offset {now.offset}, epoch {now.epoch}"
+        return Refusal(RaftError.STALE_VOTERS_POSITION, message)
+    return None
+
+
+def _append_voters(
+    replica: ReplicaState,
+    request_id: int,
+    kind: ChangeKind,
+    request: RemoveVoterRequest | UpdateVoterRequest,
+    voters: VoterSet,
+) -> None:
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    leader.change = PendingChange(
+        kind=kind,
+        request_id=request_id,
+        voter=request.voter,
+        endpoints=(),
+        deadline_ms=replica.now_ms + request.timeout_ms,
+        phase=ChangePhase.COMMITTING,
+        position=_append(replica, voters),
+    )
+    leader.unendorsed.intersection_update(voters.ordered_keys)
+    replica.out.append(FlushLog())
+
+
+def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
+    """One record, one key changed; everything else that the record carries stays."""
+    latest = replica.voters.latest
+    changed = set(latest.voters.ordered_keys) ^ set(voters.ordered_keys)
+    assert len(changed) <= 1, f"{len(changed)} keys change in one record"
+    assert replica.voters.latest_is_committed, "a second change before the first is committed"
+    record: VotersRecord = replace(latest.record, voters=voters.voters)
+    offset = append_control(replica, (record,))
+    return VotersPosition(offset, replica.epoch)
+
+
+def _refuse(replica: ReplicaState, request_id: int, refusal: Refusal) -> None:
+    message = f"{refusal.error.value}: {refusal.message}" if refusal.message else ""
+    replica.respond(
+        request_id,
+        VoterChangeResponse(
+            refusal.error, replica.current_leader(), message or refusal.error.value
+        ),
+    )
+
+
+def _abort(replica: ReplicaState, leader: Leader, refusal: Refusal) -> None:
+    change = leader.change
+    leader.change = None
+    if change is not None and change.request_id is not None:
+        _refuse(replica, change.request_id, refusal)

@@ -1,0 +1,306 @@
+"""Requests and responses of one partition, as the core speaks them.
+
+Owns their shapes. Must not know bytes, versions, topics or batches of partitions: `server/wire.py`
+translates both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the epoch of an empty log.
+Every response carries the responder's view of the current leader (KIP-595, "common attributes").
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentLeader:
+    """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known."""
+
+    leader_id: int
+    leader_epoch: int
+    endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VotersPosition:
+    """Where a voters record stands in the log; identifies a voter set for compare-and-set."""
+
+    offset: int
+    epoch: int
+
+
+# Vote: KIP-595 "Vote", KIP-853 (keys), KIP-650 (pre-vote)
+@dataclass(frozen=True, slots=True)
+class VoteRequest:
+    """`voter` is the key asked (None before v1). A pre-vote carries the sender's current epoch."""
+
+    cluster_id: str | None
+    candidate: ReplicaKey
+    candidate_epoch: int
+    last_epoch: int
+    last_epoch_end_offset: int
+    voter: ReplicaKey | None = None
+    pre_vote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VoteResponse:
+    error: RaftError
+    leader: CurrentLeader
+    vote_granted: bool = False
+
+
+# BeginQuorumEpoch
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochRequest:
+    """`leader_endpoint` is the leader's controller listener (None before v1)."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    voter: ReplicaKey | None = None
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochResponse:
+    error: RaftError
+    leader: CurrentLeader
+
+
+# EndQuorumEpoch
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochRequest:
+    """`preferred_successors`: best first; a UUID of None where the version carries ids only."""
+
+    cluster_id: str | None
+    leader_id: int
+    leader_epoch: int
+    preferred_successors: tuple[ReplicaKey, ...]
+    leader_endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochResponse:
+    error: RaftError
+    leader: CurrentLeader
+
+
+# Fetch
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """`fetch_offset` is also the acknowledgement: all before it is durable on the sender.
+
+    `replica.id` is -1 for a plain consumer, which is served up to the high watermark.
+    `answer` echoes the round of the last answer that the sender processed from this leader in this
+    epoch (-1: none), which is what confirms linearizable reads. `high_watermark` is what the sender
+    knows (-1: not said).
+    """
+
+    cluster_id: str | None
+    replica: ReplicaKey
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    max_wait_ms: int = 500
+    max_bytes: int = 8 * 1024 * 1024
+    high_watermark: int = -1
+    answer: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DivergingEpoch:
+    """The sender's log differs: largest epoch on the leader at or below the sender's, and its end."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRange:
+    """Raw bytes to be read from the log: whole batches from start_offset, ending by limit_offset."""
+
+    start_offset: int
+    limit_offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """Leader side: `range` is set when there is data. Follower side: `records` holds the bytes.
+
+    With `diverging` set the error is OFFSET_OUT_OF_RANGE (as the draft says); the shipped wire sends
+    NONE and a DivergingEpoch. NOT_FOLLOWER carries data like NONE does: on the shipped wire it is
+    NONE, and the data holds the voters record that removed the sender.
+    """
+
+    error: RaftError
+    leader: CurrentLeader
+    high_watermark: int = -1
+    log_start_offset: int = 0
+    diverging: DivergingEpoch | None = None
+    range: RecordsRange | None = None
+    records: bytes = b""
+    answer: int = -1
+
+
+# DescribeQuorum
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """A replica as the leader sees it. Times are of the core's clock; None: never (in this epoch)."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    log_end_offset: int
+    last_fetch_ms: float | None
+    last_caught_up_ms: float | None
+    fetching: bool
+    caught_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeQuorumResponse:
+    """On NOT_QUORUM_LEADER everything but `leader` is empty."""
+
+    error: RaftError
+    leader: CurrentLeader
+    high_watermark: int = -1
+    voters: tuple[ReplicaProgress, ...] = ()
+    observers: tuple[ReplicaProgress, ...] = ()
+
+
+# Membership: KIP-853
+@dataclass(frozen=True, slots=True)
+class AddVoterRequest:
+    """`expected`: position of the committed voters record the caller has seen (compare-and-set).
+
+    `count_newcomer`: the draft's order for a failed disk (add first): the newcomer, caught up, counts
+    as alive in the safety check. Without it the newcomer counts as dead.
+    """
+
+    cluster_id: str | None
+    voter: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    timeout_ms: int
+    expected: VotersPosition | None = None
+    count_newcomer: bool = False
+    ack_when_committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoterRequest:
+    cluster_id: str | None
+    voter: ReplicaKey
+    timeout_ms: int
+    expected: VotersPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateVoterRequest:
+    """New endpoints of a voter; `current_leader_epoch` -1: not checked."""
+
+    cluster_id: str | None
+    voter: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    timeout_ms: int
+    current_leader_epoch: int = -1
+    min_kraft_version: int = 0
+    max_kraft_version: int = 1
+    expected: VotersPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeResponse:
+    """Answer to all three. On success `position` is the committed record of the new voter set."""
+
+    error: RaftError
+    leader: CurrentLeader
+    message: str = ""
+    position: VotersPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResignRequest:
+    """Admin: the leader hands leadership over, to `successor` if given, else to the best voter."""
+
+    successor: ReplicaKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResignResponse:
+    """Sent when leadership was handed over (EndQuorumEpoch is on its way)."""
+
+    error: RaftError
+    leader: CurrentLeader
+    message: str = ""
+
+
+# Probe of a newcomer's endpoint before it becomes a voter
+@dataclass(frozen=True, slots=True)
+class ApiVersionsRequest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionsResponse:
+    """Range of kraft.version that the node at that endpoint supports."""
+
+    error: RaftError
+    min_kraft_version: int
+    max_kraft_version: int
+
+
+Request = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchRequest
+    | DescribeQuorumRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
+    | ResignRequest
+)
+"""What a replica may receive. (ApiVersions is answered by the server itself.)"""
+
+Response = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchResponse
+    | DescribeQuorumResponse
+    | VoterChangeResponse
+    | ResignResponse
+)
+"""What a replica answers."""
+
+OutboundRequest = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | FetchRequest
+    | UpdateVoterRequest
+    | ApiVersionsRequest
+)
+"""What a replica sends by itself."""
+
+InboundResponse = (
+    VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | FetchResponse
+    | VoterChangeResponse
+    | ApiVersionsResponse
+)
+"""What a replica may receive as the answer to an OutboundRequest."""
+
+
+def voter_entry(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Voter:
+    """A voter of this software: kraft.version 0 to 1."""
+    return Voter(key, endpoints, 0, 1)

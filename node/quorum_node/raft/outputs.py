@@ -1,0 +1,154 @@
+"""What a replica wants done: the output of `Replica.step`, to be executed strictly in order.
+
+Owns the output types. Must not know who executes them. The order is what makes it safe: a
+PersistQuorumState makes the log and then the state durable before anything behind it is done.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.messages import OutboundRequest, Response, VotersPosition
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateLog:
+    """Drop everything from `end_offset` on."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendBatch:
+    """One whole batch, buffered: not durable before a LogFlushed says so."""
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PersistQuorumState:
+    """Flush the log, then save the state, both durably, before the next output."""
+
+    state: QuorumState
+
+
+@dataclass(frozen=True, slots=True)
+class FlushLog:
+    """Make the log durable in the background; LogFlushed follows. Requests may be coalesced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """ResponseReceived or RequestFailed with this correlation follows, within `timeout_ms`."""
+
+    correlation: int
+    destination: Endpoint
+    request: OutboundRequest
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """A FetchResponse with a `range` gets its `records` read from the log by the driver."""
+
+    request_id: int
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalCommitted:
+    proposal_id: int
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalFailed:
+    """LEADERSHIP_LOST and STORAGE_FAILED after the append: the outcome is unknown."""
+
+    proposal_id: int
+    error: RaftError
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfirmed:
+    """State applied up to `offset` (exclusive) is not older than the request."""
+
+    read_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    read_id: int
+    error: RaftError
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkAdvanced:
+    """Everything before `offset` is committed."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged:
+    """`is_voter` False: an observer, whatever the role. `leader_id` -1: unknown."""
+
+    role: RoleName
+    leader_epoch: int
+    leader_id: int
+    is_voter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VotersChanged:
+    """The latest voters record of the log changed (append, commit, or revert by truncation)."""
+
+    voters: tuple[Voter, ...]
+    position: VotersPosition
+    committed: bool
+
+
+class HaltReason(Enum):
+    """Why the process has to end."""
+
+    SHUTDOWN = "shutdown"
+    STORAGE_FAILED = "storage failed"
+    DISK_FULL = "disk full"
+    IDENTITY_MISMATCH = "identity mismatch"
+    CORRUPTION = "the leader's log contradicts committed records"
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The last output of a replica; sends before it are best effort."""
+
+    reason: HaltReason
+    detail: str
+    key: ReplicaKey
+
+
+Output = (
+    TruncateLog
+    | AppendBatch
+    | PersistQuorumState
+    | FlushLog
+    | Send
+    | Respond
+    | ProposalCommitted
+    | ProposalFailed
+    | ReadConfirmed
+    | ReadFailed
+    | HighWatermarkAdvanced
+    | RoleChanged
+    | VotersChanged
+    | Halt
+)

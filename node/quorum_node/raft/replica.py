@@ -1,0 +1,296 @@
+"""One replica of one partition: `step` takes an event, returns what is to be done.
+
+Owns the dispatch of events to the rules, one module per RPC. Must not know bytes, sockets, files or
+clocks. Source: KIP-595, KIP-650, KIP-853; see the modules.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from quorum_node.raft import (
+    begin_end_epoch,
+    commit,
+    describe,
+    discovery,
+    election,
+    fetch_following,
+    fetch_serving,
+    handover,
+    membership,
+    proposals,
+    reads,
+    timers,
+    vote,
+)
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.events import (
+    DiskLow,
+    Event,
+    FailureReason,
+    LogFlushed,
+    Proposed,
+    ReadAbandoned,
+    ReadRequested,
+    RequestAbandoned,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
+    StorageFailed,
+    TimerExpired,
+)
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    AddVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    DescribeQuorumRequest,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    RemoveVoterRequest,
+    ResignRequest,
+    UpdateVoterRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum_node.raft.outputs import FlushLog, HaltReason, Output
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Follower
+from quorum_node.raft.transitions import become_follower, become_unattached
+
+
+class Replica(ReplicaState):
+    """The core. `now_ms` of all calls is one monotonic clock in milliseconds."""
+
+    def step(self, event: Event, now_ms: float) -> list[Output]:
+        """Handle one event; the outputs must be executed strictly in order.
+
+        After a Halt nothing is put out any more, except refusals of proposals and reads.
+        """
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
+        out: list[Output] = []
+        self.out = out
+        if self.halted:
+            self._refuse_halted(event)
+            return out
+        if not self.started:
+            self.started = True
+            self._start()
+        _HANDLERS[type(event)](self, event)
+        self._settle()
+        return out
+
+    def next_deadline_ms(self) -> float | None:
+        """When a TimerExpired is due; None: not before another event."""
+        if not self.started:
+            return self.now_ms
+        deadline_ms = timers.next_deadline_ms(self)
+        return None if deadline_ms == timers.NEVER_MS else deadline_ms
+
+    def describe(self, now_ms: float) -> ReplicaDescription:
+        """A snapshot for people and metrics."""
+        return describe.describe(self, now_ms)
+
+    def _start(self) -> None:
+        """Join in where the durable state left off; a single voter elects itself at once."""
+        voters = self.voters.latest.voters
+        if self.may_campaign() and len(voters) == 1:
+            election.start_candidacy(self)
+            return
+        leader = voters.newest(self.remembered_leader_id)
+        endpoint = self.endpoint_of(leader.key) if leader is not None else None
+        if leader is not None and endpoint is not None and leader.key != self.key:
+            become_follower(self, self.epoch, leader.key.id, endpoint)
+        else:
+            become_unattached(self, self.epoch)
+
+    def _settle(self) -> None:
+        """What follows from any event: fetch, look for the leader, stop."""
+        role = self.role
+        if type(role) is Leader:
+            if role.handover is not None:
+                handover.finish_if_ready(self, role)
+            elif role.begin_deadline_ms is not None and role.begin_deadline_ms <= self.now_ms:
+                if role.unendorsed:
+                    begin_end_epoch.send_begin(self, role)
+                else:
+                    role.begin_deadline_ms = None
+        elif self.stopping:
+            done = not self.is_voter and not self._ends_are_out()
+            if done or self.leader_id != NO_LEADER:
+                self.halt(HaltReason.SHUTDOWN, "asked to stop")
+        elif type(role) is Follower:
+            fetch_following.fetch_if_ready(self, role)
+        elif discovery.is_searching(self):
+            discovery.search(self)
+
+    def _ends_are_out(self) -> bool:
+        sent = self.outstanding.values()
+        return any(isinstance(each.request, EndQuorumEpochRequest) for each in sent)
+
+    def _refuse_halted(self, event: Event) -> None:
+        if isinstance(event, Proposed):
+            proposals.propose(self, event.proposal_id, event.records)
+        elif isinstance(event, ReadRequested):
+            reads.request_read(self, event.read_id)
+
+
+def _on_request(replica: Replica, event: RequestReceived) -> None:
+    _REQUESTS[type(event.request)](replica, event.request_id, event.request)
+
+
+def _on_abandoned(replica: Replica, event: RequestAbandoned) -> None:
+    leader = replica.role
+    if isinstance(leader, Leader):
+        leader.parked.pop(event.request_id, None)
+        membership.abandon_change(replica, event.request_id)
+        if leader.handover is not None and leader.handover.request_id == event.request_id:
+            leader.handover.request_id = None
+
+
+def _on_response(replica: Replica, event: ResponseReceived) -> None:
+    sent = replica.outstanding.pop(event.correlation, None)
+    if sent is None:
+        return
+    match sent.request, event.response:
+        case FetchRequest(), FetchResponse() as response:
+            if not fetch_following.handle_fetch_response(replica, event.correlation, response):
+                discovery.handle_search_response(replica, sent, event.correlation, response)
+        case VoteRequest() as request, VoteResponse() as response:
+            election.handle_vote_response(replica, sent, request, response)
+        case BeginQuorumEpochRequest(), BeginQuorumEpochResponse() as response:
+            begin_end_epoch.handle_begin_response(replica, sent, response)
+        case EndQuorumEpochRequest(), EndQuorumEpochResponse() as response:
+            handover.handle_end_response(replica, response)
+        case ApiVersionsRequest(), ApiVersionsResponse() as response:
+            membership.probe_answered(replica, event.correlation, response)
+
+
+def _on_failure(replica: Replica, event: RequestFailed) -> None:
+    sent = replica.outstanding.pop(event.correlation, None)
+    if sent is None:
+        return
+    match sent.request:
+        case FetchRequest():
+            reason: FailureReason = event.reason
+            if not fetch_following.handle_fetch_failure(replica, event.correlation, reason):
+                discovery.handle_search_failure(replica, event.correlation)
+        case VoteRequest() as request:
+            election.handle_vote_failure(replica, sent, request)
+        case ApiVersionsRequest():
+            membership.probe_answered(replica, event.correlation, None)
+
+
+def _on_proposed(replica: Replica, event: Proposed) -> None:
+    if proposals.propose(replica, event.proposal_id, event.records):
+        _appended(replica)
+
+
+def _on_read(replica: Replica, event: ReadRequested) -> None:
+    if reads.request_read(replica, event.read_id):
+        leader = replica.role
+        assert isinstance(leader, Leader)
+        fetch_serving.answer_parked(replica, leader)
+
+
+def _on_flushed(replica: Replica, event: LogFlushed) -> None:
+    end_offset = min(event.end_offset, replica.log_end)
+    if end_offset <= replica.durable_end and type(replica.role) is not Leader:
+        return
+    replica.durable_end = max(replica.durable_end, end_offset)
+    leader = replica.role
+    if type(leader) is Leader:
+        commit.advance_as_leader(replica, leader)
+        membership.resign_if_removed(replica)
+
+
+def _on_describe(replica: Replica, request_id: int, request: DescribeQuorumRequest) -> None:
+    describe.handle_describe(replica, request_id)
+
+
+def _on_add(replica: Replica, request_id: int, request: AddVoterRequest) -> None:
+    membership.handle_add_voter(replica, request_id, request)
+
+
+def _on_remove(replica: Replica, request_id: int, request: RemoveVoterRequest) -> None:
+    if membership.handle_remove_voter(replica, request_id, request):
+        _appended(replica)
+
+
+def _on_update(replica: Replica, request_id: int, request: UpdateVoterRequest) -> None:
+    if membership.handle_update_voter(replica, request_id, request):
+        _appended(replica)
+
+
+def _on_fetch(replica: Replica, request_id: int, request: FetchRequest) -> None:
+    end_before = replica.log_end
+    fetch_serving.handle_fetch(replica, request_id, request)
+    if replica.log_end != end_before:  # the fetch passed the gate of an AddVoter
+        _answer_parked(replica)
+
+
+def _appended(replica: Replica) -> None:
+    """As leader: tell followers first, then make it durable here, side by side."""
+    _answer_parked(replica)
+    replica.out.append(FlushLog())
+
+
+def _answer_parked(replica: Replica) -> None:
+    leader = replica.role
+    if type(leader) is Leader:
+        fetch_serving.answer_parked(replica, leader)
+
+
+_REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
+    FetchRequest: _on_fetch,
+    VoteRequest: vote.handle_vote,
+    BeginQuorumEpochRequest: begin_end_epoch.handle_begin,
+    EndQuorumEpochRequest: begin_end_epoch.handle_end,
+    DescribeQuorumRequest: _on_describe,
+    AddVoterRequest: _on_add,
+    RemoveVoterRequest: _on_remove,
+    UpdateVoterRequest: _on_update,
+    ResignRequest: handover.handle_resign,
+}
+
+
+def _on_timer(replica: Replica, event: TimerExpired) -> None:
+    timers.expire(replica)
+
+
+def _on_storage_failed(replica: Replica, event: StorageFailed) -> None:
+    handover.storage_failed(replica, event.detail, event.disk_full)
+
+
+def _on_disk_low(replica: Replica, event: DiskLow) -> None:
+    replica.disk_low = event.low
+
+
+def _on_shutdown(replica: Replica, event: ShutdownRequested) -> None:
+    handover.request_shutdown(replica)
+
+
+def _on_read_abandoned(replica: Replica, event: ReadAbandoned) -> None:
+    reads.abandon_read(replica, event.read_id)
+
+
+_HANDLERS: dict[type, Callable[[Replica, Any], None]] = {
+    RequestReceived: _on_request,
+    RequestAbandoned: _on_abandoned,
+    ResponseReceived: _on_response,
+    RequestFailed: _on_failure,
+    Proposed: _on_proposed,
+    ReadRequested: _on_read,
+    ReadAbandoned: _on_read_abandoned,
+    LogFlushed: _on_flushed,
+    StorageFailed: _on_storage_failed,
+    DiskLow: _on_disk_low,
+    TimerExpired: _on_timer,
+    ShutdownRequested: _on_shutdown,
+}

@@ -1,0 +1,270 @@
+"""Everything a replica remembers, and the few primitive acts all rules are made of.
+
+Owns the fields, the list of outputs, correlations of requests that are out, and what durable state
+looks like. Must not know any rule of the protocol: those are functions in the other modules, one
+file per RPC, each taking the replica as first argument.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quorum_node.raft.config import CONTROLLER, RaftConfig
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.log_state import EpochStarts, LogState
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    CurrentLeader,
+    OutboundRequest,
+    Response,
+    VotersPosition,
+    voter_entry,
+)
+from quorum_node.raft.outputs import (
+    Halt,
+    HaltReason,
+    Output,
+    PersistQuorumState,
+    Respond,
+    RoleChanged,
+    Send,
+    VotersChanged,
+)
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.raft.roles import (
+    TRANSITIONS,
+    Candidate,
+    Follower,
+    Link,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from quorum_node.raft.voters import VoterHistory, VotersEntry, VoterSet
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.control import KRaftVersion, VotersRecord, decode_control
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+Role = Unattached | Follower | Prospective | Candidate | Leader | Resigned
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """A request that is out. `peer` None: whoever answers at a bootstrap endpoint."""
+
+    request: OutboundRequest
+    peer: ReplicaKey | None
+    epoch: int
+
+
+@dataclass(slots=True)
+class Discovery:
+    """Looking for the leader: one Fetch at a time, round robin over voters and bootstrap servers."""
+
+    next_index: int = 0
+    failures: int = 0
+    outstanding: int | None = None
+    deadline_ms: float = 0.0
+
+
+class ReplicaState:
+    """Fields and primitives. `now_ms` is the time of the event that is being handled."""
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        key: ReplicaKey,
+        state: QuorumState | None,
+        log: LogState,
+        jitter: Callable[[], float],
+        wall_clock_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        state = state or QuorumState()
+        self.config = config
+        self.controller_endpoint = next(
+            (e for e in config.endpoints if e.name.upper() == CONTROLLER), None
+        )
+        """This node's controller listener."""
+        self.key = key
+        self.jitter = jitter
+        self.wall_clock_ms = wall_clock_ms
+        self.now_ms = 0.0
+        self.out: list[Output] = []
+        self.started = False
+        self.halted = False
+        self.stopping = False
+        self.stop_deadline_ms: float | None = None
+        self.disk_low = False
+        self.campaigns = 0
+
+        self.epoch = max(state.leader_epoch, log.epoch_starts[-1][0] if log.epoch_starts else 0)
+        fresh = self.epoch == state.leader_epoch
+        self.voted = state.voted if fresh else None
+        self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
+        self.cluster_id = state.cluster_id or config.cluster_id
+        self.formed = state.formed
+
+        self.log_start = log.start_offset
+        self.log_end = log.end_offset
+        self.durable_end = log.end_offset
+        self.epochs = EpochStarts(log.epoch_starts)
+        self.high_watermark = min(state.applied_offset, log.end_offset)
+        self.leader_high_watermark = -1
+        self.last_leader_contact_ms: float | None = None
+        self.kraft_version = 1
+
+        self.role: Role = Unattached(None)
+        self.discovery = Discovery()
+        self.outstanding: dict[int, Outstanding] = {}
+        self._next_correlation = 1
+        self.voters = self._load_voters(state, log)
+        self.is_voter = key in self.voters.latest.voters
+
+    def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
+        """Committed voters from quorum-state, then every record of the log behind them."""
+        base = None
+        if state.current_voters:
+            record = VotersRecord(
+                state.current_voters, state.cluster_id, self.config.initial_voters
+            )
+            base = VotersEntry(
+                state.voters_offset, state.voters_epoch, VoterSet(state.current_voters), record
+            )
+        elif self.config.founder:
+            founder = (voter_entry(self.key, self.config.endpoints),)
+            base = VotersEntry(-1, -1, VoterSet(founder), VotersRecord(founder))
+        history = VoterHistory(base)
+        for data in log.control_batches:
+            for batch in split_batches(data)[0]:
+                for decoded in decode_records(batch):
+                    control = decode_control(decoded)
+                    if isinstance(control, KRaftVersion):
+                        self.kraft_version = control.level
+                    if isinstance(control, VotersRecord):
+                        self.cluster_id = self.cluster_id or control.cluster_id
+                        if decoded.offset > history.latest.offset:
+                            history.append(decoded.offset, batch.header.leader_epoch, control)
+        history.commit(self.high_watermark)
+        return history
+
+    # -- what is known of others
+
+    @property
+    def leader_id(self) -> int:
+        """Id of the current leader of `epoch`, or NO_LEADER."""
+        role = self.role
+        if isinstance(role, Leader):
+            return self.key.id
+        if isinstance(role, Follower):
+            return role.leader_id
+        if isinstance(role, Prospective) and role.fallback is not None:
+            return role.fallback.leader_id
+        return NO_LEADER
+
+    def current_leader(self) -> CurrentLeader:
+        """What every response carries."""
+        role = self.role
+        if isinstance(role, Leader):
+            return CurrentLeader(self.key.id, self.epoch, self.controller_endpoint)
+        if isinstance(role, Prospective) and role.fallback is not None:
+            role = role.fallback
+        if isinstance(role, Follower):
+            return CurrentLeader(role.leader_id, self.epoch, role.endpoint)
+        return CurrentLeader(NO_LEADER, self.epoch)
+
+    def endpoint_of(self, key: ReplicaKey) -> Endpoint | None:
+        """Controller listener of a voter, from the latest voter set."""
+        voter = self.voters.latest.voters.get(key)
+        return voter.endpoint(CONTROLLER) if voter is not None else None
+
+    def other_voters(self) -> list[ReplicaKey]:
+        return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
+
+    def may_campaign(self) -> bool:
+        """A voter, the newest key of its id, and in working order."""
+        return (
+            self.is_voter
+            and not self.stopping
+            and not self.halted
+            and self.voters.latest.voters.is_newest(self.key)
+        )
+
+    def has_live_leader(self) -> bool:
+        """Leads itself, or follows a leader whose link is open and has not timed out."""
+        role = self.role
+        if isinstance(role, Leader):
+            return True
+        return (
+            isinstance(role, Follower)
+            and role.link is Link.OPEN
+            and self.now_ms < role.fetch_deadline_ms
+        )
+
+    # -- primitive acts
+
+    def respond(self, request_id: int, response: Response) -> None:
+        self.out.append(Respond(request_id, response))
+
+    def send(self, destination: Endpoint, request: OutboundRequest, peer: ReplicaKey | None) -> int:
+        """Send and remember; returns the correlation."""
+        correlation = self._next_correlation
+        self._next_correlation = correlation + 1
+        self.outstanding[correlation] = Outstanding(request, peer, self.epoch)
+        self.out.append(Send(correlation, destination, request, self.config.request_timeout_ms))
+        return correlation
+
+    def halt(self, reason: HaltReason, detail: str) -> None:
+        """Nothing is acknowledged after this."""
+        if not self.halted:
+            self.halted = True
+            self.out.append(Halt(reason, detail, self.key))
+
+    def persist(self) -> None:
+        """Make log and quorum-state durable before anything that is put out after this."""
+        committed = self.voters.committed
+        self.out.append(
+            PersistQuorumState(
+                QuorumState(
+                    leader_epoch=self.epoch,
+                    leader_id=self.leader_id,
+                    voted=self.voted,
+                    cluster_id=self.cluster_id,
+                    applied_offset=self.high_watermark,
+                    current_voters=committed.voters.voters if committed.offset >= 0 else (),
+                    voters_offset=committed.offset,
+                    voters_epoch=committed.epoch,
+                    formed=self.formed,
+                )
+            )
+        )
+        # The driver flushes the log first: what is appended by now is durable behind this point.
+        self.durable_end = self.log_end
+
+    def set_role(self, role: Role) -> None:
+        """Take a role that the table allows, and tell."""
+        assert role.name in TRANSITIONS[self.role.name], f"{self.role.name} → {role.name}"
+        self.role = role
+        self.tell_role()
+
+    def tell_role(self) -> None:
+        self.out.append(RoleChanged(self.role.name, self.epoch, self.leader_id, self.is_voter))
+
+    def tell_voters(self) -> None:
+        """After the latest voter set, or its commit, changed."""
+        latest = self.voters.latest
+        was_voter, self.is_voter = self.is_voter, self.key in latest.voters
+        self.out.append(
+            VotersChanged(latest.voters.voters, latest.position, self.voters.latest_is_committed)
+        )
+        if was_voter != self.is_voter:
+            self.tell_role()
+
+    def committed_position(self) -> VotersPosition:
+        return self.voters.committed.position
+
+    def backoff_ms(self, failures: int) -> float:
+        """Exponential, from retry_backoff to retry_backoff_max, shortened by up to a half."""
+        config = self.config
+        full: float = min(
+            config.retry_backoff_max_ms, config.retry_backoff_ms * float(2 ** min(failures, 16))
+        )
+        return full * (1 - self.jitter() / 2)

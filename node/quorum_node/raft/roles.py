@@ -1,0 +1,100 @@
+"""The six roles, what each of them remembers, and which may follow which.
+
+Owns role data and the transition table. Must not know how a transition is done (`transitions.py`).
+Source: KIP-595, "State Machine"; KIP-650/996 (Prospective). An observer is a replica that is not in
+its own latest voter set: it is Unattached or Follower and never campaigns.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+
+class RoleName(Enum):
+    UNATTACHED = "unattached"
+    FOLLOWER = "follower"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    RESIGNED = "resigned"
+
+
+TRANSITIONS: dict[RoleName, frozenset[RoleName]] = {
+    RoleName.UNATTACHED: frozenset(
+        {RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.PROSPECTIVE, RoleName.CANDIDATE}
+    ),
+    RoleName.FOLLOWER: frozenset(
+        {RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.PROSPECTIVE, RoleName.CANDIDATE}
+    ),
+    RoleName.PROSPECTIVE: frozenset(
+        {RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.PROSPECTIVE, RoleName.CANDIDATE}
+    ),
+    RoleName.CANDIDATE: frozenset({RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.LEADER}),
+    RoleName.LEADER: frozenset({RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED}),
+    RoleName.RESIGNED: frozenset({RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.CANDIDATE}),
+}
+"""What may follow what. A leader of an epoch never becomes leader of the same epoch again."""
+
+
+class Link(Enum):
+    """A follower's link to its leader. Only OPEN speaks for a live leader."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    TIMED_OUT = "timed out"
+
+
+@dataclass(slots=True)
+class Unattached:
+    """No known leader. `election_deadline_ms` is None where this replica must not campaign."""
+
+    election_deadline_ms: float | None
+    name: RoleName = field(default=RoleName.UNATTACHED, init=False)
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation."""
+
+    leader_id: int
+    endpoint: Endpoint
+    fetch_deadline_ms: float
+    link: Link = Link.OPEN
+    campaign_deadline_ms: float | None = None
+    fetching: int | None = None
+    retry_deadline_ms: float | None = None
+    failures: int = 0
+    answer: int = -1
+    name: RoleName = field(default=RoleName.FOLLOWER, init=False)
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks whether it would be elected, in the epoch it has. `fallback`: the leader it doubts."""
+
+    deadline_ms: float
+    fallback: Follower | None
+    granted: set[ReplicaKey]
+    rejected: set[ReplicaKey] = field(default_factory=set)
+    retries: dict[ReplicaKey, float] = field(default_factory=dict)
+    name: RoleName = field(default=RoleName.PROSPECTIVE, init=False)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Asks for votes in a new epoch, having voted for itself. `retries`: when to ask again."""
+
+    deadline_ms: float
+    granted: set[ReplicaKey]
+    rejected: set[ReplicaKey] = field(default_factory=set)
+    retries: dict[ReplicaKey, float] = field(default_factory=dict)
+    name: RoleName = field(default=RoleName.CANDIDATE, init=False)
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Was leader of this epoch and gave it up; waits for the next one, then joins in."""
+
+    deadline_ms: float
+    name: RoleName = field(default=RoleName.RESIGNED, init=False)

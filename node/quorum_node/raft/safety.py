@@ -1,0 +1,117 @@
+"""Which voter changes are safe now.
+
+Owns the arithmetic of "enough live voters". Must not know how a change is carried out.
+Source: the project's change rule. Adding: the live voters before the add are a majority of the new
+set with the newcomer counted dead (a single voter and a quorum in formation are exempt; the draft's
+order for a failed disk counts the caught-up newcomer). Removing: the live, caught-up voters of the
+new set are its majority. Observers never count.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader, Progress
+from quorum_node.raft.messages import UpdateVoterRequest, voter_entry
+from quorum_node.raft.quorum import majority
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.voters import VoterSet
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    error: RaftError
+    message: str
+
+
+def is_fetching(replica: ReplicaState, progress: Progress) -> bool:
+    """Fetched within the fetch timeout."""
+    last_ms = progress.last_fetch_ms
+    return last_ms is not None and replica.now_ms - last_ms < replica.config.fetch_timeout_ms
+
+
+def is_caught_up(replica: ReplicaState, progress: Progress) -> bool:
+    """Had everything the leader had, within the fetch timeout."""
+    last_ms = progress.last_caught_up_ms
+    if last_ms is None or not is_fetching(replica, progress):
+        return False
+    return replica.now_ms - last_ms < replica.config.fetch_timeout_ms
+
+
+def live_voters(replica: ReplicaState, leader: Leader, voters: VoterSet) -> int:
+    """Voters that fetch and are caught up; the leader counts itself if it is one of them."""
+    count = 0
+    for key in voters.ordered_keys:
+        if key == replica.key:
+            count += 1
+        elif (progress := leader.progress.get(key)) is not None:
+            count += is_caught_up(replica, progress)
+    return count
+
+
+def check_add(
+    replica: ReplicaState,
+    key: ReplicaKey,
+    endpoints: tuple[Endpoint, ...],
+    count_newcomer: bool,
+) -> Refusal | None:
+    """Why `key` can't become a voter now, or None."""
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    voters = replica.voters.latest.voters
+    if key.uuid is None or key.id < 0:
+        return Refusal(RaftError.INVALID_REQUEST, f"{key} is no replica key")
+    if voter_entry(key, endpoints).endpoint("CONTROLLER") is None:
+        return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
+    if key in voters:
+        return Refusal(RaftError.DUPLICATE_VOTER, str(key))
+    if sum(voter.key.id == key.id for voter in voters) > 1:
+        return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} stands twice already")
+    if len(voters) == 1 or not replica.formed:
+        return None
+    live = live_voters(replica, leader, voters) + count_newcomer
+    needed = majority(len(voters) + 1)
+    if live < needed:
+        message = f"{live} live voters, {needed} needed for a set of {len(voters) + 1}"
+        return Refusal(RaftError.UNSAFE_CHANGE, message)
+    return None
+
+
+def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
+    """Why `key` can't leave the voters now, or None."""
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    voters = replica.voters.latest.voters
+    if key not in voters:
+        return Refusal(RaftError.VOTER_NOT_FOUND, str(key))
+    if len(voters) == 1:
+        return Refusal(RaftError.INVALID_REQUEST, "the last voter can't be removed")
+    newest = voters.newest(key.id)
+    if newest is not None and newest.key != key and newest.key != replica.key:
+        successor = leader.progress.get(newest.key)
+        fetched = -1 if successor is None else successor.end_offset
+        if fetched <= replica.voters.latest.offset:
+            message = f"{newest.key} has not fetched past the record that made it a voter"
+            return Refusal(RaftError.NOT_CAUGHT_UP, message)
+    remaining = voters.removed(key)
+    live, needed = live_voters(replica, leader, remaining), majority(len(remaining))
+    if live < needed:
+        message = f"{live} live voters would remain, {needed} needed of {len(remaining)}"
+        return Refusal(RaftError.UNSAFE_CHANGE, message)
+    return None
+
+
+def check_update(replica: ReplicaState, request: UpdateVoterRequest) -> Refusal | None:
+    """Why the endpoints of a voter can't be changed now, or None."""
+    if request.voter not in replica.voters.latest.voters:
+        return Refusal(RaftError.VOTER_NOT_FOUND, str(request.voter))
+    if voter_entry(request.voter, request.endpoints).endpoint("CONTROLLER") is None:
+        return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
+    if request.current_leader_epoch >= 0:
+        if request.current_leader_epoch < replica.epoch:
+            return Refusal(RaftError.FENCED_LEADER_EPOCH, "")
+        if request.current_leader_epoch > replica.epoch:
+            return Refusal(RaftError.UNKNOWN_LEADER_EPOCH, "")
+    if not request.min_kraft_version <= replica.kraft_version <= request.max_kraft_version:
+        return Refusal(RaftError.UNSUPPORTED_VERSION, "")
+    return None

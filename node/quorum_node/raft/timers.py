@@ -1,0 +1,98 @@
+"""Deadlines: when something is due, and what is done then.
+
+Owns the way from a role to its next deadline. Must not know what the deadlines mean beyond whom to
+call. A TimerExpired that comes early does nothing.
+"""
+
+from quorum_node.raft import begin_end_epoch, discovery, handover, membership
+from quorum_node.raft.check_quorum import check_quorum
+from quorum_node.raft.election import campaign, expire_campaign
+from quorum_node.raft.fetch_following import expire_follower
+from quorum_node.raft.fetch_serving import expire_parked
+from quorum_node.raft.leadership import ChangePhase, Leader
+from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
+from quorum_node.raft.transitions import become_unattached
+
+NEVER_MS = float("inf")
+
+
+def next_deadline_ms(replica: ReplicaState) -> float:
+    """Earliest time at which `expire` has something to do; NEVER_MS if nothing is pending."""
+    role = replica.role
+    if replica.halted:
+        return NEVER_MS
+    deadline_ms = replica.stop_deadline_ms or NEVER_MS
+    match role:
+        case Leader():
+            deadline_ms = min(deadline_ms, _leader_deadline_ms(replica, role))
+        case Follower():
+            if role.campaign_deadline_ms is not None:
+                deadline_ms = min(deadline_ms, role.campaign_deadline_ms)
+            if role.retry_deadline_ms is not None:
+                deadline_ms = min(deadline_ms, role.retry_deadline_ms)
+            if role.campaign_deadline_ms is None:
+                deadline_ms = min(deadline_ms, role.fetch_deadline_ms)
+        case Prospective() | Candidate():
+            deadline_ms = min(deadline_ms, role.deadline_ms, *role.retries.values())
+        case Unattached():
+            if role.election_deadline_ms is not None:
+                deadline_ms = min(deadline_ms, role.election_deadline_ms)
+        case Resigned():
+            deadline_ms = min(deadline_ms, role.deadline_ms)
+    if discovery.is_searching(replica) and replica.discovery.outstanding is None:
+        deadline_ms = min(deadline_ms, replica.discovery.deadline_ms)
+    return deadline_ms
+
+
+def expire(replica: ReplicaState) -> None:
+    """Do what is due."""
+    role = replica.role
+    now_ms = replica.now_ms
+    if replica.stop_deadline_ms is not None and replica.stop_deadline_ms <= now_ms:
+        replica.halt(HaltReason.SHUTDOWN, "asked to stop; nobody took over in time")
+        return
+    match role:
+        case Leader():
+            _expire_leader(replica, role)
+        case Follower():
+            expire_follower(replica, role)
+        case Prospective() | Candidate():
+            expire_campaign(replica, role)
+        case Unattached():
+            if role.election_deadline_ms is not None and role.election_deadline_ms <= now_ms:
+                role.election_deadline_ms = None
+                campaign(replica)
+        case Resigned():
+            if role.deadline_ms <= now_ms:
+                become_unattached(replica, replica.epoch)
+
+
+def _leader_deadline_ms(replica: ReplicaState, leader: Leader) -> float:
+    deadline_ms = leader.check_quorum_deadline_ms
+    for parked in leader.parked.values():
+        if parked.deadline_ms < deadline_ms:
+            deadline_ms = parked.deadline_ms
+    if leader.unendorsed and leader.begin_deadline_ms is not None:
+        deadline_ms = min(deadline_ms, leader.begin_deadline_ms)
+    change = leader.change
+    if change is not None:
+        deadline_ms = min(deadline_ms, change.deadline_ms)
+        if change.phase is ChangePhase.PROBING and change.probe is None:
+            deadline_ms = min(deadline_ms, change.retry_deadline_ms)
+    if leader.handover is not None:
+        deadline_ms = min(deadline_ms, leader.handover.deadline_ms)
+    return deadline_ms
+
+
+def _expire_leader(replica: ReplicaState, leader: Leader) -> None:
+    expire_parked(replica, leader)
+    check_quorum(replica, leader)
+    if replica.role is not leader:
+        return
+    if leader.begin_deadline_ms is not None and leader.begin_deadline_ms <= replica.now_ms:
+        begin_end_epoch.send_begin(replica, leader)
+    membership.expire_change(replica, leader)
+    membership.retry_probe(replica, leader)
+    handover.finish_if_ready(replica, leader)

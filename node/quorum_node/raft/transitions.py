@@ -1,0 +1,202 @@
+"""How a replica changes its role: what is cleaned up, what is persisted, what is started.
+
+Owns the acts behind the table in `roles.py`. Must not know requests (the RPC modules decide when).
+Source: KIP-595, "State Machine"; a new epoch, a vote and a known leader are durable before any
+output that depends on them.
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.log_appends import append_control
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    CurrentLeader,
+    FetchResponse,
+    ResignResponse,
+    VoterChangeResponse,
+)
+from quorum_node.raft.outputs import FlushLog, ProposalFailed, ReadFailed
+from quorum_node.raft.replica_state import Discovery, ReplicaState
+from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+
+def become_unattached(
+    replica: ReplicaState,
+    epoch: int,
+    election_delay_ms: float | None = None,
+    *,
+    persist: bool = True,
+) -> None:
+    """No leader is known in `epoch` (>= the current one). `election_delay_ms` None: a random one."""
+    _leave_role(replica, CurrentLeader(NO_LEADER, epoch))
+    newer = enter_epoch(replica, epoch)
+    deadline = None
+    if replica.may_campaign():
+        if election_delay_ms is None:
+            election_delay_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
+        deadline = replica.now_ms + election_delay_ms
+    replica.discovery = Discovery(deadline_ms=replica.now_ms)
+    replica.set_role(Unattached(deadline))
+    if newer and persist:
+        replica.persist()
+
+
+def become_follower(
+    replica: ReplicaState, epoch: int, leader_id: int, endpoint: Endpoint
+) -> Follower:
+    """Follow the leader of `epoch`; it is remembered durably, so that no other is accepted in it."""
+    _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
+    enter_epoch(replica, epoch)
+    follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
+    replica.remembered_leader_id = leader_id
+    replica.set_role(follower)
+    replica.persist()
+    return follower
+
+
+def become_candidate(replica: ReplicaState) -> Candidate:
+    """A new epoch with the own vote in it, durable before any request goes out."""
+    _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch + 1))
+    enter_epoch(replica, replica.epoch + 1)
+    replica.voted = replica.key
+    timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
+    candidate = Candidate(replica.now_ms + timeout_ms, {replica.key})
+    replica.set_role(candidate)
+    replica.persist()
+    return candidate
+
+
+def become_prospective(replica: ReplicaState) -> Prospective:
+    """Doubt the leader, if there was one, without a new epoch: nothing to persist."""
+    role = replica.role
+    assert isinstance(role, Unattached | Follower)
+    fallback = role if isinstance(role, Follower) else None
+    timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
+    prospective = Prospective(replica.now_ms + timeout_ms, fallback, {replica.key})
+    replica.set_role(prospective)
+    return prospective
+
+
+def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
+    """Write the first record of the epoch; the very first leader adds the voters in the same batch.
+
+    One batch, so that no crash leaves a log that has an epoch but no voters (KIP-595,
+    "Bootstrapping Procedure"; K595-21).
+    """
+    leader = Leader(
+        epoch_start_offset=replica.log_end,
+        check_quorum_deadline_ms=replica.now_ms + replica.config.fetch_timeout_ms,
+        elected_ms=replica.now_ms,
+    )
+    voters = replica.voters.latest
+    replica.set_role(leader)
+    replica.persist()
+    change = LeaderChange(
+        replica.key.id,
+        voters.voters.ordered_keys,
+        tuple(key for key in voters.voters.ordered_keys if key in granted),
+    )
+    if voters.offset < 0:
+        first = VotersRecord(
+            voters.voters.voters, replica.cluster_id, replica.config.initial_voters
+        )
+        append_control(replica, (change, KRaftVersion(1), first))
+    else:
+        append_control(replica, (change,))
+    replica.out.append(FlushLog())
+    leader.unendorsed = set(replica.other_voters())
+    if leader.unendorsed:
+        leader.begin_deadline_ms = replica.now_ms
+    return leader
+
+
+def become_resigned(replica: ReplicaState) -> None:
+    """Give up leadership of this epoch for good."""
+    _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch))
+    timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
+    replica.discovery = Discovery(deadline_ms=replica.now_ms + replica.config.retry_backoff_ms)
+    replica.remembered_leader_id = NO_LEADER
+    replica.set_role(Resigned(replica.now_ms + timeout_ms))
+
+
+def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
+    """Take a newer epoch: no vote and no leader in it yet. True if it was newer."""
+    assert epoch >= replica.epoch, f"epoch {epoch} after {replica.epoch}"
+    if epoch == replica.epoch:
+        return False
+    replica.epoch = epoch
+    replica.voted = None
+    replica.remembered_leader_id = NO_LEADER
+    return True
+
+
+def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
+    """Learn from any response what the responder knows of the leader; True if the role changed.
+
+    (KIP-595: "we piggyback current leader and epoch information on all responses".)
+    """
+    if leader.leader_epoch < replica.epoch:
+        return False
+    leader_id, endpoint = known_leader(replica, leader)
+    if leader.leader_epoch > replica.epoch:
+        if endpoint is not None:
+            become_follower(replica, leader.leader_epoch, leader_id, endpoint)
+        else:
+            become_unattached(replica, leader.leader_epoch)
+        return True
+    if endpoint is None or replica.leader_id != NO_LEADER:
+        return False
+    become_follower(replica, leader.leader_epoch, leader_id, endpoint)
+    return True
+
+
+def known_leader(replica: ReplicaState, leader: CurrentLeader) -> tuple[int, Endpoint | None]:
+    """Leader id and where to reach it; no endpoint if it is unknown or this replica itself.
+
+    A leader of this very id is another replica only while the id is doubled (its newest key).
+    """
+    if leader.leader_id == NO_LEADER:
+        return NO_LEADER, None
+    newest = replica.voters.latest.voters.newest(leader.leader_id)
+    if leader.leader_id == replica.key.id and (newest is None or newest.key == replica.key):
+        if leader.endpoint is None or leader.endpoint == replica.controller_endpoint:
+            return leader.leader_id, None
+        return leader.leader_id, leader.endpoint
+    endpoint = leader.endpoint
+    if endpoint is None and newest is not None:
+        endpoint = replica.endpoint_of(newest.key)
+    return leader.leader_id, endpoint
+
+
+def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
+    """Answer everyone who waits for this leader."""
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    for parked in leader.parked.values():
+        replica.respond(parked.request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, next_leader))
+    leader.parked = {}
+    for proposal in leader.proposals:
+        replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.LEADERSHIP_LOST))
+    leader.proposals.clear()
+    for read in leader.reads:
+        replica.out.append(ReadFailed(read.read_id, RaftError.NOT_QUORUM_LEADER))
+    leader.reads.clear()
+    change = leader.change
+    if change is not None and change.request_id is not None:
+        lost = change.position is not None
+        error = RaftError.LEADERSHIP_LOST if lost else RaftError.NOT_QUORUM_LEADER
+        message = "the outcome is unknown" if lost else "nothing was changed"
+        replica.respond(change.request_id, VoterChangeResponse(error, next_leader, message))
+    leader.change = None
+    handover = leader.handover
+    if handover is not None and handover.request_id is not None:
+        replica.respond(
+            handover.request_id, ResignResponse(RaftError.NONE, next_leader, "resigned")
+        )
+
+
+def _leave_role(replica: ReplicaState, next_leader: CurrentLeader) -> None:
+    if isinstance(replica.role, Leader):
+        leave_leadership(replica, next_leader)

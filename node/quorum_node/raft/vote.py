@@ -1,0 +1,99 @@
+"""Vote: how a replica answers candidates.
+
+Owns granting. Must not know campaigns of its own beyond delaying them.
+Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica keys; KIP-650, pre-vote.
+
+* A request for another key is refused: an empty disk never votes as its old self.
+* At most one key gets the vote of an epoch, and the vote is durable before it is told.
+* A candidate that is not in the own voter set: refused. While a leader is alive its epoch is not
+  taken either; otherwise it is, and this voter campaigns itself.
+* A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
+  candidate's log then makes it a voter, by a record that has not arrived here yet.
+* A pre-vote changes nothing and is granted only if no leader is alive here.
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Candidate, Follower, Prospective, Unattached
+from quorum_node.raft.transitions import become_unattached
+
+
+def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
+    """Grant or refuse."""
+    granted, error = _decide(replica, request)
+    replica.respond(request_id, VoteResponse(error, replica.current_leader(), granted))
+
+
+def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftError]:
+    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+        return False, RaftError.INVALID_CLUSTER_ID
+    if request.voter is not None and request.voter != replica.key:
+        return False, RaftError.INVALID_VOTER_KEY
+    if request.candidate_epoch < replica.epoch:
+        return False, RaftError.FENCED_LEADER_EPOCH
+    addressed = request.voter == replica.key
+    if not replica.is_voter and not addressed:
+        return False, RaftError.INCONSISTENT_VOTER_SET
+    known = replica.voters.latest.voters.is_newest(request.candidate)
+    if request.pre_vote:
+        return _would_grant(replica, request, known), RaftError.NONE
+    if not known:
+        if not replica.has_live_leader() and request.candidate_epoch > replica.epoch:
+            # The draft's rule: it may be a voter by a record that this replica has not, or had not.
+            become_unattached(replica, request.candidate_epoch, _soon_ms(replica))
+        return False, RaftError.INCONSISTENT_VOTER_SET
+    if request.candidate_epoch > replica.epoch:
+        become_unattached(replica, request.candidate_epoch, persist=False)
+        granted = _up_to_date(replica, request)
+        if granted:
+            replica.voted = request.candidate
+        replica.persist()
+        return granted, RaftError.NONE
+    return _grant_in_epoch(replica, request), RaftError.NONE
+
+
+def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
+    if replica.voted is not None:
+        return replica.voted == request.candidate
+    if replica.leader_id != NO_LEADER or replica.remembered_leader_id != NO_LEADER:
+        return False
+    if not _up_to_date(replica, request):
+        return False
+    replica.voted = request.candidate
+    become_unattached(replica, replica.epoch)
+    replica.persist()
+    return True
+
+
+def _would_grant(replica: ReplicaState, request: VoteRequest, known: bool) -> bool:
+    if replica.has_live_leader() or not known:
+        return False
+    if request.candidate_epoch > replica.epoch:
+        become_unattached(replica, request.candidate_epoch)
+    if not _up_to_date(replica, request):
+        return False
+    _delay_own_campaign(replica)
+    return True
+
+
+def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
+    """KIP-595: the later last epoch wins; with equal epochs the longer log."""
+    theirs = (request.last_epoch, request.last_epoch_end_offset)
+    return theirs >= (replica.epochs.last_epoch, replica.log_end)
+
+
+def _delay_own_campaign(replica: ReplicaState) -> None:
+    """Whoever got this pre-vote asks for votes in a moment: two campaigns would split them."""
+    role = replica.role
+    if isinstance(role, Prospective | Candidate):
+        return
+    earliest_ms = replica.now_ms + replica.config.link_jitter_ms * (2 + replica.jitter())
+    if isinstance(role, Follower) and role.campaign_deadline_ms is not None:
+        role.campaign_deadline_ms = max(role.campaign_deadline_ms, earliest_ms)
+    if isinstance(role, Unattached) and role.election_deadline_ms is not None:
+        role.election_deadline_ms = max(role.election_deadline_ms, earliest_ms)
+
+
+def _soon_ms(replica: ReplicaState) -> float:
+    return replica.config.link_jitter_ms * (0.2 + 0.8 * replica.jitter())
