@@ -33,6 +33,11 @@ def tools(_: argparse.Namespace) -> None:
     print(found.directory)
 
 
+def helm(_: argparse.Namespace) -> None:
+    """make or find helm alone; prints a folder for PATH"""
+    print(programs.helm().parent)
+
+
 def up(options: argparse.Namespace) -> None:
     """bring the cluster up, or reuse it; prints its kubeconfig"""
     first_port = options.first_host_port
@@ -112,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     verb("tools", tools)
+    verb("helm", helm)
     add = verb("up", up).add_argument
     add("--workers", type=int, default=3)
     add("--first-host-port", type=int, default=lifecycle.NODE_PORTS.start)

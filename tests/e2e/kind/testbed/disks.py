@@ -17,8 +17,8 @@ from testbed import packages
 from testbed.commands import TestbedError, as_root, run, succeeds
 from testbed.places import cluster_directory
 
-SIZE_MIB = 320
-"""mkfs.xfs refuses less than 300 MiB. The files are sparse."""
+SIZE_MIB = 384
+"""mkfs.xfs refuses less than 300 MiB, and 64 of them are its journal. The files are sparse."""
 
 OWNER = 65532
 """User and group of the project's pods, who own the root of each disk."""
@@ -117,6 +117,8 @@ class Disks:
         self._mount(disk)
         self._root("chown", f"{OWNER}:{OWNER}", point)
         self._root("chmod", "0770", point)
+        # A failure right after this would else take the new owner away again
+        self._root("sync", "-f", point)
 
     def fail(self, disk: Disk) -> None:
         """From now on everything on this disk gives EIO; what was not synced is lost."""
