@@ -1,0 +1,139 @@
+"""IncrementalAlterConfigs and DescribeConfigs on the Kafka listener.
+
+Writes are answered after their commit, reads are linearizable; both on the leader only, so that a
+stock AdminClient works against the quorum. Knows no sockets and no elections.
+"""
+
+from quorum_node.protocol.configs import (
+    AlterConfigsResource,
+    AlterConfigsResult,
+    ConfigOperation,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribedConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.server.appends import AppendOutcome, AppendQueue, Committed, TooLarge
+from quorum_node.server.listener import InboundRequest
+from quorum_node.server.reads import ReadQueue
+from quorum_node.server.wire_errors import wire_error
+from quorum_node.state.image import ConfigImage
+
+_DYNAMIC_TOPIC_CONFIG = 1
+_NO_LEADER_HERE = (
+    RaftError.NOT_QUORUM_LEADER,
+    RaftError.LEADERSHIP_LOST,
+    RaftError.SHUTTING_DOWN,
+)
+
+
+class ConfigApi:
+    """Reads and writes of config values for Kafka's clients."""
+
+    def __init__(self, appends: AppendQueue, reads: ReadQueue, image: ConfigImage) -> None:
+        self._appends = appends
+        self._reads = reads
+        self._image = image
+
+    def alter(self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest) -> None:
+        """All resources of a request as one batch; answered after the commit."""
+        values: list[bytes] = []
+        for resource in body.resources:
+            problem = _append_changes(resource, values)
+            if problem is not None:
+                inbound.reply(_alter_response(body, ErrorCode.INVALID_CONFIG, problem))
+                return
+        if body.validate_only or not values:
+            inbound.reply(_alter_response(body, ErrorCode.NONE, None))
+            return
+
+        def done(outcome: AppendOutcome) -> None:
+            inbound.reply(_alter_response(body, *_outcome_error(outcome)))
+
+        self._appends.submit(tuple(values), done)
+
+    def describe(self, inbound: InboundRequest, body: DescribeConfigsRequest) -> None:
+        """Values as of now, confirmed by a majority."""
+
+        def done(error: RaftError | None) -> None:
+            results = tuple(self._describe_one(resource, error) for resource in body.resources)
+            inbound.reply(DescribeConfigsResponse(results=results))
+
+        self._reads.submit(done)
+
+    def _describe_one(
+        self, resource: DescribeConfigsResource, error: RaftError | None
+    ) -> DescribeConfigsResult:
+        kind, name = resource.resource_type, resource.resource_name
+        if error is not None:
+            return DescribeConfigsResult(
+                error_code=_config_error(error), error_message=error.value,
+                resource_type=kind, resource_name=name, configs=(),
+            )  # fmt: skip
+        wanted = resource.configuration_keys
+        configs = tuple(
+            DescribedConfig(
+                name=key,
+                value=value,
+                read_only=False,
+                config_source=_DYNAMIC_TOPIC_CONFIG,
+                is_sensitive=False,
+            )
+            for key, value in self._image.resource(kind, name).items()
+            if wanted is None or key in wanted
+        )
+        return DescribeConfigsResult(
+            error_code=0, resource_type=kind, resource_name=name, configs=configs
+        )
+
+
+def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str | None:
+    """Encode the changes of one resource; a text says what can't be served."""
+    for change in resource.configs:
+        if change.config_operation == ConfigOperation.SET:
+            if change.value is None:
+                return f"{change.name}: SET needs a value"
+            value = change.value
+        elif change.config_operation == ConfigOperation.DELETE:
+            value = None
+        else:
+            return f"{change.name}: only SET and DELETE are served"
+        record = ConfigRecord(resource.resource_type, resource.resource_name, change.name, value)
+        values.append(encode_metadata(record))
+    return None
+
+
+def _outcome_error(outcome: AppendOutcome) -> tuple[ErrorCode, str | None]:
+    match outcome:
+        case Committed():
+            return ErrorCode.NONE, None
+        case TooLarge():
+            return ErrorCode.MESSAGE_TOO_LARGE, f"{outcome.size_bytes} bytes are too many"
+        case RaftError():
+            return _config_error(outcome), outcome.value
+
+
+def _config_error(error: RaftError) -> ErrorCode:
+    return ErrorCode.NOT_CONTROLLER if error in _NO_LEADER_HERE else wire_error(error)
+
+
+def _alter_response(
+    body: IncrementalAlterConfigsRequest, error: ErrorCode, text: str | None
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResult(
+                error_code=error,
+                error_message=text,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in body.resources
+        )
+    )

@@ -1,0 +1,209 @@
+"""What the Kafka listener answers: routing of requests, and those that no replica is asked for.
+
+Raft RPCs go to the hosted replicas by partition; ApiVersions and DescribeCluster are answered from
+what this node knows; config requests are in `config_api`. Knows no sockets.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from quorum_node.protocol import elections as el
+from quorum_node.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+)
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from quorum_node.protocol.describe import (
+    ENDPOINTS_OF_CONTROLLERS,
+    ClusterNode,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeQuorumRequest,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.server.config_api import ConfigApi
+from quorum_node.server.listener import InboundRequest
+from quorum_node.server.wire_describe import Now, join_describe, voter_change_response
+from quorum_node.server.wire_inbound import (
+    METADATA_PARTITION,
+    Answer,
+    PartitionKey,
+    join_epoch,
+    join_fetch,
+    split,
+)
+from quorum_node.server.wire_outbound import KRAFT_VERSION_FEATURE
+
+MAX_KRAFT_VERSION = 1
+
+
+class Replica(Protocol):
+    """The part of a hosted replica that requests need."""
+
+    def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
+        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+
+    def abandon(self, request_id: int) -> None:
+        """Nobody waits for the answer any more."""
+
+    def describe(self) -> ReplicaDescription:
+        """What the core knows now."""
+
+    def now(self) -> Now:
+        """This instant on the core's clock and on the wall."""
+
+
+class KafkaApi:
+    """Answers every request of the listener."""
+
+    def __init__(
+        self,
+        replicas: Mapping[PartitionKey, Replica],
+        configs: ConfigApi,
+        *,
+        membership_allowed: bool,
+    ) -> None:
+        self._replicas = replicas
+        self._main = replicas[METADATA_PARTITION]
+        self._configs = configs
+        self._membership_allowed = membership_allowed
+        self._api_keys = tuple(
+            ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+            for api in APIS.values()
+        )
+
+    def handle(self, inbound: InboundRequest) -> None:
+        """Answer now, or when a replica has."""
+        body = inbound.request.body
+        match body:
+            case FetchRequest():
+                self._ask_replicas(inbound, body, lambda answers: join_fetch(body, answers))
+            case el.VoteRequest() | el.BeginQuorumEpochRequest() | el.EndQuorumEpochRequest():
+                self._ask_replicas(inbound, body, lambda answers: join_epoch(body, answers))
+            case DescribeQuorumRequest():
+                now = self._main.now()
+                self._ask_replicas(inbound, body, lambda answers: join_describe(body, answers, now))
+            case IncrementalAlterConfigsRequest():
+                self._configs.alter(inbound, body)
+            case DescribeConfigsRequest():
+                self._configs.describe(inbound, body)
+            case None:
+                inbound.reply_version(self._api_versions_too_new(), 0)
+            case ApiVersionsRequest():
+                inbound.reply(self._api_versions(inbound.request.version))
+            case DescribeClusterRequest():
+                inbound.reply(self._describe_cluster(inbound.request.version, body))
+            case _:
+                self._change_voters(inbound, body)
+
+    def _ask_replicas(
+        self, inbound: InboundRequest, body: Message, join: Callable[[list[Answer]], Message]
+    ) -> None:
+        """Every partition's replica, then one answer for all."""
+        parts = split(body)
+        answers: list[Answer] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(parts)
+        outstanding: dict[int, int] = {}
+        missing = len(parts)
+
+        def answered(index: int, answer: Answer) -> None:
+            nonlocal missing
+            answers[index] = answer
+            outstanding.pop(index, None)
+            missing -= 1
+            if missing == 0:
+                inbound.reply(join(answers))
+
+        def abandon() -> None:
+            for index, request_id in list(outstanding.items()):
+                self._replicas[parts[index][0]].abandon(request_id)
+
+        inbound.on_abandoned = abandon
+        if not parts:
+            inbound.reply(join([]))
+        for index, (key, request) in enumerate(parts):
+            replica = self._replicas.get(key)
+            if replica is None:
+                answered(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+
+            def done(response: raft.Response, index: int = index) -> None:
+                answered(index, response)
+
+            request_id = replica.request(request, done)
+            if missing and answers[index] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                outstanding[index] = request_id
+
+    def _change_voters(self, inbound: InboundRequest, body: Message) -> None:
+        restricted = isinstance(body, AddRaftVoterRequest | RemoveRaftVoterRequest)
+        if restricted and not self._membership_allowed:
+            refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            inbound.reply(voter_change_response(body, refusal))
+            return
+        self._ask_replicas(inbound, body, lambda answers: voter_change_response(body, answers[0]))
+
+    def _api_versions_too_new(self) -> ApiVersionsResponse:
+        """KIP-511: told in version 0, with the versions that would do."""
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._api_keys
+        )
+
+    def _api_versions(self, version: int) -> ApiVersionsResponse:
+        # Before version 4 a feature whose range starts at 0 can't be told.
+        supported = SupportedFeature(
+            name=KRAFT_VERSION_FEATURE, min_version=0, max_version=MAX_KRAFT_VERSION
+        )
+        description = self._main.describe()
+        finalized: tuple[FinalizedFeature, ...] = ()
+        if description.voters_position.offset >= 0:
+            finalized = (
+                FinalizedFeature(
+                    name=KRAFT_VERSION_FEATURE,
+                    max_version_level=MAX_KRAFT_VERSION,
+                    min_version_level=MAX_KRAFT_VERSION,
+                ),
+            )
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=self._api_keys,
+            supported_features=(supported,) if version >= 4 else (),
+            finalized_features_epoch=max(description.high_watermark, 0) if finalized else -1,
+            finalized_features=finalized,
+        )
+
+    def _describe_cluster(
+        self, version: int, body: DescribeClusterRequest
+    ) -> DescribeClusterResponse:
+        description = self._main.describe()
+        # An empty log has no cluster: a configured id alone does not make one.
+        cluster_id = description.cluster_id if description.log_end_offset > 0 else None
+        if version < 1 or body.endpoint_type != ENDPOINTS_OF_CONTROLLERS:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message="this is a controller listener: ask for controller endpoints",
+                cluster_id=cluster_id or "",
+                brokers=(),
+            )
+        nodes: dict[int, ClusterNode] = {}
+        for voter in description.voters:
+            endpoint = voter.endpoint(CONTROLLER)
+            if endpoint is not None:
+                nodes[voter.key.id] = ClusterNode(
+                    broker_id=voter.key.id, host=endpoint.host, port=endpoint.port
+                )
+        return DescribeClusterResponse(
+            error_code=0,
+            endpoint_type=ENDPOINTS_OF_CONTROLLERS,
+            cluster_id=cluster_id or "",
+            controller_id=description.leader_id,
+            brokers=tuple(nodes.values()),
+        )
