@@ -34,7 +34,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
-from quorum_operator.planner.observed import Identity, Templates
+from quorum_operator.planner.observed import Identity, Incarnation, Templates
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
 
@@ -55,15 +55,20 @@ class Member:
         return self.founder and not self.identity.formed
 
 
+def founder_or_member(each: Incarnation, identity: Identity) -> Member:
+    """The builder's input for an incarnation that exists: the founder has the founder's UUID."""
+    founder = each.node_id == identity.founder_id and each.uuid == identity.founder_uuid
+    return Member(each.node_id, each.number, identity, founder, each.replaces)
+
+
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The whole StatefulSet."""
     name = owner.member(member.node_id, member.number)
-    template = _template(owner, spec, member)
     meta = metadata(owner, name)
     meta["labels"] = _labels(owner, member)
     annotations = {
         ANNOTATION_STORAGE: storage_text(spec),
-        ANNOTATION_TEMPLATE: _digest(template),
+        ANNOTATION_TEMPLATE: _template_hash(owner, spec, member),
     }
     if member.founder:
         annotations[ANNOTATION_UUID] = member.identity.founder_uuid
@@ -82,7 +87,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
             "revisionHistoryLimit": 1,
             "selector": {"matchLabels": _selector(owner, member)},
             "persistentVolumeClaimRetentionPolicy": retention(spec),
-            "template": template,
+            "template": build_template(owner, spec, member),
             "volumeClaimTemplates": [_claim(owner, spec, member)],
         },
     }
@@ -96,7 +101,7 @@ def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
 
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     """What a template that is up to date is annotated with."""
-    return Templates(_digest(_template(owner, spec, member)), _restart_hash(owner, spec))
+    return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec))
 
 
 def storage_text(spec: MetadataQuorumSpec) -> str:
@@ -107,6 +112,11 @@ def storage_text(spec: MetadataQuorumSpec) -> str:
 def _digest(document: object) -> str:
     text = json.dumps(document, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
+    """All that may change on a StatefulSet while it lives."""
+    return _digest([build_template(owner, spec, member), retention(spec)])
 
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec) -> str:
@@ -135,7 +145,8 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     return {"metadata": {"name": "data", "labels": _labels(owner, member)}, "spec": claim}
 
 
-def _template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    """The pod template."""
     pod: dict[str, Any] = {
         "serviceAccountName": "default",
         "automountServiceAccountToken": False,

@@ -1,1 +1,1 @@
-"""Talk with the Kubernetes API: observe what is, apply what should be, name what went wrong."""
+"""Kubernetes I/O: live reads, conditional writes, classified errors."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from quorum_operator.crd import CONFIG_KEYS, MetadataQuorumSpec
 from quorum_operator.crd_document import build, render
 

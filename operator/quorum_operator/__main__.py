@@ -1,0 +1,46 @@
+"""Starts the operator: `python -m quorum_operator`, or the console script `quorum-operator`."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import kopf
+import uvloop
+
+from quorum_operator import handlers, logs
+from quorum_operator.application import Application
+from quorum_operator.settings import Settings, from_environment
+
+EXIT_BAD_CONFIGURATION = 78
+
+
+def main() -> None:
+    """Run until SIGTERM or SIGINT."""
+    try:
+        settings = from_environment(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(EXIT_BAD_CONFIGURATION)
+    logs.configure(settings.log_level)
+    uvloop.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, Application(settings))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await kopf.operator(
+        registry=registry,
+        standalone=True,
+        clusterwide=settings.namespace is None,
+        namespaces=[settings.namespace] if settings.namespace is not None else [],
+        stop_flag=stop,
+    )
+
+
+if __name__ == "__main__":
+    main()

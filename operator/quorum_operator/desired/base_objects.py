@@ -1,0 +1,45 @@
+"""Everything that belongs to a quorum but to no member: what it is, and whether it is current."""
+
+import hashlib
+import json
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import config, disruption_budget, services
+from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
+
+Object = dict[str, Any]
+
+_COLLECTIONS = {
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps/{}",
+    "Service": "/api/v1/namespaces/{}/services/{}",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}",
+}
+
+
+def build_all(owner: Owner, spec: MetadataQuorumSpec) -> list[Object]:
+    """The config, the Services and the disruption budget, annotated with their content's hash."""
+    built = [
+        config.build(owner, spec.config or {}),
+        services.build_nodes(owner),
+        services.build_admin(owner),
+        services.build_bootstrap(owner),
+        disruption_budget.build(owner),
+    ]
+    for each in built:
+        text = json.dumps(each, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        each["metadata"]["annotations"] = {ANNOTATION_CONTENT: digest}
+    return built
+
+
+def content_hash(found: Object) -> str | None:
+    """The hash that an object was applied with."""
+    annotations: dict[str, str] = found["metadata"].get("annotations") or {}
+    return annotations.get(ANNOTATION_CONTENT)
+
+
+def path_of(wanted: Object) -> str:
+    """Its path in the Kubernetes API."""
+    meta = wanted["metadata"]
+    return _COLLECTIONS[wanted["kind"]].format(meta["namespace"], meta["name"])

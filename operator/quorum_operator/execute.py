@@ -1,0 +1,227 @@
+"""Executes exactly one step: conditional, and safe to repeat.
+
+Owns the way from a planned step to the calls that carry it out. Every write is create-only, or bound
+to the very version of the object that was judged, or a compare-and-set on the voters record. That
+someone else was faster is an outcome, not an error: the next reconcile sees what is.
+"""
+
+import json
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from quorum_node.records.identity import uuid_text
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import facts, paths
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
+from quorum_operator.kube.token import read_token
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import Identity, Incarnation, Key, Observation
+from quorum_operator.quorum_client import Answer, QuorumClient
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a step. `changed`: look again at once."""
+
+    changed: bool
+    message: str = ""
+
+
+class Executor:
+    """Carries out steps for one quorum, as seen in one observation."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        nodes: QuorumClient,
+        owner: Owner,
+        spec: MetadataQuorumSpec,
+        seen: Observation,
+    ) -> None:
+        self._api, self._nodes = api, nodes
+        self._owner, self._spec, self._seen = owner, spec, seen
+
+    async def execute(self, step: steps.Step) -> Outcome:
+        """Carry it out once; a conflict means that another look is needed."""
+        try:
+            return await self._execute(step)
+        except AlreadyExists as error:
+            return Outcome(True, f"exists already: {error.message}")
+        except (Conflict, NotFound) as error:
+            return Outcome(True, f"changed meanwhile: {error.message}")
+
+    async def _execute(self, step: steps.Step) -> Outcome:
+        match step:
+            case steps.CreateIdentity():
+                return await self._create_identity(step)
+            case steps.ApplyObjects():
+                return await self._apply_objects(step)
+            case steps.CreateMember():
+                return await self._create_member(step)
+            case steps.UpdateMember():
+                return await self._update_member(step)
+            case steps.RecordReplicaUuid(target, replica_uuid):
+                return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
+            case steps.RecordFormed(index):
+                return await self._record_formed(index)
+            case steps.LatchFailure(target, latch):
+                return await self._annotate(
+                    target, {names.ANNOTATION_FAILED: facts.latch_text(latch)}
+                )
+            case steps.ScaleToZero(target, why):
+                return await self._annotate(target, {names.ANNOTATION_STOPPED: why}, replicas=0)
+            case steps.StartMember(target):
+                return await self._annotate(target, {names.ANNOTATION_STOPPED: None}, replicas=1)
+            case steps.AddVoter() | steps.RemoveVoter() | steps.TransferLeadership():
+                return await self._change_quorum(step)
+            case steps.RestartMember(pod, pod_uid):
+                path = paths.namespaced("pods", self._owner.namespace, pod)
+                await self._api.delete(path, uid=pod_uid)
+                return Outcome(True)
+            case steps.DeleteIncarnation(target):
+                await self._api.delete(
+                    self._set(target.name),
+                    uid=target.uid,
+                    resource_version=target.resource_version,
+                )
+                return Outcome(True)
+            case steps.Wait() | steps.Nothing():
+                return Outcome(False)
+
+    def _set(self, name: str) -> str:
+        return paths.namespaced("statefulsets", self._owner.namespace, name)
+
+    def _identity(self, index: int) -> Identity:
+        return next(each for each in self._seen.identities if each.index == index)
+
+    async def _create_identity(self, step: steps.CreateIdentity) -> Outcome:
+        own = self._spec.cluster_id if step.index == 1 else None
+        body = identity.build(
+            self._owner,
+            index=step.index,
+            cluster_id=own or uuid_text(uuid.uuid4()),
+            founder_id=step.founder_id,
+            founder_uuid=_new_replica_uuid(),
+            initial_voters=step.initial_voters,
+        )
+        await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
+        return Outcome(True)
+
+    async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
+        space = self._owner.namespace
+        for each in base_objects.build_all(self._owner, self._spec):
+            if f"{each['kind']}/{each['metadata']['name']}" in step.objects:
+                await self._api.apply(base_objects.path_of(each), each)
+        if f"Secret/{self._owner.token_secret}" in step.objects:
+            body = token_secret.build(self._owner, secrets.token_urlsafe(32))
+            await self._api.create(paths.namespaced("secrets", space), body)
+        return Outcome(True)
+
+    async def _create_member(self, step: steps.CreateMember) -> Outcome:
+        member = stateful_set.Member(
+            node_id=step.node_id,
+            number=step.number,
+            identity=self._identity(step.formation),
+            founder=step.founder,
+            replaces=step.replaces,
+        )
+        body = stateful_set.build(self._owner, self._spec, member)
+        await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
+        return Outcome(True)
+
+    async def _update_member(self, step: steps.UpdateMember) -> Outcome:
+        each = self._incarnation(step.target.name)
+        owned = stateful_set.founder_or_member(each, self._identity(each.formation))
+        body = stateful_set.build(self._owner, self._spec, owned)
+        spec, notes = body["spec"], body["metadata"]["annotations"]
+        policy = "persistentVolumeClaimRetentionPolicy"
+        note = names.ANNOTATION_TEMPLATE.replace("/", "~1")
+        await self._api.patch(
+            self._set(step.target.name),
+            [
+                *_same(step.target),
+                {"op": "replace", "path": "/spec/template", "value": spec["template"]},
+                {"op": "add", "path": f"/spec/{policy}", "value": spec[policy]},
+                {
+                    "op": "add",
+                    "path": f"/metadata/annotations/{note}",
+                    "value": notes[names.ANNOTATION_TEMPLATE],
+                },
+            ],
+        )
+        return Outcome(True)
+
+    def _incarnation(self, name: str) -> Incarnation:
+        return next(each for each in self._seen.incarnations if each.name == name)
+
+    async def _annotate(
+        self, target: steps.Target, notes: dict[str, str | None], replicas: int | None = None
+    ) -> Outcome:
+        body: dict[str, Any] = {
+            "metadata": {
+                "uid": target.uid,
+                "resourceVersion": target.resource_version,
+                "annotations": notes,
+            }
+        }
+        if replicas is not None:
+            body["spec"] = {"replicas": replicas}
+        await self._api.merge(self._set(target.name), body)
+        return Outcome(True)
+
+    async def _record_formed(self, index: int) -> Outcome:
+        path = paths.namespaced("configmaps", self._owner.namespace, self._owner.identity(index))
+        body = {"metadata": {"annotations": {names.ANNOTATION_FORMED: "true"}}}
+        await self._api.merge(path, body)
+        return Outcome(True)
+
+    async def _change_quorum(
+        self, step: steps.AddVoter | steps.RemoveVoter | steps.TransferLeadership
+    ) -> Outcome:
+        view = self._seen.view
+        assert view is not None
+        leader = self._address(view.leader)
+        token = await read_token(self._api, self._owner)
+        if leader is None or token is None:
+            return Outcome(False, "the leader's pod or the admin token is gone")
+        match step:
+            case steps.AddVoter(key, incarnation, position):
+                host = self._owner.host(incarnation)
+                answer = await self._nodes.add_voter(leader, token, key, host, position)
+            case steps.RemoveVoter(key, position):
+                answer = await self._nodes.remove_voter(leader, token, key, position)
+            case steps.TransferLeadership(_, successor):
+                answer = await self._nodes.resign(leader, token, successor.id)
+        return _outcome(answer)
+
+    def _address(self, key: Key) -> str | None:
+        for each in self._seen.incarnations:
+            if each.key == key and each.pod is not None:
+                return each.pod.ip
+        return None
+
+
+def _same(target: steps.Target) -> list[dict[str, Any]]:
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": target.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": target.resource_version},
+    ]
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if answer.done:
+        return Outcome(True)
+    return Outcome(False, json.dumps({"code": answer.code, "message": answer.message}))
+
+
+def _new_replica_uuid() -> str:
+    """Random, but never with a leading dash: it may become a command line argument."""
+    while True:
+        text = uuid_text(uuid.uuid4())
+        if not text.startswith("-"):
+            return text

@@ -1,0 +1,63 @@
+"""kopf: events become wake-ups, and nothing else happens here.
+
+Every watched change of a MetadataQuorum, or of a pod, claim, StatefulSet, volume or host, wakes the
+worker of the quorum concerned; what is to be done it finds out by looking. There are no create,
+update or delete handlers and no daemon, hence no finalizer and no annotation of kopf's on any
+object: nothing is left stuck when the operator is uninstalled first.
+"""
+
+from typing import Any
+
+import kopf
+
+from quorum_operator.application import Application
+from quorum_operator.crd import GROUP, PLURAL, VERSION
+from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, PREFIX
+
+OURS = {LABEL_NAME: APP}
+
+
+def register(registry: kopf.OperatorRegistry, application: Application) -> None:
+    """Put the handlers into kopf's registry."""
+
+    @kopf.on.startup(registry=registry)
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.persistence.finalizer = f"{PREFIX}/operator"
+        settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX)
+        settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX)
+        settings.posting.enabled = False  # events are posted by the reconcile, on the resource
+        settings.peering.standalone = True  # every step is safe with two operators alive
+        settings.scanning.disabled = True  # the definition is there before the operator
+        settings.watching.server_timeout = 240
+        settings.watching.connect_timeout = 10
+        settings.watching.reconnect_backoff = 1
+        settings.networking.error_backoffs = [0.2, 0.5, 1, 2, 5]
+        await application.start()
+
+    @kopf.on.cleanup(registry=registry)
+    async def stop(**_: Any) -> None:
+        await application.stop()
+
+    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+    async def quorum_changed(
+        type: str | None, body: kopf.Body, namespace: str | None, name: str | None, **_: Any
+    ) -> None:
+        if namespace is not None and name is not None:
+            application.quorum_changed(namespace, name, dict(body))
+
+    @kopf.on.event("", "v1", "pods", labels=OURS, registry=registry)
+    @kopf.on.event("", "v1", "persistentvolumeclaims", labels=OURS, registry=registry)
+    @kopf.on.event("apps", "v1", "statefulsets", labels=OURS, registry=registry)
+    async def part_changed(namespace: str | None, labels: kopf.Labels, **_: Any) -> None:
+        instance = labels.get(LABEL_INSTANCE)
+        if namespace is not None and instance is not None:
+            application.part_changed(namespace, instance)
+
+    @kopf.on.event("", "v1", "nodes", registry=registry)
+    async def host_changed(type: str | None, **_: Any) -> None:
+        if type in {"ADDED", "DELETED"}:  # heartbeats are of no interest
+            application.shared_changed()
+
+    @kopf.on.event("", "v1", "persistentvolumes", registry=registry)
+    async def volume_changed(**_: Any) -> None:
+        application.shared_changed()

@@ -1,0 +1,162 @@
+"""A thin asynchronous client of the Kubernetes API: paths in, plain dictionaries out.
+
+Credentials and addresses come from the official client's configuration loaders (kubeconfig or the
+pod's service account); the calls themselves go through httpx, so that many reads run at once
+without threads and no answer is parsed into classes that nobody needs.
+"""
+
+import json
+import ssl
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from kubernetes import client as kubernetes_client
+from kubernetes import config as kubernetes_config
+
+from quorum_operator.kube.errors import NotFound, Unavailable, classify
+
+FIELD_MANAGER = "metadataquorum-operator"
+TIMEOUT_S = 15.0
+
+Object = dict[str, Any]
+
+APPLY = "application/apply-patch+yaml"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+
+def load_configuration() -> Any:
+    """The pod's service account, else the kubeconfig."""
+    loaded = kubernetes_client.Configuration()
+    try:
+        kubernetes_config.load_incluster_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+    except kubernetes_config.ConfigException:
+        kubernetes_config.load_kube_config(client_configuration=loaded)  # type: ignore[no-untyped-call]
+    return loaded
+
+
+class KubeApi:
+    """One connection pool to one API server."""
+
+    def __init__(self, configuration: Any) -> None:
+        self._configuration = configuration
+        self._http = httpx.AsyncClient(
+            base_url=configuration.host,
+            verify=_tls(configuration),
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    async def get(self, path: str) -> Object | None:
+        """One object, read live; None when it does not exist."""
+        try:
+            return await self._call("GET", path)
+        except NotFound:
+            return None
+
+    async def find(
+        self, path: str, *, labels: str | None = None, fields: str | None = None
+    ) -> list[Object]:
+        """All objects that match, read live."""
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        found = await self._call("GET", path, {k: v for k, v in query.items() if v is not None})
+        items: list[Object] = found["items"]
+        return items
+
+    async def create(self, path: str, body: Object) -> Object:
+        """Create-only; AlreadyExists when someone was first."""
+        return await self._call("POST", path, {"fieldManager": FIELD_MANAGER}, body)
+
+    async def apply(self, path: str, body: Object) -> Object:
+        """Server-side apply with the operator's field manager."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._call("PATCH", path, query, body, APPLY)
+
+    async def merge(self, path: str, body: Object) -> Object:
+        """JSON merge patch; a metadata.resourceVersion in `body` makes it conditional."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._call("PATCH", path, query, body, MERGE_PATCH)
+
+    async def patch(self, path: str, operations: list[Object]) -> Object:
+        """JSON patch; a `test` on /metadata/resourceVersion makes it conditional."""
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._call("PATCH", path, query, operations, JSON_PATCH)
+
+    async def delete(
+        self, path: str, *, uid: str, resource_version: str | None = None, orphan: bool = False
+    ) -> None:
+        """Delete the very object that was judged."""
+        preconditions = {"uid": uid}
+        if resource_version is not None:
+            preconditions["resourceVersion"] = resource_version
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": preconditions,
+            "propagationPolicy": "Orphan" if orphan else "Background",
+        }
+        await self._call("DELETE", path, body=body)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: Object | list[Object] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        headers = {"Accept": "application/json", **self._authorization()}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            content = json.dumps(body).encode()
+        try:
+            answer = await self._http.request(
+                method, path, params=query, content=content, headers=headers
+            )
+        except httpx.HTTPError as error:
+            raise Unavailable(0, type(error).__name__, str(error)) from error
+        if answer.status_code >= 300:
+            raise _error(answer)
+        result: Object = answer.json()
+        return result
+
+    def _authorization(self) -> dict[str, str]:
+        # Read each time: a service account's token is renewed while the operator runs.
+        value = self._configuration.get_api_key_with_prefix("authorization")
+        value = value or self._configuration.get_api_key_with_prefix("BearerToken")
+        return {"Authorization": value} if value else {}
+
+
+def _error(answer: httpx.Response) -> Exception:
+    try:
+        told = answer.json()
+    except ValueError:
+        told = {}
+    reason = str(told.get("reason") or answer.reason_phrase)
+    return classify(answer.status_code, reason, str(told.get("message") or answer.text[:500]))
+
+
+def _tls(configuration: Any) -> ssl.SSLContext | bool:
+    if not configuration.host.startswith("https"):
+        return False
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context

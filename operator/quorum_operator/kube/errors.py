@@ -1,0 +1,53 @@
+"""What a call to the Kubernetes API can fail with, by what it means to the caller."""
+
+
+class ApiError(Exception):
+    """The API server refused, or could not be reached. `status` is 0 when there was no answer."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class NotFound(ApiError):
+    """There is no such object (any more)."""
+
+
+class AlreadyExists(ApiError):
+    """Create-only: someone was first."""
+
+
+class Conflict(ApiError):
+    """The object is not the one that was judged: its UID or resourceVersion differs."""
+
+
+class Invalid(ApiError):
+    """The API server rejects the object itself; repeating it won't help."""
+
+
+class Forbidden(ApiError):
+    """The operator's role lacks a permission, or an admission policy refuses."""
+
+
+class Unavailable(ApiError):
+    """No answer, or the API server is overloaded: try again later."""
+
+
+def classify(status: int, reason: str, message: str) -> ApiError:
+    """The error for an HTTP status and a Kubernetes reason."""
+    kind: type[ApiError] = ApiError
+    if status == 404:
+        kind = NotFound
+    elif status == 409:
+        kind = AlreadyExists if reason == "AlreadyExists" else Conflict
+    elif status in {400, 422}:
+        # A JSON patch whose `test` fails is answered with 422: the object has moved on.
+        tested = "test" in message and "patch" in message
+        kind = Conflict if tested else Invalid
+    elif status in {401, 403}:
+        kind = Forbidden
+    elif status == 0 or status == 429 or status >= 500:
+        kind = Unavailable
+    return kind(status, reason, message)

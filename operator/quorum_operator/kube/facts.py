@@ -1,0 +1,183 @@
+"""Kubernetes objects → the planner's facts. Pure functions over plain dictionaries."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from quorum_operator.desired import names
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    FailureLatch,
+    Identity,
+    PodFacts,
+    StorageChoice,
+    VolumeFacts,
+)
+
+Object = dict[str, Any]
+
+
+def seconds(text: str | None) -> float | None:
+    """A Kubernetes time as seconds since 1970."""
+    return None if text is None else datetime.fromisoformat(text).timestamp()
+
+
+def identity_facts(config_map: Object) -> Identity:
+    """An identity ConfigMap."""
+    data, meta = config_map["data"], config_map["metadata"]
+    return Identity(
+        index=int(meta["labels"][f"{names.PREFIX}/identity"]),
+        cluster_id=data["clusterId"],
+        founder_id=int(data["founderId"]),
+        founder_uuid=data["founderUuid"],
+        initial_voters=int(data["initialVoters"]),
+        formed=(meta.get("annotations") or {}).get(names.ANNOTATION_FORMED) == "true",
+    )
+
+
+def latch_facts(text: str | None) -> FailureLatch | None:
+    """The annotation that holds an incarnation's failure."""
+    if text is None:
+        return None
+    try:
+        told = json.loads(text)
+        return FailureLatch(
+            reason=str(told["reason"]),
+            evidence=str(told.get("evidence", "")),
+            at=float(told["at"]),
+            first_sign_at=float(told.get("firstSignAt", told["at"])),
+        )
+    except (ValueError, KeyError, TypeError):
+        # Whatever someone wrote there: an incarnation that was called failed stays failed.
+        return FailureLatch(reason="Failed", evidence=text[:200], at=0.0, first_sign_at=0.0)
+
+
+def latch_text(latch: FailureLatch) -> str:
+    """The inverse of `latch_facts`."""
+    return json.dumps(
+        {
+            "reason": latch.reason,
+            "evidence": latch.evidence,
+            "at": latch.at,
+            "firstSignAt": latch.first_sign_at,
+        }
+    )
+
+
+def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
+    """The annotation that holds what a claim was made with."""
+    if text is None:
+        return fallback
+    told = json.loads(text)
+    return StorageChoice(told["size"], told.get("storageClass"))
+
+
+def claim_facts(claim: Object) -> ClaimFacts:
+    """A PersistentVolumeClaim."""
+    return ClaimFacts(
+        name=claim["metadata"]["name"],
+        uid=claim["metadata"]["uid"],
+        phase=claim.get("status", {}).get("phase", "Pending"),
+        deleting="deletionTimestamp" in claim["metadata"],
+        volume=claim["spec"].get("volumeName"),
+    )
+
+
+def volume_facts(volume: Object, nodes: list[Object]) -> VolumeFacts:
+    """A PersistentVolume; `nodes` are all Node objects, empty when they could not be read."""
+    hosts = _hosts(volume["spec"])
+    known = {node["metadata"]["name"] for node in nodes} | {
+        node["metadata"].get("labels", {}).get("kubernetes.io/hostname") for node in nodes
+    }
+    return VolumeFacts(
+        name=volume["metadata"]["name"],
+        phase=volume.get("status", {}).get("phase", "Bound"),
+        hosts=hosts,
+        hosts_exist=not nodes or not hosts or any(host in known for host in hosts),
+    )
+
+
+def _hosts(spec: Object) -> tuple[str, ...]:
+    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
+    hosts: list[str] = []
+    for term in terms:
+        found = [
+            value
+            for rule in [*term.get("matchExpressions", []), *term.get("matchFields", [])]
+            if rule["key"] in {"kubernetes.io/hostname", "metadata.name"}
+            and rule["operator"] == "In"
+            for value in rule.get("values", [])
+        ]
+        if not found:
+            return ()  # reachable without a particular host
+        hosts += found
+    return tuple(hosts)
+
+
+def pod_facts(pod: Object, mount_failure: Object | None) -> PodFacts:
+    """A pod; `mount_failure` is its latest event about a volume that can't be mounted."""
+    meta, status = pod["metadata"], pod.get("status", {})
+    conditions = {entry["type"]: entry for entry in status.get("conditions", [])}
+    container: Object = next(iter(status.get("containerStatuses", [])), {})
+    state, last = container.get("state", {}), container.get("lastState", {})
+    ended = state.get("terminated") or last.get("terminated") or {}
+    ready = conditions.get("Ready", {})
+    is_ready = ready.get("status") == "True"
+    created = seconds(meta["creationTimestamp"])
+    assert created is not None
+    return PodFacts(
+        name=meta["name"],
+        uid=meta["uid"],
+        created_at=created,
+        ip=status.get("podIP"),
+        host=pod["spec"].get("nodeName"),
+        phase=status.get("phase", "Pending"),
+        ready=is_ready,
+        deleting="deletionTimestamp" in meta,
+        started="running" in state or bool(ended),
+        exit_code=ended.get("exitCode"),
+        exit_reason=ended.get("reason"),
+        exit_message=_message(ended),
+        exit_at=seconds(ended.get("finishedAt")),
+        waiting_reason=state.get("waiting", {}).get("reason"),
+        not_ready_since=None if is_ready else seconds(ready.get("lastTransitionTime")),
+        mount_failed_at=_event_time(mount_failure),
+        mount_failure=mount_failure["message"][:300] if mount_failure is not None else None,
+        unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
+        restart_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_RESTART),
+    )
+
+
+def _message(ended: Object) -> str | None:
+    """The node's termination message, which is one JSON object, in short."""
+    text = ended.get("message")
+    if not text:
+        return None
+    try:
+        told = json.loads(text)
+        return f"{told['reason']}: {told['message']}"[:300]
+    except (ValueError, KeyError, TypeError):
+        return str(text)[:300]
+
+
+def _unschedulable(scheduled: Object) -> str | None:
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason"))[:200]
+    return None
+
+
+def _event_time(event: Object | None) -> float | None:
+    if event is None:
+        return None
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    found = next((text for text in times if text), event["metadata"]["creationTimestamp"])
+    return seconds(found)
+
+
+def needs_events(pod: Object) -> bool:
+    """Whether only the pod's events can tell why its container does not run."""
+    container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
+    waiting = container.get("state", {}).get("waiting", {}).get("reason")
+    scheduled = pod["spec"].get("nodeName") is not None
+    return scheduled and (not container or waiting in {"ContainerCreating", "PodInitializing"})

@@ -1,0 +1,54 @@
+"""Paths of the Kubernetes API for the kinds that the operator touches."""
+
+from urllib.parse import quote
+
+from quorum_operator.crd import GROUP, PLURAL, VERSION
+
+_GROUPS = {
+    "configmaps": "/api/v1",
+    "events": "/api/v1",
+    "persistentvolumeclaims": "/api/v1",
+    "pods": "/api/v1",
+    "secrets": "/api/v1",
+    "services": "/api/v1",
+    "statefulsets": "/apis/apps/v1",
+    "poddisruptionbudgets": "/apis/policy/v1",
+    PLURAL: f"/apis/{GROUP}/{VERSION}",
+}
+NODES = "/api/v1/nodes"
+
+
+def namespaced(plural: str, namespace: str, name: str | None = None) -> str:
+    """Path of a collection, or of one object in it."""
+    path = f"{_GROUPS[plural]}/namespaces/{quote(namespace)}/{plural}"
+    return path if name is None else f"{path}/{quote(name)}"
+
+
+def volume(name: str) -> str:
+    """Path of a PersistentVolume."""
+    return f"/api/v1/persistentvolumes/{quote(name)}"
+
+
+def storage_class(name: str) -> str:
+    """Path of a StorageClass."""
+    return f"/apis/storage.k8s.io/v1/storageclasses/{quote(name)}"
+
+
+def all_quorums(namespace: str | None) -> str:
+    """Path of the MetadataQuorums of one namespace, or of all."""
+    base = _GROUPS[PLURAL]
+    return f"{base}/{PLURAL}" if namespace is None else namespaced(PLURAL, namespace)
+
+
+_PLURALS = {
+    "ConfigMap": "configmaps",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "Secret": "secrets",
+    "Service": "services",
+    "StatefulSet": "statefulsets",
+}
+
+
+def plural_of(kind: str) -> str:
+    """Plural of a kind that the operator makes."""
+    return _PLURALS[kind]

@@ -1,0 +1,132 @@
+"""Prometheus metrics of the operator, and the staleness that `/healthz` judges by.
+
+`reconcile_in_progress_start_time_seconds` is the start of the oldest reconcile under way (0 when
+there is none), so that `time() - x` alerts on a stuck one.
+"""
+
+import time
+from collections import defaultdict
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from quorum_operator.crd import MetadataQuorumStatus, Phase
+
+_PREFIX = "metadataquorum_operator"
+
+
+class Metrics:
+    """All metrics of one operator process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.started_at = time.time()
+        self._in_progress: dict[tuple[str, str], float] = {}
+        self._last: dict[tuple[str, str], float] = {}
+        self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+        place = ("namespace", "name")
+        self._last_reconcile = Gauge(
+            f"{_PREFIX}_last_reconcile_time_seconds",
+            "End of the last reconcile that reached its end.",
+            place,
+            registry=self.registry,
+        )
+        self._oldest = Gauge(
+            f"{_PREFIX}_reconcile_in_progress_start_time_seconds",
+            "Start of the oldest reconcile under way, 0 when there is none.",
+            registry=self.registry,
+        )
+        self._oldest.set_function(lambda: min(self._in_progress.values(), default=0.0))
+        self._duration = Histogram(
+            f"{_PREFIX}_reconcile_duration_seconds",
+            "Duration of a reconcile.",
+            registry=self.registry,
+            buckets=(0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )
+        self._failures = Counter(
+            f"{_PREFIX}_reconcile_failures",
+            "Reconciles that ended in an error.",
+            ("error",),
+            registry=self.registry,
+        )
+        self._steps = Counter(
+            f"{_PREFIX}_steps",
+            "Executed steps by kind; refused ones changed nothing.",
+            ("step", "outcome"),
+            registry=self.registry,
+        )
+        self._repairs = Counter(
+            f"{_PREFIX}_repairs",
+            "Replacements of failed members that were finished.",
+            place,
+            registry=self.registry,
+        )
+        self._repair_seconds = Histogram(
+            f"{_PREFIX}_repair_duration_seconds",
+            "From the first sign of a failed disk to the wanted number of voters.",
+            registry=self.registry,
+            buckets=(2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600),
+        )
+        self._phase = Gauge(
+            f"{_PREFIX}_quorum_phase",
+            "1 for the phase that a quorum is in.",
+            (*place, "phase"),
+            registry=self.registry,
+        )
+        self._tolerance = Gauge(
+            f"{_PREFIX}_quorum_failure_tolerance",
+            "How many more voters may fail before the quorum is lost.",
+            place,
+            registry=self.registry,
+        )
+
+    def begin(self, namespace: str, name: str) -> None:
+        """A reconcile begins."""
+        self._in_progress[namespace, name] = time.time()
+
+    def end(self, namespace: str, name: str, error: str | None) -> None:
+        """A reconcile ended."""
+        began = self._in_progress.pop((namespace, name))
+        now = time.time()
+        self._duration.observe(now - began)
+        if error is not None:
+            self._failures.labels(error).inc()
+            return
+        self._last[namespace, name] = now
+        self._last_reconcile.labels(namespace, name).set(now)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The resource is gone."""
+        self._last.pop((namespace, name), None)
+        self._last_reconcile.remove(namespace, name)
+
+    def watch(self, namespace: str, name: str) -> None:
+        """The resource is there: from now on its reconciles must come."""
+        self._last.setdefault((namespace, name), time.time())
+
+    def staleness_s(self) -> float:
+        """Age of the last good reconcile of the quorum that waits longest; 0 without quorums."""
+        now = time.time()
+        return max((now - at for at in self._last.values()), default=0.0)
+
+    def count_step(self, step: str, changed: bool) -> None:
+        """A step was executed."""
+        self._steps.labels(step, "changed" if changed else "refused").inc()
+
+    def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
+        """What the status says, as gauges."""
+        for phase in Phase:
+            self._phase.labels(namespace, name, phase.value).set(status.phase is phase)
+        tolerance = status.failure_tolerance
+        if tolerance is not None:
+            self._tolerance.labels(namespace, name).set(tolerance.now)
+        known = self._repaired[namespace, name]
+        for entry in status.repairs:
+            place = (entry.id, entry.incarnation)
+            if entry.seconds is not None and place not in known:
+                known.add(place)
+                self._repairs.labels(namespace, name).inc()
+                self._repair_seconds.observe(entry.seconds)
+
+    def render(self) -> bytes:
+        """The Prometheus text."""
+        return generate_latest(self.registry)

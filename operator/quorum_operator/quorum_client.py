@@ -1,0 +1,179 @@
+"""The operator's side of the node's admin HTTP API.
+
+Owns which node is asked, in which order and for how long; the documents are `quorum_node.api`.
+Pods are reached by their IP. Expected failures (no leader, a refused change, a dead pod) are
+values, never exceptions.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import httpx
+from pydantic import ValidationError
+
+from quorum_node.api import (
+    AddVoterRequest,
+    EndpointModel,
+    ErrorBody,
+    NodeDescription,
+    QuorumDescription,
+    ReplicaStatus,
+    ResignRequest,
+)
+from quorum_operator.desired.names import ADMIN_PORT, CONTROLLER_PORT
+from quorum_operator.planner.observed import Key, NodeReport, QuorumView, ReplicaView
+from quorum_operator.planner.step import VotersPosition
+
+REPORT_TIMEOUT_S = 1.0
+CONFIRM_TIMEOUT_MS = 1500
+DESCRIBE_BUDGET_S = 4.0
+CHANGE_TIMEOUT_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Outcome of a mutating call. `code` is the node's, or NO_ANSWER."""
+
+    done: bool
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A confirmed view, or at least the voters that someone unconfirmed knows of."""
+
+    view: QuorumView | None
+    hinted_voters: frozenset[Key] | None
+
+
+class QuorumClient:
+    """Calls to the pods of any quorum; `http` is shared by all."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def report(self, ip: str) -> NodeReport | None:
+        """What the process behind `ip` says of itself; None without a well-formed answer."""
+        try:
+            answer = await self._http.get(_url(ip, "/v1/node"), timeout=REPORT_TIMEOUT_S)
+            told = NodeDescription.model_validate_json(answer.content)
+        except (httpx.HTTPError, ValidationError):
+            return None
+        return NodeReport(
+            uuid=told.replica_uuid,
+            cluster_id=told.cluster_id,
+            role=told.role.value,
+            formed=told.formed,
+            caught_up=told.caught_up,
+            storage=told.storage.state.value,
+            storage_detail=told.storage.detail,
+        )
+
+    async def describe(self, ips: list[str]) -> Described:
+        """Ask one after the other until a majority has confirmed; `ips` in order of promise."""
+        hinted: frozenset[Key] | None = None
+        try:
+            async with asyncio.timeout(DESCRIBE_BUDGET_S):
+                for ip in ips:
+                    told = await self._describe(ip, confirmed=True)
+                    if told is not None and told.confirmed and told.leader_id is not None:
+                        return Described(_view(told), None)
+                for ip in ips:
+                    told = await self._describe(ip, confirmed=False)
+                    if told is not None and told.voters:
+                        hinted = frozenset(Key(each.id, each.uuid) for each in told.voters)
+                        break
+        except TimeoutError:
+            pass
+        return Described(None, hinted)
+
+    async def _describe(self, ip: str, *, confirmed: bool) -> QuorumDescription | None:
+        query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
+        timeout_s = CONFIRM_TIMEOUT_MS / 1000 + 0.5
+        try:
+            answer = await self._http.get(_url(ip, "/v1/quorum"), params=query, timeout=timeout_s)
+            if answer.status_code != 200:
+                return None
+            return QuorumDescription.model_validate_json(answer.content)
+        except (httpx.HTTPError, ValidationError):
+            return None
+
+    async def add_voter(
+        self, ip: str, token: str, key: Key, host: str, position: VotersPosition
+    ) -> Answer:
+        """Make `key`, whose pod answers at `host`, a voter; refused if the voters have changed."""
+        body = AddVoterRequest(
+            id=key.id,
+            uuid=key.uuid,
+            endpoints=[
+                EndpointModel(name="CONTROLLER", host=host, port=CONTROLLER_PORT),
+                EndpointModel(name="ADMIN", host=host, port=ADMIN_PORT),
+            ],
+            expected_offset=position.offset,
+            expected_epoch=position.epoch,
+            timeout_ms=CHANGE_TIMEOUT_MS,
+        )
+        return await self._change(
+            "POST", _url(ip, "/v1/voters"), token, body.model_dump_json(by_alias=True)
+        )
+
+    async def remove_voter(self, ip: str, token: str, key: Key, position: VotersPosition) -> Answer:
+        """Take `key` out of the voter set; refused if the voters have changed."""
+        query = (
+            f"?expectedOffset={position.offset}&expectedEpoch={position.epoch}"
+            f"&timeoutMs={CHANGE_TIMEOUT_MS}"
+        )
+        path = f"/v1/voters/{key.id}/{key.uuid}{query}"
+        return await self._change("DELETE", _url(ip, path), token, None)
+
+    async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
+        """Ask the leader at `ip` to hand over."""
+        body = ResignRequest(successor_id=successor_id)
+        return await self._change(
+            "POST", _url(ip, "/v1/resign"), token, body.model_dump_json(by_alias=True)
+        )
+
+    async def _change(self, method: str, url: str, token: str, body: str | None) -> Answer:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        timeout_s = CHANGE_TIMEOUT_MS / 1000 + 1.0
+        try:
+            answer = await self._http.request(
+                method, url, content=body, headers=headers, timeout=timeout_s
+            )
+        except httpx.HTTPError as error:
+            return Answer(False, "NO_ANSWER", f"{type(error).__name__}: {error}")
+        if answer.status_code < 300:
+            return Answer(True)
+        try:
+            told = ErrorBody.model_validate_json(answer.content)
+        except ValidationError:
+            return Answer(False, str(answer.status_code), answer.text[:200])
+        return Answer(False, told.code, told.message)
+
+
+def _url(ip: str, path: str) -> str:
+    host = f"[{ip}]" if ":" in ip else ip
+    return f"http://{host}:{ADMIN_PORT}{path}"
+
+
+def _view(told: QuorumDescription) -> QuorumView:
+    assert told.leader_id is not None
+    return QuorumView(
+        cluster_id=told.cluster_id,
+        leader=Key(told.leader_id, told.leader_uuid or ""),
+        epoch=told.leader_epoch,
+        voters=tuple(_replica(each) for each in told.voters),
+        observers=tuple(_replica(each) for each in told.observers),
+        voters_offset=told.voters_position.offset,
+        voters_epoch=told.voters_position.epoch,
+        voters_committed=told.voters_position.committed,
+        pending_change=told.pending_change,
+        own_epoch_committed=told.own_epoch_committed,
+        formed=told.formed,
+        initial_voters=told.initial_voters,
+    )
+
+
+def _replica(told: ReplicaStatus) -> ReplicaView:
+    return ReplicaView(Key(told.id, told.uuid), told.fetching, told.caught_up, max(told.lag, 0))

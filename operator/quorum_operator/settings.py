@@ -1,0 +1,39 @@
+"""The operator's own settings, from its environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one operator process is started with."""
+
+    namespace: str | None = None
+    """Watch this namespace only; None watches the whole cluster."""
+    resync_s: float = 10.0
+    http_host: str = "0.0.0.0"
+    http_port: int = 8080
+    log_level: str = "INFO"
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Read them; a wrong value is named together with its variable."""
+    listen = environment.get("METADATAQUORUM_OPERATOR_LISTEN", "0.0.0.0:8080")
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"METADATAQUORUM_OPERATOR_LISTEN={listen}: expected host:port")
+    resync = environment.get("METADATAQUORUM_OPERATOR_RESYNC_SECONDS", "10")
+    try:
+        resync_s = float(resync)
+    except ValueError:
+        resync_s = 0.0
+    if resync_s <= 0:
+        message = "expected a positive number of seconds"
+        raise ValueError(f"METADATAQUORUM_OPERATOR_RESYNC_SECONDS={resync}: {message}")
+    return Settings(
+        namespace=environment.get("WATCH_NAMESPACE") or None,
+        resync_s=resync_s,
+        http_host=host,
+        http_port=int(port),
+        log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
+    )

@@ -1,0 +1,106 @@
+"""One worker per MetadataQuorum: woken by events, by its own next look, or by the resync period.
+
+Owns the tasks and nothing else. A worker runs one reconcile at a time; wake-ups during it are kept
+and lead to exactly one more.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Next, Reconciler
+
+RETRY_ERROR_S = 1.0
+RETRY_ERROR_MAX_S = 15.0
+RECONCILE_LIMIT_S = 60.0
+
+_log = structlog.get_logger("quorum_operator")
+
+
+@dataclass(slots=True)
+class _Worker:
+    task: asyncio.Task[None]
+    wake: asyncio.Event
+
+
+class Workers:
+    """All workers of this process, by (namespace, name)."""
+
+    def __init__(self, reconciler: Reconciler, metrics: Metrics, resync_s: float) -> None:
+        self._reconciler, self._metrics, self._resync_s = reconciler, metrics, resync_s
+        self._workers: dict[tuple[str, str], _Worker] = {}
+
+    def wake(self, namespace: str, name: str) -> None:
+        """Look at this quorum now, if it is known."""
+        worker = self._workers.get((namespace, name))
+        if worker is not None:
+            worker.wake.set()
+
+    def wake_all(self) -> None:
+        """Look at every quorum: something they may share has changed."""
+        for worker in self._workers.values():
+            worker.wake.set()
+
+    def ensure(self, namespace: str, name: str) -> None:
+        """Start a worker, or wake the one that there is."""
+        place = (namespace, name)
+        worker = self._workers.get(place)
+        if worker is not None and not worker.task.done():
+            worker.wake.set()
+            return
+        wake = asyncio.Event()
+        self._metrics.watch(namespace, name)
+        task = asyncio.create_task(self._run(namespace, name, wake), name=f"{namespace}/{name}")
+        self._workers[place] = _Worker(task, wake)
+
+    async def stop(self) -> None:
+        """Cancel all workers and wait for them; a step under way is safe to repeat."""
+        tasks = [worker.task for worker in self._workers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """The quorums that have a worker."""
+        return iter(tuple(self._workers))
+
+    async def _run(self, namespace: str, name: str, wake: asyncio.Event) -> None:
+        failures = 0
+        while True:
+            wake.clear()
+            self._metrics.begin(namespace, name)
+            error: str | None = None
+            due = Next()
+            try:
+                async with asyncio.timeout(RECONCILE_LIMIT_S):
+                    due = await self._reconciler.reconcile(namespace, name)
+            except (ApiError, TimeoutError) as caught:
+                error = type(caught).__name__
+                _log.warning("reconcile failed", quorum=name, error=str(caught) or error)
+            except Exception as caught:
+                # A bug must not end the worker: the next look may well go another way.
+                error = type(caught).__name__
+                _log.exception("reconcile failed", quorum=name)
+            finally:
+                self._metrics.end(namespace, name, error)
+            if due.gone:
+                break
+            failures = failures + 1 if error is not None else 0
+            after_s = self._resync_s if due.after_s is None else due.after_s
+            if failures:
+                after_s = min(RETRY_ERROR_S * 2 ** min(failures - 1, 5), RETRY_ERROR_MAX_S)
+            await _wait(wake, after_s)
+        self._workers.pop((namespace, name), None)
+        self._metrics.forget(namespace, name)
+
+
+async def _wait(wake: asyncio.Event, after_s: float) -> None:
+    try:
+        async with asyncio.timeout(after_s):
+            await wake.wait()
+    except TimeoutError:
+        pass
