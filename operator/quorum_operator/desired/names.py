@@ -5,7 +5,6 @@ from dataclasses import dataclass
 APP = "metadataquorum"
 MANAGER = "metadataquorum-operator"
 PREFIX = "metadataquorum.dev"
-FINALIZER = f"{PREFIX}/operator"
 
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
