@@ -1,0 +1,249 @@
+"""The driver: executes the outputs of a replica, strictly in order, on whatever devices it is given.
+
+Owns the order of effects (KIP-595, requirement K595-06: fsync before anything that depends on it) and
+the one way in which storage errors become events. Must not know sockets, threads, event loops or
+files: the asyncio server and the simulation both run exactly this class with their own devices.
+
+Everything here runs on one thread. Only `Log.flush` may run elsewhere, started by the Flusher.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.events import Event, LogFlushed, StorageFailed, TimerExpired
+from quorum_node.raft.messages import FetchResponse, OutboundRequest, Response
+from quorum_node.raft.outputs import (
+    AppendBatch,
+    FlushLog,
+    Halt,
+    HighWatermarkAdvanced,
+    Output,
+    PersistQuorumState,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    Respond,
+    RoleChanged,
+    Send,
+    TruncateLog,
+    VotersChanged,
+)
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.raft.replica import Replica
+from quorum_node.records.identity import Endpoint
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+
+class Log(Protocol):
+    """The log of one partition. Every method may raise StorageFailure; `append` also DiskFull."""
+
+    start_offset: int
+    end_offset: int
+
+    def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None: ...
+
+    def truncate_to(self, end_offset: int) -> None: ...
+
+    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes: ...
+
+    def flush(self) -> int: ...
+
+
+class QuorumStateStore(Protocol):
+    """Saves the quorum state durably before it returns, or raises StorageFailure or DiskFull."""
+
+    def save(self, state: QuorumState) -> None: ...
+
+
+class Transport(Protocol):
+    """Sends requests and answers; every `send` is followed by ResponseReceived or RequestFailed."""
+
+    def send(
+        self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float
+    ) -> None: ...
+
+    def respond(self, request_id: int, response: Response) -> None: ...
+
+
+class Flusher(Protocol):
+    """Runs `log.flush()`, maybe on another thread, at most one at a time.
+
+    The result comes back on the driver's thread: `driver.flush_completed(ticket, end_offset)`, or
+    `driver.flush_failed(error)`.
+    """
+
+    def start(self, ticket: int) -> None: ...
+
+
+class ReplicaListener(Protocol):
+    """Hears what happens. May call `driver.handle`: the event is handled after the current one."""
+
+    def proposal_committed(self, output: ProposalCommitted) -> None: ...
+
+    def proposal_failed(self, output: ProposalFailed) -> None: ...
+
+    def read_confirmed(self, output: ReadConfirmed) -> None: ...
+
+    def read_failed(self, output: ReadFailed) -> None: ...
+
+    def high_watermark_advanced(self, offset: int) -> None: ...
+
+    def role_changed(self, output: RoleChanged) -> None: ...
+
+    def voters_changed(self, output: VotersChanged) -> None: ...
+
+    def halted(self, output: Halt) -> None: ...
+
+    def deadline_changed(self, deadline_ms: float | None) -> None:
+        """A TimerExpired is due at that time of the clock; it may come early, never much later."""
+
+
+class ReplicaDriver:
+    """One replica and its devices. `clock` is monotonic, in milliseconds."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        log: Log,
+        quorum_state_store: QuorumStateStore,
+        transport: Transport,
+        clock: Callable[[], float],
+        flusher: Flusher,
+        listener: ReplicaListener,
+    ) -> None:
+        self.replica = replica
+        self._log = log
+        self._store = quorum_state_store
+        self._transport = transport
+        self._clock = clock
+        self._flusher = flusher
+        self._listener = listener
+        self._events: deque[Event] = deque()
+        self._busy = False
+        self._deadline_ms: float | None = None
+        self._truncations = 0
+        self._flushing = False
+        self._flush_again = False
+        self._execute: dict[type, Callable[[Any], None]] = {
+            TruncateLog: self._truncate,
+            AppendBatch: self._append,
+            PersistQuorumState: self._persist,
+            FlushLog: self._flush,
+            Send: self._send,
+            Respond: self._respond,
+            ProposalCommitted: listener.proposal_committed,
+            ProposalFailed: listener.proposal_failed,
+            ReadConfirmed: listener.read_confirmed,
+            ReadFailed: listener.read_failed,
+            HighWatermarkAdvanced: self._high_watermark,
+            RoleChanged: listener.role_changed,
+            VotersChanged: listener.voters_changed,
+            Halt: listener.halted,
+        }
+
+    def start(self) -> None:
+        """Let the replica join in."""
+        self.handle(TimerExpired())
+
+    def handle(self, event: Event) -> None:
+        """Handle an event and everything that follows from it on this thread."""
+        self._events.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._events:
+                self._step(self._events.popleft())
+        finally:
+            self._busy = False
+        deadline_ms = self.replica.next_deadline_ms()
+        if deadline_ms != self._deadline_ms:
+            self._deadline_ms = deadline_ms
+            self._listener.deadline_changed(deadline_ms)
+
+    def next_deadline_ms(self) -> float | None:
+        """When a TimerExpired is due; None: not before another event."""
+        return self.replica.next_deadline_ms()
+
+    def describe(self) -> ReplicaDescription:
+        """A snapshot of the replica, now."""
+        return self.replica.describe(self._clock())
+
+    def flush_completed(self, ticket: int, end_offset: int) -> None:
+        """A flush that was started with `ticket` proved everything before `end_offset` durable."""
+        self._flushing = False
+        stale = ticket != self._truncations
+        if self._flush_again or stale:
+            self._flush_again = False
+            self._start_flush()
+        if not stale:
+            # A flush from before a truncation says nothing of what stands at those offsets now.
+            self.handle(LogFlushed(end_offset))
+
+    def flush_failed(self, error: StorageFailure | DiskFull) -> None:
+        """A flush failed. It is never tried again (`_flushing` stays set)."""
+        self.handle(_failed(error))
+
+    def _step(self, event: Event) -> None:
+        outputs: list[Output] = self.replica.step(event, self._clock())
+        execute = self._execute
+        try:
+            for output in outputs:
+                execute[type(output)](output)
+        except (StorageFailure, DiskFull) as error:
+            # What stands behind the failed output depends on it: none of it may happen.
+            self._events.appendleft(_failed(error))
+
+    def _truncate(self, output: TruncateLog) -> None:
+        self._truncations += 1
+        self._log.truncate_to(output.end_offset)
+
+    def _append(self, output: AppendBatch) -> None:
+        self._log.append(output.data, output.base_offset, output.end_offset, output.leader_epoch)
+
+    def _persist(self, output: PersistQuorumState) -> None:
+        end_offset = self._log.flush()
+        self._store.save(output.state)
+        self._events.append(LogFlushed(end_offset))
+
+    def _flush(self, output: FlushLog) -> None:
+        if self._flushing:
+            self._flush_again = True
+        else:
+            self._start_flush()
+
+    def _start_flush(self) -> None:
+        self._flushing = True
+        self._flusher.start(self._truncations)
+
+    def _send(self, output: Send) -> None:
+        self._transport.send(
+            output.correlation, output.destination, output.request, output.timeout_ms
+        )
+
+    def _respond(self, output: Respond) -> None:
+        response = output.response
+        if type(response) is FetchResponse and response.range is not None:
+            wanted = response.range
+            records = self._log.read(wanted.start_offset, wanted.max_bytes, wanted.limit_offset)
+            response = FetchResponse(
+                response.error,
+                response.leader,
+                response.high_watermark,
+                response.log_start_offset,
+                response.diverging,
+                wanted,
+                records,
+                response.answer,
+            )
+        self._transport.respond(output.request_id, response)
+
+    def _high_watermark(self, output: HighWatermarkAdvanced) -> None:
+        self._listener.high_watermark_advanced(output.offset)
+
+
+def _failed(error: StorageFailure | DiskFull) -> StorageFailed:
+    return StorageFailed(str(error), isinstance(error, DiskFull))
