@@ -69,9 +69,11 @@ def api(api_server: ControlPlane, cluster: HarnessCluster) -> Iterator[Kube]:
     """An administrator's client; the custom resource definition is there."""
     assert cluster.access.url == api_server.url
     client = Kube(api_server.kubeconfig)
-    install_crd(client)
-    yield client
-    client.close()
+    try:
+        install_crd(client)
+        yield client
+    finally:
+        client.close()
 
 
 @pytest.fixture

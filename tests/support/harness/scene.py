@@ -32,7 +32,7 @@ def install_crd(api: Kube) -> None:
     api.apply(path, definition)
 
     def established() -> bool:
-        conditions = api.get(path).get("status", {}).get("conditions", [])
+        conditions = api.get(path).get("status", {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     wait_for("the definition is served", established, timeout_s=20)

@@ -1,0 +1,92 @@
+"""A wrong resource is refused when it is applied, and the message says what to do (CEL, schema)."""
+
+import pytest
+
+from support.harness.kube_api import ApiError, Json
+from support.harness.scene import Scene
+from support.trial import kube
+
+pytestmark = pytest.mark.harness
+
+_WRONG: dict[str, tuple[Json, str]] = {
+    "even": ({"replicas": 4}, "use an odd spec.replicas, or set spec.allowEvenReplicas"),
+    "zero": ({"replicas": 0}, "can't be scaled to 0"),
+    "negative": ({"replicas": -1}, "at least 1"),
+    "too many": ({"replicas": 9}, "at most 7"),
+    "not a number": ({"replicas": "three"}, "integer"),
+    "tiny disk": ({"storage": {"size": "1Ki"}}, "at least 64Mi"),
+    "no quantity": ({"storage": {"size": "big"}}, "quantity"),
+    "operator's property": ({"config": {"node.id": "7"}}, "not open to change"),
+    "node id 0": ({"retire": [0]}, "start at 1"),
+    "unknown policy": ({"deletionPolicy": "Maybe"}, "Retain"),
+    "unknown order": ({"replacementOrder": "Never"}, "AddFirst"),
+    "negative debounce": ({"repair": {"debounceSeconds": -1}}, "greater than or equal to 0"),
+    "bad cluster id": ({"clusterId": "a b"}, "spec.clusterId"),
+}
+
+_RIGHT: dict[str, Json] = {
+    "one": {"replicas": 1},
+    "seven": {"replicas": 7},
+    "even on purpose": {"replicas": 4, "allowEvenReplicas": True},
+    "all config": {"config": {"controller.quorum.fetch.timeout.ms": "2000"}},
+    "nothing said": {},
+}
+
+_WRONG_NAMES = {"q" * 41: "choose a shorter name", "1q": "start with a letter"}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_a_wrong_spec_is_refused(scene: Scene, case: str) -> None:
+    spec, says = _WRONG[case]
+    document = scene.document("q", 3)
+    document["spec"] |= spec
+    with pytest.raises(ApiError) as refused:
+        scene.api.create(kube.quorums(scene.namespace), document)
+    assert refused.value.status == 422
+    assert says in refused.value.body
+
+
+@pytest.mark.parametrize("name", _WRONG_NAMES)
+def test_a_wrong_name_is_refused(scene: Scene, name: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        scene.api.create(kube.quorums(scene.namespace), scene.document(name, 3))
+    assert refused.value.status == 422
+    assert _WRONG_NAMES[name] in refused.value.body
+
+
+@pytest.mark.parametrize("case", _RIGHT)
+def test_a_right_spec_is_taken_with_its_defaults(scene: Scene, case: str) -> None:
+    document = scene.document("q" * 40, 3)
+    document["spec"] = _RIGHT[case]
+    made = scene.api.create(kube.quorums(scene.namespace), document)
+    assert made["spec"]["replicas"] == _RIGHT[case].get("replicas", 3)
+    assert made["spec"]["deletionPolicy"] == "Retain"
+    assert made["spec"]["repair"]["debounceSeconds"] == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"replicas": 0}, "can't be scaled to 0"),
+        ({"replicas": 4}, "odd"),
+        ({"clusterId": "another"}, "immutable"),
+    ],
+)
+def test_an_existing_quorum_refuses_a_wrong_change(scene: Scene, change: Json, says: str) -> None:
+    quorum = scene.apply(3)
+    with pytest.raises(ApiError) as refused:
+        quorum.patch(change)
+    assert refused.value.status == 422
+    assert says in refused.value.body
+    assert quorum.resource()["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize("replicas", [0, 4, 9])
+def test_scaling_through_the_subresource_obeys_the_same_rules(scene: Scene, replicas: int) -> None:
+    quorum = scene.apply(3)
+    with pytest.raises(ApiError) as refused:
+        quorum.scale(replicas)
+    assert refused.value.status == 422
+    assert quorum.resource()["spec"]["replicas"] == 3
+    quorum.scale(5)
+    assert quorum.resource()["spec"]["replicas"] == 5
