@@ -100,10 +100,16 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
 
 .PHONY: crds
-crds: venv ## the custom resource definition, from the pydantic models
+crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
 	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml
+	@cp crds/metadataquorums.yaml helm/metadataquorum/files/metadataquorums.yaml
+	@$(MAKE) manifests
+
+.PHONY: manifests
+manifests: venv ## the plain manifests, from the chart
+	@PATH="$$($(CLUSTER) helm):$$PATH" manifests/render.sh
 
 .PHONY: helm-lint
-helm-lint: venv ## lint and render the chart
-	@PATH="$$($(CLUSTER) tools):$$PATH" && helm lint --strict helm/metadataquorum && \
-		helm template metadataquorum helm/metadataquorum >/dev/null
+helm-lint: venv ## lint and render the chart, and check what it renders
+	@PATH="$$($(CLUSTER) helm):$$PATH" && helm lint --strict --quiet helm/metadataquorum
+	@PATH="$$($(CLUSTER) helm):$$PATH" $(PYTEST) -m "" tests/unit/packaging $(ARGS)

@@ -36,8 +36,8 @@ async def _run(settings: Settings) -> None:
     await kopf.operator(
         registry=registry,
         standalone=True,
-        clusterwide=settings.namespace is None,
-        namespaces=[settings.namespace] if settings.namespace is not None else [],
+        clusterwide=not settings.namespaces,
+        namespaces=list(settings.namespaces),
         stop_flag=stop,
     )
 

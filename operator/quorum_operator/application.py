@@ -41,7 +41,7 @@ class Application:
         reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
         self._workers = Workers(reconciler, self.metrics, self._settings.resync_s)
         await self._serve()
-        _log.info("started", watch_namespace=self._settings.namespace or "all")
+        _log.info("started", watch_namespace=self._settings.namespaces or "all")
 
     async def stop(self) -> None:
         """Stop the workers, then close everything."""

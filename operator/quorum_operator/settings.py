@@ -8,8 +8,8 @@ from dataclasses import dataclass
 class Settings:
     """What one operator process is started with."""
 
-    namespace: str | None = None
-    """Watch this namespace only; None watches the whole cluster."""
+    namespaces: tuple[str, ...] = ()
+    """Watch these namespaces only; none: the whole cluster."""
     resync_s: float = 10.0
     http_host: str = "0.0.0.0"
     http_port: int = 8080
@@ -30,8 +30,9 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     if resync_s <= 0:
         message = "expected a positive number of seconds"
         raise ValueError(f"METADATAQUORUM_OPERATOR_RESYNC_SECONDS={resync}: {message}")
+    watched = (name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(","))
     return Settings(
-        namespace=environment.get("WATCH_NAMESPACE") or None,
+        namespaces=tuple(name for name in watched if name),
         resync_s=resync_s,
         http_host=host,
         http_port=int(port),

@@ -1,0 +1,58 @@
+{{- define "mq.name" -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Of objects without a namespace: two releases may have one name, in two namespaces. */ -}}
+{{- define "mq.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "mq.name" . }}
+{{- end }}
+
+{{- define "mq.selectorLabels" -}}
+app.kubernetes.io/name: metadataquorum-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* Helm adds managed-by itself; without it and the chart's version, an upgrade that changes neither
+       changes nothing, and the plain manifests say the same. */ -}}
+{{- define "mq.labels" -}}
+{{ include "mq.selectorLabels" . }}
+app.kubernetes.io/part-of: metadataquorum
+{{- end }}
+
+{{- define "mq.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "mq.name" .) }}
+{{- else -}}
+{{ required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end }}
+
+{{- define "mq.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "mq.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "mq.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "mq.binding" -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .account }}
+    namespace: {{ .namespace }}
+{{- end }}

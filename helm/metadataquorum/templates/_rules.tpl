@@ -1,0 +1,53 @@
+{{- /* What the operator may do where its MetadataQuorums are: the calls that it makes, and no more. The
+       tests hold the operator to these, with its own account. */ -}}
+{{- define "mq.rules" -}}
+- apiGroups: [metadataquorum.dev]
+  resources: [metadataquorums]
+  verbs: [get, list, watch]
+- apiGroups: [metadataquorum.dev]
+  resources: [metadataquorums/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, delete]
+# Claims are made and deleted by the StatefulSets' own controller.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, create, patch]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, create, patch]
+# Not list: the operator reads the token of a quorum that it knows, and looks for no other Secret.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list, create]
+{{- end }}
+
+{{- /* What has no namespace, read only: whether the host or the volume of a member is gone, and whether
+       there is such a storage class; and whether MetadataQuorums are defined yet. */ -}}
+{{- define "mq.clusterRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs: [get, list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [get]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list, watch]
+{{- end }}

@@ -1,0 +1,159 @@
+"""The Helm chart: its defaults are the plain manifests, its values do what they say, wrong ones are
+refused with a reason."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from quorum_operator.desired import names
+from quorum_operator.settings import from_environment
+from support import chart
+from support.chart import Json
+
+KEPT = {"helm.sh/resource-policy": "keep"}
+
+
+def container(documents: list[Json]) -> Json:
+    (only,) = chart.the(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    found: Json = only
+    return found
+
+
+def rules(documents: list[Json], *kinds: str) -> set[tuple[str, str, str]]:
+    return chart.granted(chart.of_kind(documents, *kinds))
+
+
+def test_lint_finds_nothing(helm: Path) -> None:
+    done = chart.run_helm(helm, "lint", "--strict", str(chart.CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_plain_manifests_are_what_the_chart_renders(helm: Path) -> None:
+    rendered = chart.by_key(chart.render(helm, "crds.keep=false", hooks=False))
+    plain = chart.by_key(chart.plain())
+    assert plain.pop(("Namespace", "", chart.NAMESPACE))
+    assert rendered == plain, "run `make manifests`"
+
+
+def test_definition_is_kept_unless_told_otherwise(helm: Path) -> None:
+    definition = chart.the(chart.render(helm), "CustomResourceDefinition")
+    assert definition["metadata"].pop("annotations") == KEPT
+    assert definition == yaml.safe_load(chart.CRD.read_text())
+    without = chart.render(helm, "crds.install=false")
+    assert chart.of_kind(without, "CustomResourceDefinition") == []
+
+
+def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
+    everywhere = chart.render(helm)
+    named = chart.render(helm, "watchNamespaces={blue,green}")
+    assert {verb for *_, verb in rules(named, "ClusterRole")} <= chart.READ_VERBS
+    roles = chart.of_kind(named, "Role")
+    assert [role["metadata"]["namespace"] for role in roles] == ["blue", "green"]
+    everything = rules(everywhere, "ClusterRole")
+    for role in roles:
+        own = chart.granted([role])
+        assert own | rules(named, "ClusterRole") == everything
+        assert not own & rules(named, "ClusterRole")
+    bindings = chart.of_kind(named, "RoleBinding")
+    assert [binding["metadata"]["namespace"] for binding in bindings] == ["blue", "green"]
+    for binding in bindings:
+        assert binding["subjects"][0]["namespace"] == chart.NAMESPACE
+    environment = {entry["name"]: entry["value"] for entry in container(named)["env"]}
+    assert from_environment(environment).namespaces == ("blue", "green")
+
+
+def test_image_is_made_of_its_parts(helm: Path) -> None:
+    rendered = chart.render(helm, "image.repository=registry.example/op", "image.tag=dev")
+    assert container(rendered)["image"] == "registry.example/op:dev"
+
+
+def test_two_releases_of_one_name_do_not_share_cluster_objects(helm: Path) -> None:
+    shared = [
+        document["metadata"]["name"]
+        for document in chart.render(helm)
+        if document["kind"] in chart.CLUSTER_SCOPED - {"CustomResourceDefinition"}
+    ]
+    assert shared
+    assert all(chart.NAMESPACE in name for name in shared)
+
+
+def test_an_account_of_ones_own_is_used_and_not_made(helm: Path) -> None:
+    rendered = chart.render(helm, "serviceAccount.create=false", "serviceAccount.name=mine")
+    assert chart.of_kind(rendered, "ServiceAccount") == []
+    spec = chart.the(rendered, "Deployment")["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "mine"
+    subjects = chart.the(rendered, "ClusterRoleBinding")["subjects"]
+    assert [subject["name"] for subject in subjects] == ["mine"]
+
+
+def test_rights_can_be_left_to_someone_else(helm: Path) -> None:
+    rendered = chart.render(helm, "rbac.create=false", "watchNamespaces={blue}")
+    kinds = {document["kind"] for document in rendered}
+    assert kinds == {"CustomResourceDefinition", "ServiceAccount", "Deployment"}
+
+
+def test_metrics_service_leads_to_the_pod(helm: Path) -> None:
+    rendered = chart.render(helm, "metrics.service=true")
+    service = chart.the(rendered, "Service")["spec"]
+    labels = chart.the(rendered, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"].items() <= labels.items()
+    ports = {port["name"] for port in container(rendered)["ports"]}
+    assert {port["targetPort"] for port in service["ports"]} <= ports
+
+
+def test_network_policy_lets_the_operator_do_its_work(helm: Path) -> None:
+    rendered = chart.render(helm, "networkPolicy.enabled=true")
+    policy = chart.the(rendered, "NetworkPolicy")["spec"]
+    labels = chart.the(rendered, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    (to_nodes,) = [rule for rule in policy["egress"] if "to" in rule]
+    (peer,) = to_nodes["to"]
+    member = names.Owner("q", "n", "u").labels
+    assert peer["podSelector"]["matchLabels"].items() <= member.items()
+    assert [port["port"] for port in to_nodes["ports"]] == [names.ADMIN_PORT]
+    (incoming,) = policy["ingress"]
+    ports = {port["name"] for port in container(rendered)["ports"]}
+    assert {port["port"] for port in incoming["ports"]} == ports
+
+
+def test_extras_reach_the_pod(helm: Path) -> None:
+    rendered = chart.render(
+        helm,
+        "imagePullSecrets[0].name=pull",
+        "priorityClassName=high",
+        "nodeSelector.disk=ssd",
+        "tolerations[0].key=t",
+        "podLabels.team=a",
+        "podAnnotations.note=b",
+        "env[0].name=TZ,env[0].value=UTC",
+    )
+    template = chart.the(rendered, "Deployment")["spec"]["template"]
+    assert template["metadata"]["labels"]["team"] == "a"
+    assert template["metadata"]["annotations"] == {"note": "b"}
+    spec = template["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "pull"}]
+    assert (spec["priorityClassName"], spec["nodeSelector"]) == ("high", {"disk": "ssd"})
+    assert spec["tolerations"] == [{"key": "t"}]
+    assert {"name": "TZ", "value": "UTC"} in container(rendered)["env"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("watchNamespaces={Bad_Name}", "watchNamespaces"),
+        ("watchNamespaces=blue", "watchNamespaces"),
+        ("image.repository=", "image"),
+        ("image.pullPolicy=Sometimes", "pullPolicy"),
+        ("replicaCount=3", "replicaCount"),
+        ("resyncSeconds=0", "resyncSeconds"),
+        ("logLevel=LOUD", "logLevel"),
+        ("networkPolicy.apiServerPorts={0}", "apiServerPorts"),
+        ("typo=1", "typo"),
+        ("crds.kep=true", "kep"),
+        ("serviceAccount.create=false", "serviceAccount.name"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(helm: Path, setting: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        chart.render(helm, setting)

@@ -1,0 +1,172 @@
+"""manifests/install.yaml: complete, in order, and nothing in it that an operator does not need."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from quorum_operator.crd import GROUP, PLURAL
+from quorum_operator.desired.names import ADMIN_PORT
+from quorum_operator.kube import paths
+from quorum_operator.settings import Settings, from_environment
+from support import chart
+from support.chart import Json
+
+PLAIN = chart.plain()
+ROLES = chart.of_kind(PLAIN, "Role", "ClusterRole")
+GRANTED = chart.granted(ROLES)
+
+
+def pod_spec() -> Json:
+    spec: Json = chart.the(PLAIN, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def container() -> Json:
+    (only,) = pod_spec()["containers"]
+    found: Json = only
+    return found
+
+
+def environment() -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in container()["env"]}
+
+
+def test_definition_is_the_generated_one_in_every_copy() -> None:
+    generated = chart.CRD.read_text()
+    assert (chart.CHART / "files" / "metadataquorums.yaml").read_text() == generated, "make crds"
+    copy = chart.the(PLAIN, "CustomResourceDefinition")
+    assert copy == yaml.safe_load(generated), "make manifests"
+
+
+def test_what_is_needed_first_comes_first() -> None:
+    """kubectl applies from top to bottom."""
+    order = ["Namespace", "ServiceAccount", "CustomResourceDefinition"]
+    order += ["ClusterRole", "ClusterRoleBinding", "Deployment"]
+    assert [document["kind"] for document in PLAIN] == order
+
+
+def test_everything_is_in_the_namespace_that_is_made() -> None:
+    made = chart.the(PLAIN, "Namespace")["metadata"]
+    assert made["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for document in PLAIN:
+        if document["kind"] in chart.CLUSTER_SCOPED:
+            assert "namespace" not in document["metadata"]
+        else:
+            assert document["metadata"]["namespace"] == made["name"]
+
+
+def test_pod_is_allowed_by_the_restricted_standard() -> None:
+    pod, one = pod_spec(), container()
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        assert name not in pod
+    assert [list(volume) for volume in pod["volumes"]] == [["name", "emptyDir"]]
+
+
+def test_pod_has_bounds_and_probes() -> None:
+    one = container()
+    assert one["resources"]["requests"].keys() >= {"cpu", "memory"}
+    assert "memory" in one["resources"]["limits"]
+    ports = {port["name"]: port["containerPort"] for port in one["ports"]}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert one[probe]["httpGet"]["path"] == "/healthz"
+        assert one[probe]["httpGet"]["port"] in ports
+
+
+def test_image_has_a_tag_that_stays() -> None:
+    repository, _, tag = container()["image"].rpartition(":")
+    assert repository
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tag)
+    assert container()["imagePullPolicy"] == "IfNotPresent"
+
+
+def test_environment_is_what_the_operator_reads() -> None:
+    assert from_environment(environment()) == Settings()
+    listening = int(environment()["METADATAQUORUM_OPERATOR_LISTEN"].rpartition(":")[2])
+    assert [port["containerPort"] for port in container()["ports"]] == [listening] == [ADMIN_PORT]
+
+
+def test_deployment_selects_its_own_pods() -> None:
+    spec = chart.the(PLAIN, "Deployment")["spec"]
+    wanted = spec["selector"]["matchLabels"].items()
+    assert wanted
+    assert wanted <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_roles_are_bound_to_the_account_that_runs() -> None:
+    account = chart.the(PLAIN, "ServiceAccount")["metadata"]
+    subject = {
+        "kind": "ServiceAccount",
+        "name": account["name"],
+        "namespace": account["namespace"],
+    }
+    assert pod_spec()["serviceAccountName"] == account["name"]
+    bound = set()
+    for binding in chart.of_kind(PLAIN, "RoleBinding", "ClusterRoleBinding"):
+        assert binding["subjects"] == [subject]
+        bound.add((binding["roleRef"]["kind"], binding["roleRef"]["name"]))
+    assert bound == {(role["kind"], role["metadata"]["name"]) for role in ROLES}
+
+
+def test_no_rule_says_everything() -> None:
+    assert not [rule for rule in GRANTED if "*" in rule]
+    for role in ROLES:
+        assert not [rule for rule in role["rules"] if "nonResourceURLs" in rule]
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "verbs"),
+    [
+        ("", "secrets", {"get", "create"}),
+        ("", "persistentvolumeclaims", {"list", "watch"}),
+        ("", "persistentvolumes", {"get", "list", "watch"}),
+        ("", "nodes", {"list", "watch"}),
+        ("", "pods", {"list", "watch", "delete"}),
+        ("apiextensions.k8s.io", "customresourcedefinitions", {"list", "watch"}),
+        (GROUP, PLURAL, {"get", "list", "watch"}),
+        (GROUP, f"{PLURAL}/status", {"patch"}),
+    ],
+)
+def test_what_could_do_harm_is_granted_sparingly(
+    group: str, resource: str, verbs: set[str]
+) -> None:
+    assert {verb for g, r, verb in GRANTED if (g, r) == (group, resource)} == verbs
+
+
+def _group_and_resource(path: str) -> tuple[str, str]:
+    parts = path.strip("/").split("/")
+    group = "" if parts[0] == "api" else parts[1]
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if rest[0] == "namespaces":
+        rest = rest[2:]
+    return group, rest[0]
+
+
+def _named_by_the_operator() -> set[tuple[str, str]]:
+    """Every kind that the operator has a path for."""
+    plurals: Any = paths._GROUPS
+    named = {_group_and_resource(paths.namespaced(plural, "x", "y")) for plural in plurals}
+    named |= {_group_and_resource(path) for path in (paths.NODES, paths.volume("x"))}
+    return named | {_group_and_resource(paths.storage_class("x"))}
+
+
+def test_roles_name_what_the_operator_names_and_nothing_else() -> None:
+    """The verbs are tried in tests/harness, where the operator acts as its own account."""
+    beyond_paths = {
+        (GROUP, f"{PLURAL}/status"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+    }
+    named = {(group, resource) for group, resource, _ in GRANTED}
+    assert named - beyond_paths == _named_by_the_operator()
