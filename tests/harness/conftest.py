@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.harness.cluster import HarnessCluster
+from support.harness.operator_process import OperatorProcess
 from support.harness.pod_runtime import Program
 from support.harness.scene import NODE_IMAGE, Scene, install_crd
 from support.kind import ControlPlane, api_server
@@ -84,3 +85,11 @@ def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]
         yield made
     finally:
         made.remove()
+
+
+@pytest.fixture
+def operator(scene: Scene) -> OperatorProcess:
+    """A running operator for the scene's namespace."""
+    made, _ = scene.add_operator()
+    made.start()
+    return made

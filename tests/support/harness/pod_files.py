@@ -19,6 +19,10 @@ class NotYet(Exception):
     """Something is missing that may still come; the message says what."""
 
 
+class MountFailed(NotYet):
+    """A volume is there and can't be mounted."""
+
+
 class PodFiles:
     """Variables and volumes of one pod, kept under `folder` for as long as the pod lives."""
 
@@ -144,7 +148,7 @@ class PodFiles:
 def _mountable(volume: Json) -> Path:
     path = Path(volume["spec"]["local"]["path"])
     if not path.is_dir():
-        raise NotYet(f"volume {volume['metadata']['name']} can't be mounted")
+        raise MountFailed(f"volume {volume['metadata']['name']} can't be mounted")
     return path
 
 

@@ -14,7 +14,7 @@ import httpx
 from support.harness import sandbox
 from support.harness.container import Container, Launch, now_text
 from support.harness.kube_api import ApiError, Json, KubeApi
-from support.harness.pod_files import NotYet, PodFiles, expand
+from support.harness.pod_files import MountFailed, NotYet, PodFiles, expand
 from support.harness.sandbox import Mount
 
 _RETRY_S = 0.2
@@ -60,6 +60,7 @@ class PodRuntime:
         self._dirty = asyncio.Event()
         self._started_at = now_text()
         self._silent = False
+        self._conditions: dict[str, Json] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -102,6 +103,8 @@ class PodRuntime:
                 if self.waiting_for != str(missing):
                     self.waiting_for = str(missing)
                     self._dirty.set()
+                    if isinstance(missing, MountFailed):
+                        await self._tell_mount_failure(str(missing))
                 await asyncio.sleep(_RETRY_S)
 
     def _container(self, spec: Json, variables: dict[str, str]) -> Container:
@@ -154,12 +157,44 @@ class PodRuntime:
             "startTime": self._started_at,
             "containerStatuses": statuses,
             "conditions": [
-                _condition("PodScheduled", True),
-                _condition("Initialized", True),
-                _condition("ContainersReady", ready),
-                _condition("Ready", ready),
+                self._condition("PodScheduled", True),
+                self._condition("Initialized", True),
+                self._condition("ContainersReady", ready),
+                self._condition("Ready", ready),
             ],
         }
+
+    def _condition(self, kind: str, holds: bool) -> Json:
+        """With the time of its last change, which must not move while it stays as it is."""
+        made = _condition(kind, holds)
+        known = self._conditions.get(kind)
+        if known is None or known["status"] != made["status"]:
+            self._conditions[kind] = known = made
+        return known
+
+    async def _tell_mount_failure(self, message: str) -> None:
+        """The event that a kubelet posts, once per pod and message."""
+        now = now_text()
+        involved = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        event: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{self.name}-"},
+            "involvedObject": involved,
+            "reason": "FailedMount",
+            "message": message,
+            "type": "Warning",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": "harness"},
+        }
+        await self._api.create(f"/api/v1/namespaces/{self.namespace}/events", event)
 
     def _not_created(self, spec: Json) -> Json:
         waiting = {"reason": "ContainerCreating", "message": self.waiting_for}

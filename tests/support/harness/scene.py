@@ -22,7 +22,10 @@ CRD = REPOSITORY / "crds" / "metadataquorums.yaml"
 NODE_IMAGE = "quorum-node:harness"
 _REMOVAL_TIMEOUT_S = 30.0
 _LOG_TAIL_LINES = 60
-_SETTINGS = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "1"}
+_SETTINGS = {
+    "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "1",
+    "METADATAQUORUM_OPERATOR_LISTEN": "127.0.0.1:0",
+}
 
 
 def install_crd(api: Kube) -> None:

@@ -16,6 +16,7 @@ PROVISIONER = "harness.local/directory"
 DIRECTORY_CLASS = "directory"
 DISK_CLASS = "disk"
 _DISK_SIZE_MIB = 300
+_FILLER = "filler"
 _COMMAND_TIMEOUT_S = 30.0
 
 
@@ -102,6 +103,21 @@ class Volumes:
         copy = image.with_suffix(".revived")
         shutil.copyfile(image, copy)
         _run("mount", "-o", "loop,nouuid", copy, self.path(name))
+
+    def fill(self, name: str) -> None:
+        """Not a byte is left on the disk."""
+        with open(self.path(name) / _FILLER, "wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"\0" * (1 << 16))
+                file.flush()
+
+    def empty(self, name: str) -> None:
+        """Takes back what `fill` did."""
+        (self.path(name) / _FILLER).unlink()
+
+    def detach(self, name: str) -> None:
+        """The volume can't be mounted any more; what has it mounted keeps it."""
+        self.path(name).rename(self.path(f"{name}.detached"))
 
     def remove(self, name: str) -> None:
         path = self.path(name)
