@@ -70,6 +70,13 @@ class HarnessQuorum(Quorum):
         """Name → wanted replicas of every StatefulSet."""
         return {s["metadata"]["name"]: s["spec"]["replicas"] for s in self.stateful_sets()}
 
+    def identities(self) -> list[str]:
+        """Names of the identity objects."""
+        found = self.api.list(kube.core(self.namespace, "configmaps"), self.selector)
+        return [
+            each["metadata"]["name"] for each in found if "-identity" in each["metadata"]["name"]
+        ]
+
     def latched(self) -> set[str]:
         """Names of the incarnations that a failure is written on."""
         return {

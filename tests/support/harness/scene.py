@@ -88,6 +88,23 @@ class Scene:
         quorum.wait_ready(replicas, timeout_s=CREATE_TIMEOUT_S)
         return quorum
 
+    def discard(self, quorum: HarnessQuorum) -> None:
+        """Deletes a quorum and its claims and waits until its name is free again."""
+        self.api.delete(quorum.path)
+        quorum.wait_gone(timeout_s=_REMOVAL_TIMEOUT_S)
+        for claim in quorum.claims():
+            path = kube.core(self.namespace, "persistentvolumeclaims", claim["metadata"]["name"])
+            self.api.delete(path)
+        wait_for(
+            "its objects are gone", lambda: self._is_gone(quorum), timeout_s=_REMOVAL_TIMEOUT_S
+        )
+        self.quorums.remove(quorum)
+
+    @staticmethod
+    def _is_gone(quorum: HarnessQuorum) -> bool:
+        left = (quorum.stateful_sets(), quorum.claims(), quorum.identities())
+        return not any(left)
+
     def account(self) -> str:
         """What a person needs to see when a test has failed."""
         parts = [quorum.summary() for quorum in self.quorums]
