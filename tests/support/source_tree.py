@@ -39,6 +39,15 @@ IMPURE_MODULES = frozenset(
 )
 # What reaches the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
+# How a replica UUID is written is one and the same everywhere.
+OF_THE_NODE_FOR_THE_OPERATOR = (
+    "quorum_node.api",
+    "quorum_node.exit_codes",
+    "quorum_node.records.identity",
+)
+# The asyncio server and the simulation run the very same file, with devices of their own.
+LOOP_AGNOSTIC = "node/quorum_node/server/driver.py"
+LOOP_MODULES = frozenset({"asyncio", "random", "threading", "time"})
 FILE_LINES = 500
 FUNCTION_LINES = 70
 # Names that say nothing about what is inside.
@@ -124,11 +133,20 @@ def impurities(path: Path) -> Iterator[str]:
             yield f"{place(path, called.lineno)}: a pure package calls {called.id}()"
 
 
+def loop_imports(path: Path) -> Iterator[str]:
+    """What would tie a module to one event loop, clock or source of chance."""
+    for line, module in imports(path):
+        if module.split(".")[0] in LOOP_MODULES:
+            yield f"{place(path, line)}: {module} is a device's business"
+
+
 def foreign_node_imports(path: Path) -> Iterator[str]:
     """In the operator: what it imports of the node beyond the models of the admin API."""
     for line, module in imports(path):
-        if module.split(".")[0] != "quorum_node":
+        if module.split(".")[0] != "quorum_node" or module in (
+            "quorum_node",
+            "quorum_node.records",
+        ):
             continue
-        part = ".".join(module.split(".")[:2])
-        if part not in ("quorum_node", "quorum_node.api", "quorum_node.exit_codes"):
+        if not any(f"{module}.".startswith(f"{part}.") for part in OF_THE_NODE_FOR_THE_OPERATOR):
             yield f"{place(path, line)}: the operator imports {module}"

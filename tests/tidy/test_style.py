@@ -33,6 +33,10 @@ def test_pure_packages_touch_nothing(package: str) -> None:
     assert findings(tree.impurities, paths) == ""
 
 
+def test_driver_runs_on_any_devices() -> None:
+    assert findings(tree.loop_imports, [tree.ROOT / tree.LOOP_AGNOSTIC]) == ""
+
+
 def test_operator_knows_a_node_by_its_api_only() -> None:
     assert findings(tree.foreign_node_imports, tree.modules("operator")) == ""
 
@@ -61,7 +65,12 @@ def test_operator_folder_does_not_shadow_the_standard_library() -> None:
         (tree.impurities, "from os import path\n", "imports os"),
         (tree.impurities, "def f():\n    import random\n", "imports random"),
         (tree.impurities, "open('x')\n", "calls open"),
+        (tree.loop_imports, "from asyncio import Queue\n", "asyncio"),
+        (tree.loop_imports, "import time\n", "time"),
+        (tree.loop_imports, "def f():\n    from random import random\n", "random"),
         (tree.foreign_node_imports, "from quorum_node import raft\n", "quorum_node.raft"),
+        (tree.foreign_node_imports, "from quorum_node.records import batches\n", "batches"),
+        (tree.foreign_node_imports, "import quorum_node.records.identities\n", "identities"),
         (tree.foreign_node_imports, "import quorum_node.storage.log\n", "storage.log"),
     ],
 )
@@ -84,7 +93,9 @@ def test_an_empty_name_is_found(name: str) -> None:
         (tree.too_long_file, "x = 1\n" * 500),
         (tree.too_long_functions, "def f():\n" + "    x = 1\n" * 69),
         (tree.impurities, "import struct\nfrom collections import deque\n"),
+        (tree.loop_imports, "from collections import deque\n"),
         (tree.foreign_node_imports, "from quorum_node.api import NodeDescription\n"),
+        (tree.foreign_node_imports, "from quorum_node.records.identity import uuid_text\n"),
         (tree.foreign_node_imports, "from quorum_node import api\n"),
     ],
 )
