@@ -13,6 +13,7 @@ import kopf
 from quorum_operator.application import Application
 from quorum_operator.crd import GROUP, PLURAL, VERSION
 from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, PREFIX
+from quorum_operator.kube.client import authorization, load_configuration
 
 OURS = {LABEL_NAME: APP}
 
@@ -33,6 +34,21 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         settings.watching.reconnect_backoff = 1
         settings.networking.error_backoffs = [0.2, 0.5, 1, 2, 5]
         await application.start()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        # The same source of credentials as our own client; asked again when they are refused.
+        found = load_configuration()
+        scheme, _space, token = authorization(found).partition(" ")
+        return kopf.ConnectionInfo(
+            server=found.host,
+            ca_path=found.ssl_ca_cert,
+            insecure=not found.verify_ssl,
+            certificate_path=found.cert_file,
+            private_key_path=found.key_file,
+            scheme=scheme or None,
+            token=token or None,
+        )
 
     @kopf.on.cleanup(registry=registry)
     async def stop(**_: Any) -> None:

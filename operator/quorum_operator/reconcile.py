@@ -71,7 +71,10 @@ class Reconciler:
         seen = await self._observe(owner, spec, resource, earlier)
         step = plan(seen)
         outcome = await self._execute(owner, spec, seen, step)
-        await self._write_status(path, resource, seen, step, earlier, owner)
+        await asyncio.gather(
+            self._tell(owner, step, outcome),
+            self._write_status(path, resource, seen, step, earlier, owner),
+        )
         return _next(step, outcome)
 
     async def _observe(
@@ -143,14 +146,20 @@ class Reconciler:
             changed=outcome.changed,
             outcome=outcome.message or None,
         )
+        return outcome
+
+    async def _tell(self, owner: Owner, step: Step, outcome: Outcome) -> None:
+        """An event on the resource for every step that was tried."""
+        if not changes_something(step):
+            return
         warning = isinstance(step, LatchFailure) or not outcome.changed
         message = step.reason + (f" — {outcome.message}" if outcome.message else "")
         kind = "Warning" if warning else "Normal"
+        name = type(step).__name__
         try:
             await post_event(self._api, owner, kind=kind, reason=name, message=message)
         except ApiError as error:
             _log.warning("event not posted", quorum=owner.name, error=str(error))
-        return outcome
 
     async def _write_status(
         self,

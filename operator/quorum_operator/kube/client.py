@@ -36,6 +36,13 @@ def load_configuration() -> Any:
     return loaded
 
 
+def authorization(configuration: Any) -> str:
+    """Scheme and token for the Authorization header; empty when certificates identify us."""
+    value = configuration.get_api_key_with_prefix("authorization")
+    value = value or configuration.get_api_key_with_prefix("BearerToken")
+    return str(value or "")
+
+
 class KubeApi:
     """One connection pool to one API server."""
 
@@ -136,8 +143,7 @@ class KubeApi:
 
     def _authorization(self) -> dict[str, str]:
         # Read each time: a service account's token is renewed while the operator runs.
-        value = self._configuration.get_api_key_with_prefix("authorization")
-        value = value or self._configuration.get_api_key_with_prefix("BearerToken")
+        value = authorization(self._configuration)
         return {"Authorization": value} if value else {}
 
 
