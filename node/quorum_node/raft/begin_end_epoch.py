@@ -55,9 +55,10 @@ def handle_begin_response(
     if observe_leader(replica, response.leader):
         return
     leader = replica.role
-    if isinstance(leader, Leader) and sent.epoch == replica.epoch and sent.peer is not None:
-        if response.error is RaftError.NONE:
-            leader.unendorsed.discard(sent.peer)
+    if not isinstance(leader, Leader) or sent.epoch != replica.epoch or sent.peer is None:
+        return
+    if response.error is RaftError.NONE:
+        leader.unendorsed.discard(sent.peer)
 
 
 def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpochRequest) -> None:

@@ -6,6 +6,7 @@ that can't win any more steps down at once (K595-09).
 """
 
 from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import VoteRequest, VoteResponse
 from quorum_node.raft.quorum import can_reach_majority, has_majority
@@ -55,6 +56,7 @@ def handle_vote_response(
     if request.pre_vote != isinstance(role, Prospective) or sent.epoch != replica.epoch:
         return
     role.retries.pop(peer, None)
+    role.unreachable.discard(peer)
     if response.vote_granted and response.error is RaftError.NONE:
         role.granted.add(peer)
         role.rejected.discard(peer)
@@ -63,24 +65,28 @@ def handle_vote_response(
         return
     if peer not in role.granted:
         role.rejected.add(peer)
-        if not can_reach_majority(replica.voters.latest.voters, role.rejected):
-            _step_down(replica, role)
+        _step_down_if_hopeless(replica, role)
 
 
-def handle_vote_failure(replica: ReplicaState, sent: Outstanding, request: VoteRequest) -> None:
-    """No answer: ask again a little later, as long as the campaign lasts."""
+def handle_vote_failure(
+    replica: ReplicaState, sent: Outstanding, request: VoteRequest, reason: FailureReason
+) -> None:
+    """No answer: ask again a little later, as long as the campaign can be won."""
     role = replica.role
     if not isinstance(role, Prospective | Candidate) or sent.peer is None:
         return
     if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
         delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
         role.retries[sent.peer] = replica.now_ms + delay_ms
+        if reason is not FailureReason.TIMEOUT:
+            role.unreachable.add(sent.peer)
+            _step_down_if_hopeless(replica, role)
 
 
 def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Timer: ask those again who did not answer; give up at the deadline."""
     if role.deadline_ms <= replica.now_ms:
-        _step_down(replica, role)
+        step_down(replica, role)
         return
     due = [key for key, at_ms in role.retries.items() if at_ms <= replica.now_ms]
     for key in due:
@@ -91,7 +97,7 @@ def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> Non
 def voters_changed(replica: ReplicaState) -> None:
     """The latest voter set changed under a campaign: only possible through truncation; start over."""
     if isinstance(replica.role, Prospective | Candidate):
-        _step_down(replica, replica.role)
+        step_down(replica, replica.role)
 
 
 def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
@@ -112,7 +118,13 @@ def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:
     assert leader is replica.role
 
 
-def _step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
+def _step_down_if_hopeless(replica: ReplicaState, role: Prospective | Candidate) -> None:
+    """Rejections are final; whoever refuses connections won't help either, for now."""
+    if not can_reach_majority(replica.voters.latest.voters, role.rejected | role.unreachable):
+        step_down(replica, role)
+
+
+def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Back to where the campaign began, to try again after a growing, random delay."""
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)

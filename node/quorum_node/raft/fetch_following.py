@@ -129,12 +129,11 @@ def _leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
 def _refused(replica: ReplicaState, follower: Follower, response: FetchResponse) -> None:
     if observe_leader(replica, response.leader):
         return
-    if response.error is RaftError.OFFSET_OUT_OF_RANGE and response.diverging is not None:
-        if response.leader.leader_epoch == replica.epoch:
-            _leader_is_alive(replica, follower)
-            follower.answer = response.answer
-            _truncate_to_leader(replica, follower, response.diverging)
-            return
+    if response.diverging is not None and response.leader.leader_epoch == replica.epoch:
+        _leader_is_alive(replica, follower)
+        follower.answer = response.answer
+        _truncate_to_leader(replica, follower, response.diverging)
+        return
     if response.error is RaftError.INVALID_CLUSTER_ID and not replica.is_voter:
         replica.halt(HaltReason.IDENTITY_MISMATCH, "the leader belongs to another cluster")
         return

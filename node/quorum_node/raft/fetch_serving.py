@@ -83,9 +83,8 @@ def expire_parked(replica: ReplicaState, leader: Leader) -> None:
 
 
 def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
-    if request.cluster_id is not None and request.cluster_id != replica.cluster_id:
-        if replica.cluster_id is not None:
-            return RaftError.INVALID_CLUSTER_ID
+    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+        return RaftError.INVALID_CLUSTER_ID
     if request.replica.id != CONSUMER_ID or request.current_leader_epoch >= 0:
         if request.current_leader_epoch < replica.epoch:
             return RaftError.FENCED_LEADER_EPOCH

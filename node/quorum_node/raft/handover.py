@@ -33,7 +33,7 @@ def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest
     if not isinstance(leader, Leader) or replica.halted:
         replica.respond(request_id, ResignResponse(RaftError.NOT_QUORUM_LEADER, current))
         return
-    if not [key for key in successors(replica, leader)]:
+    if not successors(replica, leader):
         message = "there is no other voter"
         replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
         return

@@ -1,6 +1,6 @@
 """What a leader remembers, from election to the end of its epoch.
 
-Owns the data: progress of replicas, parked fetches, waiting proposals and reads, the voter change in
+Owns the data: progress of replicas, parked fetches (answered up to `told_end_offset`), waiting proposals and reads, the voter change in
 progress. Must not know the rules that use it (fetch, commit, reads, membership).
 """
 
@@ -100,6 +100,7 @@ class Leader:
     epoch_start_offset: int
     check_quorum_deadline_ms: float
     elected_ms: float
+    told_end_offset: int = -1
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     proposals: deque[PendingProposal] = field(default_factory=deque)

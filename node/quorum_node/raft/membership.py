@@ -39,7 +39,6 @@ from quorum_node.raft.messages import (
     VotersPosition,
     voter_entry,
 )
-from quorum_node.raft.outputs import FlushLog
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.safety import Refusal
 from quorum_node.raft.voters import VoterSet
@@ -49,21 +48,21 @@ from quorum_node.records.identity import ReplicaKey
 ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 
 
-def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> bool:
-    """Start an add. (All three handlers return True if something was appended.)"""
+def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> None:
+    """Start an add."""
     refusal = _precondition(replica, request) or safety.check_add(
         replica, request.voter, request.endpoints, request.count_newcomer
     )
     if refusal is not None:
         _refuse(replica, request_id, refusal)
-        return False
+        return
     leader = replica.role
     assert isinstance(leader, Leader)
     if request.voter.id == replica.key.id:
         message = "the leader hands over before another key of its own id becomes a voter"
         _refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
         handover.start(replica, leader, None, None)
-        return False
+        return
     endpoint = voter_entry(request.voter, request.endpoints).endpoint("CONTROLLER")
     assert endpoint is not None
     leader.change = PendingChange(
@@ -77,30 +76,28 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
         ack_when_committed=request.ack_when_committed,
         probe=replica.send(endpoint, ApiVersionsRequest(), request.voter),
     )
-    return False
 
 
 def handle_remove_voter(
     replica: ReplicaState, request_id: int, request: RemoveVoterRequest
-) -> bool:
+) -> None:
     """Append the set without that key."""
     refusal = _precondition(replica, request) or safety.check_remove(replica, request.voter)
     if refusal is not None:
         _refuse(replica, request_id, refusal)
-        return False
+        return
     voters = replica.voters.latest.voters.removed(request.voter)
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
-    return True
 
 
 def handle_update_voter(
     replica: ReplicaState, request_id: int, request: UpdateVoterRequest
-) -> bool:
+) -> None:
     """Append the set with that voter's new endpoints; the same endpoints need no record."""
     refusal = _precondition(replica, request) or safety.check_update(replica, request)
     if refusal is not None:
         _refuse(replica, request_id, refusal)
-        return False
+        return
     voter = replica.voters.latest.voters.get(request.voter)
     assert voter is not None
     if voter.endpoints == request.endpoints:
@@ -109,10 +106,9 @@ def handle_update_voter(
             request_id,
             VoterChangeResponse(RaftError.NONE, replica.current_leader(), "", position),
         )
-        return False
+        return
     voters = replica.voters.latest.voters.updated(request.voter, request.endpoints)
     _append_voters(replica, request_id, ChangeKind.UPDATE, request, voters)
-    return True
 
 
 def probe_answered(
@@ -167,7 +163,6 @@ def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> N
     leader.unendorsed.add(change.voter)
     leader.begin_deadline_ms = replica.now_ms
     leader.begin_failures = 0
-    replica.out.append(FlushLog())
     if not change.ack_when_committed and change.request_id is not None:
         replica.respond(
             change.request_id,
@@ -268,7 +263,6 @@ def _append_voters(
         position=_append(replica, voters),
     )
     leader.unendorsed.intersection_update(voters.ordered_keys)
-    replica.out.append(FlushLog())
 
 
 def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:

@@ -12,17 +12,16 @@ from quorum_node.raft.outputs import ProposalFailed
 from quorum_node.raft.replica_state import ReplicaState
 
 
-def propose(replica: ReplicaState, proposal_id: int, records: tuple[bytes, ...]) -> bool:
-    """Append, or refuse with nothing changed; True if something was appended."""
+def propose(replica: ReplicaState, proposal_id: int, records: tuple[bytes, ...]) -> None:
+    """Append, or refuse with nothing changed."""
     error = _refusal(replica)
     if error is not None:
         replica.out.append(ProposalFailed(proposal_id, error))
-        return False
+        return
     leader = replica.role
     assert isinstance(leader, Leader)
     base, end = append_values(replica, records)
     leader.proposals.append(PendingProposal(proposal_id, base, end))
-    return True
 
 
 def _refusal(replica: ReplicaState) -> RaftError | None:

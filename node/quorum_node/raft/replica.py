@@ -114,6 +114,11 @@ class Replica(ReplicaState):
         """What follows from any event: fetch, look for the leader, stop."""
         role = self.role
         if type(role) is Leader:
+            if self.log_end > role.told_end_offset:
+                # Followers first, then the own disk: the two run side by side.
+                role.told_end_offset = self.log_end
+                fetch_serving.answer_parked(self, role)
+                self.out.append(FlushLog())
             if role.handover is not None:
                 handover.finish_if_ready(self, role)
             elif role.begin_deadline_ms is not None and role.begin_deadline_ms <= self.now_ms:
@@ -182,14 +187,13 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
             if not fetch_following.handle_fetch_failure(replica, event.correlation, reason):
                 discovery.handle_search_failure(replica, event.correlation)
         case VoteRequest() as request:
-            election.handle_vote_failure(replica, sent, request)
+            election.handle_vote_failure(replica, sent, request, event.reason)
         case ApiVersionsRequest():
             membership.probe_answered(replica, event.correlation, None)
 
 
 def _on_proposed(replica: Replica, event: Proposed) -> None:
-    if proposals.propose(replica, event.proposal_id, event.records):
-        _appended(replica)
+    proposals.propose(replica, event.proposal_id, event.records)
 
 
 def _on_read(replica: Replica, event: ReadRequested) -> None:
@@ -214,48 +218,15 @@ def _on_describe(replica: Replica, request_id: int, request: DescribeQuorumReque
     describe.handle_describe(replica, request_id)
 
 
-def _on_add(replica: Replica, request_id: int, request: AddVoterRequest) -> None:
-    membership.handle_add_voter(replica, request_id, request)
-
-
-def _on_remove(replica: Replica, request_id: int, request: RemoveVoterRequest) -> None:
-    if membership.handle_remove_voter(replica, request_id, request):
-        _appended(replica)
-
-
-def _on_update(replica: Replica, request_id: int, request: UpdateVoterRequest) -> None:
-    if membership.handle_update_voter(replica, request_id, request):
-        _appended(replica)
-
-
-def _on_fetch(replica: Replica, request_id: int, request: FetchRequest) -> None:
-    end_before = replica.log_end
-    fetch_serving.handle_fetch(replica, request_id, request)
-    if replica.log_end != end_before:  # the fetch passed the gate of an AddVoter
-        _answer_parked(replica)
-
-
-def _appended(replica: Replica) -> None:
-    """As leader: tell followers first, then make it durable here, side by side."""
-    _answer_parked(replica)
-    replica.out.append(FlushLog())
-
-
-def _answer_parked(replica: Replica) -> None:
-    leader = replica.role
-    if type(leader) is Leader:
-        fetch_serving.answer_parked(replica, leader)
-
-
 _REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
-    FetchRequest: _on_fetch,
+    FetchRequest: fetch_serving.handle_fetch,
     VoteRequest: vote.handle_vote,
     BeginQuorumEpochRequest: begin_end_epoch.handle_begin,
     EndQuorumEpochRequest: begin_end_epoch.handle_end,
     DescribeQuorumRequest: _on_describe,
-    AddVoterRequest: _on_add,
-    RemoveVoterRequest: _on_remove,
-    UpdateVoterRequest: _on_update,
+    AddVoterRequest: membership.handle_add_voter,
+    RemoveVoterRequest: membership.handle_remove_voter,
+    UpdateVoterRequest: membership.handle_update_voter,
     ResignRequest: handover.handle_resign,
 }
 

@@ -77,6 +77,7 @@ class Prospective:
     fallback: Follower | None
     granted: set[ReplicaKey]
     rejected: set[ReplicaKey] = field(default_factory=set)
+    unreachable: set[ReplicaKey] = field(default_factory=set)
     retries: dict[ReplicaKey, float] = field(default_factory=dict)
     name: RoleName = field(default=RoleName.PROSPECTIVE, init=False)
 
@@ -88,6 +89,7 @@ class Candidate:
     deadline_ms: float
     granted: set[ReplicaKey]
     rejected: set[ReplicaKey] = field(default_factory=set)
+    unreachable: set[ReplicaKey] = field(default_factory=set)
     retries: dict[ReplicaKey, float] = field(default_factory=dict)
     name: RoleName = field(default=RoleName.CANDIDATE, init=False)
 

@@ -15,7 +15,7 @@ from quorum_node.raft.messages import (
     ResignResponse,
     VoterChangeResponse,
 )
-from quorum_node.raft.outputs import FlushLog, ProposalFailed, ReadFailed
+from quorum_node.raft.outputs import ProposalFailed, ReadFailed
 from quorum_node.raft.replica_state import Discovery, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
@@ -105,7 +105,6 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
         append_control(replica, (change, KRaftVersion(1), first))
     else:
         append_control(replica, (change,))
-    replica.out.append(FlushLog())
     leader.unendorsed = set(replica.other_voters())
     if leader.unendorsed:
         leader.begin_deadline_ms = replica.now_ms

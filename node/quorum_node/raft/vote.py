@@ -12,10 +12,11 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 * A pre-vote changes nothing and is granted only if no leader is alive here.
 """
 
+from quorum_node.raft.election import step_down
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.roles import Candidate, Follower, Prospective, Unattached
+from quorum_node.raft.roles import Follower, Prospective, Unattached
 from quorum_node.raft.transitions import become_unattached
 
 
@@ -73,7 +74,7 @@ def _would_grant(replica: ReplicaState, request: VoteRequest, known: bool) -> bo
         become_unattached(replica, request.candidate_epoch)
     if not _up_to_date(replica, request):
         return False
-    _delay_own_campaign(replica)
+    _delay_own_campaign(replica, request)
     return True
 
 
@@ -83,10 +84,16 @@ def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
     return theirs >= (replica.epochs.last_epoch, replica.log_end)
 
 
-def _delay_own_campaign(replica: ReplicaState) -> None:
-    """Whoever got this pre-vote asks for votes in a moment: two campaigns would split them."""
+def _delay_own_campaign(replica: ReplicaState, request: VoteRequest) -> None:
+    """Whoever got this pre-vote asks for votes in a moment: two campaigns would split them.
+
+    Of two that ask each other, the one with the shorter log (then the smaller id) gives way.
+    """
     role = replica.role
-    if isinstance(role, Prospective | Candidate):
+    if isinstance(role, Prospective):
+        own = (replica.epochs.last_epoch, replica.log_end, replica.key.id)
+        if (request.last_epoch, request.last_epoch_end_offset, request.candidate.id) > own:
+            step_down(replica, role)
         return
     earliest_ms = replica.now_ms + replica.config.link_jitter_ms * (2 + replica.jitter())
     if isinstance(role, Follower) and role.campaign_deadline_ms is not None:

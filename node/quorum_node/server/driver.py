@@ -207,7 +207,8 @@ class ReplicaDriver:
     def _persist(self, output: PersistQuorumState) -> None:
         end_offset = self._log.flush()
         self._store.save(output.state)
-        self._events.append(LogFlushed(end_offset))
+        # Before anything else: what follows may truncate.
+        self._events.appendleft(LogFlushed(end_offset))
 
     def _flush(self, output: FlushLog) -> None:
         if self._flushing:

@@ -1,0 +1,1 @@
+"""Cores wired together in memory, for tests of rules and for scenarios."""

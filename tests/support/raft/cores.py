@@ -1,0 +1,436 @@
+"""Several Raft cores in one process, wired together without a network, a disk or a clock.
+
+Messages are delivered in the order they were sent and take no time; time passes only by `advance`.
+Links can be cut (requests then time out) or closed (requests fail at once), flushes can be held back,
+nodes can crash, lose what was not flushed, restart, or lose their disk. Everything is deterministic.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from quorum_node.raft import LogState, QuorumState, RaftConfig, RaftError, Replica
+from quorum_node.raft.events import (
+    Event,
+    FailureReason,
+    LogFlushed,
+    Proposed,
+    ReadRequested,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    TimerExpired,
+)
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FetchResponse,
+    OutboundRequest,
+    RemoveVoterRequest,
+    Request,
+    Response,
+    VoterChangeResponse,
+)
+from quorum_node.raft.outputs import (
+    AppendBatch,
+    FlushLog,
+    Halt,
+    Output,
+    PersistQuorumState,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    Respond,
+    Send,
+    TruncateLog,
+)
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+CLUSTER_ID = "cluster-A"
+PORT = 9093
+
+Observer = Callable[["Node", Output], None]
+
+
+def endpoints_of(name: str) -> tuple[Endpoint, ...]:
+    """The listeners of the node with that name."""
+    return (Endpoint("CONTROLLER", name, PORT), Endpoint("ADMIN", name, 8080))
+
+
+def key_of(id: int, incarnation: int = 1) -> ReplicaKey:
+    """A readable replica key: id and incarnation are in the UUID."""
+    return ReplicaKey(id, UUID(int=(incarnation << 64) + id + 1))
+
+
+@dataclass(slots=True)
+class Node:
+    """A replica with its log, its durable state and whoever waits for its answers."""
+
+    name: str
+    key: ReplicaKey
+    config: RaftConfig
+    jitter: float
+    replica: Replica
+    batches: list[AppendBatch] = field(default_factory=list)
+    durable_batches: int = 0
+    state: QuorumState | None = None
+    up: bool = True
+    hold_flush: bool = False
+    flush_wanted: bool = False
+    halted: Halt | None = None
+    waiting: dict[int, tuple[str, int]] = field(default_factory=dict)
+    answers: dict[int, Response] = field(default_factory=dict)
+    committed: dict[int, ProposalCommitted] = field(default_factory=dict)
+    failed: dict[int, RaftError] = field(default_factory=dict)
+    reads: dict[int, int | RaftError] = field(default_factory=dict)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.up and isinstance(self.replica.role, Leader)
+
+    def values(self, end_offset: int | None = None) -> list[str]:
+        """Texts of the data records in the log, up to an offset."""
+        return [
+            (record.value or b"").decode()
+            for batch in self.batches
+            for whole in split_batches(batch.data)[0]
+            for record in decode_records(whole)
+            if not whole.header.is_control and (end_offset is None or record.offset < end_offset)
+        ]
+
+    def committed_values(self) -> list[str]:
+        return self.values(self.replica.high_watermark)
+
+
+class Cores:
+    """A handful of nodes. `observer` sees every output before it is executed."""
+
+    def __init__(self, observer: Observer | None = None) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.now_ms = 1000.0
+        self.observer = observer
+        self.cut: set[tuple[str, str]] = set()
+        self.events: deque[tuple[str, Event]] = deque()
+        self._next_id = 1
+        self._timeouts: list[tuple[float, str, int]] = []
+
+    # -- building
+
+    def start(
+        self,
+        name: str,
+        id: int | None = None,
+        *,
+        incarnation: int = 1,
+        founder: bool = False,
+        bootstrap: Iterable[str] = (),
+        initial_voters: int = 1,
+        cluster_id: str | None = None,
+        jitter: float | None = None,
+        run: bool = True,
+    ) -> Node:
+        """A node with an empty disk."""
+        key = key_of(int(name.rstrip("'")) if id is None else id, incarnation)
+        jitter = (key.id * 0.29) % 1 if jitter is None else jitter
+        config = RaftConfig(
+            endpoints=endpoints_of(name),
+            bootstrap=tuple(endpoints_of(each)[0] for each in bootstrap),
+            cluster_id=CLUSTER_ID if founder else cluster_id,
+            founder=founder,
+            initial_voters=initial_voters,
+        )
+        node = Node(name, key, config, jitter, self._replica(config, key, jitter, None, LogState()))
+        self.nodes[name] = node
+        self.events.append((name, TimerExpired()))
+        if run:
+            self.run()
+        return node
+
+    def quorum(self, *names: str) -> Node:
+        """A formed quorum led by the first of the names, everyone caught up."""
+        founder = self.start(names[0], founder=True)
+        for name in names[1:]:
+            self.start(name, bootstrap=names[:1])
+            self.advance(100)
+            answer = self.add_voter(founder, self.nodes[name])
+            assert answer is not None
+            assert answer.error is RaftError.NONE, answer.message
+        self.advance(600)
+        return founder
+
+    # -- driving
+
+    def do(self, node: Node, event: Event) -> None:
+        """One event on one node, and everything that follows without time passing."""
+        self.events.append((node.name, event))
+        self.run()
+
+    def run(self) -> None:
+        """Deliver until nothing is left to deliver."""
+        for _ in range(100_000):
+            if not self.events:
+                return
+            name, event = self.events.popleft()
+            node = self.nodes[name]
+            if node.up:
+                self._step(node, event)
+        raise AssertionError("the cores never come to rest")
+
+    def advance(self, ms: float) -> None:
+        """Let time pass, firing every timer at its time."""
+        until_ms = self.now_ms + ms
+        self.run()
+        while True:
+            due = self._next_due_ms()
+            if due is None or due > until_ms:
+                break
+            self.now_ms = max(self.now_ms, due)
+            for node in list(self.nodes.values()):
+                deadline = node.replica.next_deadline_ms() if node.up else None
+                if deadline is not None and deadline <= self.now_ms:
+                    self.events.append((node.name, TimerExpired()))
+            late = [each for each in self._timeouts if each[0] <= self.now_ms]
+            for each in late:
+                self._timeouts.remove(each)
+                failed = RequestFailed(each[2], FailureReason.TIMEOUT)
+                self.events.append((each[1], failed))
+            self.run()
+        self.now_ms = until_ms
+
+    def request(self, node: Node, request: Request) -> Response | None:
+        """Ask a node something; the answer, or None while it is parked (see `answer`)."""
+        number = self._number()
+        self.do(node, RequestReceived(number, request))
+        return node.answers.get(number)
+
+    def propose(self, node: Node, *texts: str) -> int:
+        """Propose a batch; returns the proposal id."""
+        number = self._number()
+        self.do(node, Proposed(number, tuple(text.encode() for text in texts)))
+        return number
+
+    def read(self, node: Node) -> int:
+        """Ask for a linearizable read; returns the read id."""
+        number = self._number()
+        self.do(node, ReadRequested(number))
+        return number
+
+    def add_voter(
+        self, leader: Node, newcomer: Node, **options: object
+    ) -> VoterChangeResponse | None:
+        """AddVoter on `leader`; passes time until it is answered (at most its timeout)."""
+        request = AddVoterRequest(
+            CLUSTER_ID,
+            newcomer.key,
+            newcomer.config.endpoints,
+            3000,
+            **options,  # type: ignore[arg-type]
+        )
+        return self._change(leader, request)
+
+    def remove_voter(self, leader: Node, key: ReplicaKey) -> VoterChangeResponse | None:
+        return self._change(leader, RemoveVoterRequest(CLUSTER_ID, key, 3000))
+
+    def _change(
+        self, leader: Node, request: AddVoterRequest | RemoveVoterRequest
+    ) -> VoterChangeResponse | None:
+        number = self._number()
+        self.do(leader, RequestReceived(number, request))
+        for _ in range(70):
+            if number in leader.answers:
+                break
+            self.advance(50)
+        answer = leader.answers.get(number)
+        assert answer is None or isinstance(answer, VoterChangeResponse)
+        return answer
+
+    # -- faults
+
+    def partition(self, *groups: Iterable[str]) -> None:
+        """Cut every link between nodes of different groups (requests time out)."""
+        self.cut = set()
+        placed = [set(group) for group in groups]
+        for a in self.nodes:
+            for b in self.nodes:
+                if a != b and not any(a in group and b in group for group in placed):
+                    self.cut.add((a, b))
+
+    def heal(self) -> None:
+        self.cut = set()
+
+    def crash(self, node: Node, *, lose_unflushed: bool = True) -> None:
+        """kill -9: connections close; what was not flushed may be gone."""
+        node.up = False
+        if lose_unflushed:
+            del node.batches[node.durable_batches :]
+        node.flush_wanted = False
+        self.events = deque(each for each in self.events if each[0] != node.name)
+        for name, correlation in node.waiting.values():
+            self.events.append((name, RequestFailed(correlation, FailureReason.CLOSED)))
+        node.waiting = {}
+        self.run()
+
+    def restart(self, node: Node) -> None:
+        """Start again from what is on the disk."""
+        starts: list[tuple[int, int]] = []
+        for batch in node.batches:
+            if not starts or starts[-1][0] != batch.leader_epoch:
+                starts.append((batch.leader_epoch, batch.base_offset))
+        control = [
+            batch.data
+            for batch in node.batches
+            if split_batches(batch.data)[0][0].header.is_control
+        ]
+        end = node.batches[-1].end_offset if node.batches else 0
+        log = LogState(0, end, starts, control)
+        node.replica = self._replica(node.config, node.key, node.jitter, node.state, log)
+        node.durable_batches = len(node.batches)
+        node.up, node.halted = True, None
+        node.answers = {}
+        self.events.append((node.name, TimerExpired()))
+        self.run()
+
+    def lose_disk(self, node: Node, incarnation: int) -> None:
+        """Start over with an empty disk and a new replica UUID under the same id and address."""
+        self.crash(node)
+        node.batches, node.durable_batches, node.state = [], 0, None
+        node.key = key_of(node.key.id, incarnation)
+        self.restart(node)
+
+    def release_flush(self, node: Node) -> None:
+        """End a held-back flush."""
+        node.hold_flush = False
+        if node.flush_wanted:
+            self._flush(node)
+        self.run()
+
+    # -- looking
+
+    @property
+    def leader(self) -> Node:
+        """The leader of the newest epoch."""
+        leaders = [node for node in self.nodes.values() if node.is_leader]
+        assert leaders, "there is no leader"
+        return max(leaders, key=lambda node: node.replica.epoch)
+
+    def _replica(
+        self,
+        config: RaftConfig,
+        key: ReplicaKey,
+        jitter: float,
+        state: QuorumState | None,
+        log: LogState,
+    ) -> Replica:
+        return Replica(config, key, state, log, lambda: jitter)
+
+    def _number(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def _next_due_ms(self) -> float | None:
+        due = [each[0] for each in self._timeouts]
+        for node in self.nodes.values():
+            deadline = node.replica.next_deadline_ms() if node.up else None
+            if deadline is not None:
+                due.append(deadline)
+        return min(due, default=None)
+
+    def _step(self, node: Node, event: Event) -> None:
+        for output in node.replica.step(event, self.now_ms):
+            if self.observer is not None:
+                self.observer(node, output)
+            self._execute(node, output)
+
+    def _execute(self, node: Node, output: Output) -> None:
+        match output:
+            case AppendBatch():
+                node.batches.append(output)
+            case TruncateLog():
+                while node.batches and node.batches[-1].end_offset > output.end_offset:
+                    node.batches.pop()
+                node.durable_batches = min(node.durable_batches, len(node.batches))
+            case PersistQuorumState():
+                node.durable_batches = len(node.batches)
+                node.state = output.state
+            case FlushLog():
+                node.flush_wanted = True
+                if not node.hold_flush:
+                    self._flush(node)
+            case Send():
+                self._send(node, output)
+            case Respond():
+                self._respond(node, output)
+            case ProposalCommitted():
+                node.committed[output.proposal_id] = output
+            case ProposalFailed():
+                node.failed[output.proposal_id] = output.error
+            case ReadConfirmed():
+                node.reads[output.read_id] = output.offset
+            case ReadFailed():
+                node.reads[output.read_id] = output.error
+            case Halt():
+                node.halted = output
+                self.events.append((node.name, TimerExpired()))
+            case _:
+                pass
+
+    def _flush(self, node: Node) -> None:
+        node.flush_wanted = False
+        node.durable_batches = len(node.batches)
+        end = node.batches[-1].end_offset if node.batches else 0
+        self.events.append((node.name, LogFlushed(end)))
+
+    def _send(self, node: Node, output: Send) -> None:
+        target = self.nodes.get(output.destination.host)
+        if target is not None and (node.name, target.name) in self.cut:
+            self._time_out(node.name, output)
+        elif target is None or not target.up:
+            failed = RequestFailed(output.correlation, FailureReason.REFUSED)
+            self.events.append((node.name, failed))
+        else:
+            self._deliver(node, target, output.correlation, output.request)
+
+    def _deliver(
+        self, node: Node, target: Node, correlation: int, request: OutboundRequest
+    ) -> None:
+        if isinstance(request, ApiVersionsRequest):
+            answer = ApiVersionsResponse(RaftError.NONE, 0, 1)
+            self.events.append((node.name, ResponseReceived(correlation, answer)))
+            return
+        number = self._number()
+        target.waiting[number] = (node.name, correlation)
+        self.events.append((target.name, RequestReceived(number, request)))
+
+    def _respond(self, node: Node, output: Respond) -> None:
+        response = output.response
+        if isinstance(response, FetchResponse) and response.range is not None:
+            data = b"".join(
+                batch.data
+                for batch in node.batches
+                if response.range.start_offset < batch.end_offset <= response.range.limit_offset
+            )
+            response = FetchResponse(
+                response.error,
+                response.leader,
+                response.high_watermark,
+                response.log_start_offset,
+                records=data,
+                answer=response.answer,
+            )
+        waiting = node.waiting.pop(output.request_id, None)
+        if waiting is None:
+            node.answers[output.request_id] = response
+            return
+        name, correlation = waiting
+        if (node.name, name) in self.cut:
+            self._timeouts.append((self.now_ms + 1500, name, correlation))
+            return
+        self.events.append((name, ResponseReceived(correlation, response)))  # type: ignore[arg-type]
+
+    def _time_out(self, name: str, output: Send) -> None:
+        self._timeouts.append((self.now_ms + output.timeout_ms, name, output.correlation))
