@@ -139,10 +139,15 @@ def _downloaded_wheels(image: ProjectImage) -> Path:
 def _build(image: ProjectImage, base: str, exact: str, wheels: Path, scratch: Path) -> None:
     context = scratch / "context"
     shutil.copytree(wheels, context / "wheels")
-    _own_wheel(scratch / "source", context / "wheels")
-    arguments = ["--build-arg", f"BASE={base}", "--build-arg", f"EXTRA={image.extra}"]
-    build = ["docker", "build", "-q", *arguments, "-f", str(image.dockerfile), "-t", exact, "."]
-    run(build, timeout_s=900, directory=context)
+    (context / "own").mkdir()
+    _own_wheel(scratch / "source", context / "own")
+    build = ["docker", "build", "-q", "--build-arg", f"BASE={base}", "-f", str(image.dockerfile)]
+    # A tag keeps the stage with the packages, which would else be cleared away with the other one
+    packages = f"{image.repository}-packages:dev"
+    stage = ["--target", "packages", "-t", packages, "."]
+    run([*build, *stage], timeout_s=900, directory=context)
+    extra = ["--build-arg", f"EXTRA={image.extra}"]
+    run([*build, *extra, "-t", exact, "."], timeout_s=900, directory=context)
 
 
 def _own_wheel(source: Path, target: Path) -> None:
@@ -157,8 +162,8 @@ def _own_wheel(source: Path, target: Path) -> None:
 
 def _forget_older(image: ProjectImage, exact: str) -> None:
     """Build stages and images of earlier sources would fill the disk, one per edit."""
-    stage = f"label=dev.metadataquorum.stage=build-{image.extra}"
-    run(["docker", "image", "prune", "-f", "--filter", stage], timeout_s=120, check=False)
+    stage = ["--filter", "label=dev.metadataquorum.stage=own"]
+    run(["docker", "image", "prune", "-f", *stage], timeout_s=120, check=False)
     listing = ["docker", "images", image.repository, "--format", "{{.Repository}}:{{.Tag}}"]
     for name in run(listing, timeout_s=30).stdout.split():
         if name not in (exact, image.name):
