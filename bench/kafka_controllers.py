@@ -1,0 +1,128 @@
+"""Apache Kafka's KRaft controllers, as the comparison: three of them, no broker, driven by Kafka's AdminClient.
+
+A write is one incrementalAlterConfigs call; with linger 25 ms (Kafka's default) and with 0.
+"""
+
+import hashlib
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from kafka_client import Address, await_leader
+
+from cluster import BENCH, MEMBERS, Cluster, python
+from support import stock_kafka
+
+FIRST_PORT = 24390
+HEAP_MB = 512
+
+
+class KafkaCluster(Cluster):
+    """Kafka with its defaults, except for the append linger when one is given."""
+
+    def __init__(self, directory: Path, linger_ms: int | None = None) -> None:
+        super().__init__(directory)
+        self.linger_ms = linger_ms
+        self.name = "kafka" if linger_ms is None else f"kafka-linger-{linger_ms}"
+
+    def addresses(self) -> list[Address]:
+        """Controller listeners."""
+        return [("127.0.0.1", FIRST_PORT + member) for member in MEMBERS]
+
+    def create(self) -> None:
+        cluster_id, *directory_ids = (self.random_uuid() for _ in range(4))
+        initial = ",".join(
+            f"{member + 1}@127.0.0.1:{FIRST_PORT + member}:{directory_ids[member]}"
+            for member in MEMBERS
+        )
+        for member in MEMBERS:
+            config = self.write_config(member)
+            arguments = ["format", "-c", str(config), "-t", cluster_id]
+            done = stock_kafka.run_tool(
+                stock_kafka.STORAGE, *arguments, "--initial-controllers", initial
+            )
+            if done.returncode != 0:
+                raise RuntimeError(done.stdout + done.stderr)
+        for member in MEMBERS:
+            self.launch(member)
+        self.await_whole()
+
+    def random_uuid(self) -> str:
+        """As Kafka makes them."""
+        return stock_kafka.run_tool(stock_kafka.STORAGE, "random-uuid").stdout.strip()
+
+    def write_config(self, member: int) -> Path:
+        """A controller's properties file."""
+        folder = self.directory / f"member-{member}"
+        folder.mkdir(parents=True, exist_ok=True)
+        listener = f"CONTROLLER://127.0.0.1:{FIRST_PORT + member}"
+        properties = {
+            "node.id": str(member + 1),
+            "process.roles": "controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": self.bootstrap(),
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+            "listeners": listener,
+            "advertised.listeners": listener,
+            "log.dirs": str(folder / "data"),
+        }
+        if self.linger_ms is not None:
+            properties["controller.quorum.append.linger.ms"] = str(self.linger_ms)
+        path = folder / "controller.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        return path
+
+    def bootstrap(self) -> str:
+        """All controller listeners in one string."""
+        return ",".join(f"{host}:{port}" for host, port in self.addresses())
+
+    def command(self, member: int) -> list[str]:
+        config = self.directory / f"member-{member}" / "controller.properties"
+        return stock_kafka.java(
+            *("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
+            *(stock_kafka.SERVER, str(config)),
+            heap_mb=HEAP_MB,
+            short_lived=False,
+        )
+
+    def leader(self) -> int:
+        return await_leader(self.addresses())[0]
+
+    def await_whole(self) -> None:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            _, found = await_leader(self.addresses(), 60)
+            ends = [voter.log_end_offset for voter in found.current_voters]
+            if len(ends) == len(MEMBERS) and max(ends) - min(ends) <= 5:
+                return
+            time.sleep(0.1)
+        raise TimeoutError("Kafka is not whole")
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+        super().stop()
+
+    def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
+        # A JVM client needs a longer warm-up than the others to be measured fairly.
+        arguments = [self.bootstrap(), str(clients), str(seconds), str(max(warmup, 3.0)), "256"]
+        return stock_kafka.java(
+            "-cp", f"{load_classes()}:{stock_kafka.jars()}/*", "ConfigLoad", *arguments,
+            heap_mb=1024, short_lived=False,
+        )  # fmt: skip
+
+    def probe_command(self, seconds: float) -> list[str]:
+        return python("kafka_probe.py", "--addresses", self.bootstrap(), "--seconds", str(seconds))
+
+
+def load_classes() -> Path:
+    """The compiled generator; javac rather than the source launcher, so that warm-up is the program's own."""
+    source = BENCH / "kafka" / "ConfigLoad.java"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    folder = stock_kafka.cache_directory() / "kafka" / f"classes-{digest}"
+    if not folder.exists():
+        compiler = ["javac", "-cp", f"{stock_kafka.jars()}/*", "-d", str(folder), str(source)]
+        subprocess.run(compiler, check=True, timeout=120)
+    return folder
