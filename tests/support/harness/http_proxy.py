@@ -77,6 +77,8 @@ class RecordingProxy:
 
     def __init__(self, access: Access, acting_as: Sequence[tuple[str, str]] = ()) -> None:
         self.calls: list[Call] = []
+        self.to_api: list[tuple[Call, int]] = []
+        """Every call to the API server, reads and watches too, with the status of its answer."""
         self.refused: set[str] = set()
         self.port = 0
         self._impersonate = [(name.encode(), text.encode()) for name, text in acting_as]
@@ -157,6 +159,8 @@ class RecordingProxy:
             raise _AbandonedCall
         client, upstream = self._upstream(call, request)
         answer = await client.send(upstream, stream=True)
+        if not call.target:
+            self.to_api.append((call, answer.status_code))
         try:
             if hold is not None and hold.moment is Moment.AFTER:
                 await self._answer_later(connection, answer, hold)
