@@ -12,7 +12,7 @@ import pytest
 from support.harness.cluster import HarnessCluster
 from support.harness.operator_process import OperatorProcess
 from support.harness.pod_runtime import Program
-from support.harness.scene import NODE_IMAGE, Scene, install_crd
+from support.harness.scene import NODE_IMAGE, Scene, install_definitions
 from support.kind import ControlPlane, api_server
 from support.trial.kube import Kube
 
@@ -71,7 +71,7 @@ def api(api_server: ControlPlane, cluster: HarnessCluster) -> Iterator[Kube]:
     assert cluster.access.url == api_server.url
     client = Kube(api_server.kubeconfig)
     try:
-        install_crd(client)
+        install_definitions(client)
         yield client
     finally:
         client.close()
@@ -79,12 +79,13 @@ def api(api_server: ControlPlane, cluster: HarnessCluster) -> Iterator[Kube]:
 
 @pytest.fixture
 def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]:
-    """Removed after the test, with everything in it."""
+    """Removed after the test, with everything in it. No operator may have lacked a right."""
     made = Scene(api, cluster, tmp_path)
     try:
         yield made
     finally:
         made.remove()
+    assert made.denied() == set()
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leade
     quorum = scene.create(3, disks=True)
     before = quorum.wait_ready(3)
     offset, claims = quorum.last_voters_offset(), quorum.claims_by_uid()
+    load = scene.start_load(quorum)
     failed = quorum.fail_disk(quorum.voter(leader=of_leader, described=before))
     after = quorum.wait_replaced(failed, 3)
     node_id = failed.key[0]
@@ -48,6 +49,7 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leade
     (repair,) = quorum.status()["repairs"]
     assert (repair["id"], repair["fromUuid"]) == failed.key
     assert repair["reason"] == "StorageFailed"
+    scene.prove_nothing_lost(load)
 
 
 @pytest.mark.requirement("OP-04")

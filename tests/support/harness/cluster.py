@@ -16,6 +16,7 @@ from support.harness.http_proxy import RecordingProxy
 from support.harness.kube_api import Access, ApiError, Json, KubeApi
 from support.harness.kubelet import Kubelet
 from support.harness.pod_runtime import Program
+from support.harness.service import TcpService
 from support.harness.volumes import storage_classes
 
 _T = TypeVar("_T")
@@ -58,6 +59,7 @@ class HarnessCluster:
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._names = itertools.count(1)
         self._proxies: list[RecordingProxy] = []
+        self._services: list[TcpService] = []
 
     def __enter__(self) -> "HarnessCluster":
         self._thread.start()
@@ -84,8 +86,8 @@ class HarnessCluster:
         await self.kubelet.start()
 
     async def _close(self) -> None:
-        for proxy in self._proxies:
-            await proxy.close()
+        for opened in (*self._proxies, *self._services):
+            await opened.close()
         await self.kubelet.close()
         await self.api.close()
 
@@ -139,6 +141,13 @@ class HarnessCluster:
         self.call(proxy.open())
         self._proxies.append(proxy)
         return proxy
+
+    def service(self, namespace: str, labels: Mapping[str, str], port: int) -> int:
+        """The local port behind which the ready pods with `labels` answer on their `port`."""
+        service = TcpService(lambda: self.kubelet.ready_addresses(namespace, labels), port)
+        self.call(service.open())
+        self._services.append(service)
+        return service.port
 
     def wait_inside(
         self, what: str, awaited: Callable[[], Coroutine[Any, Any, object]], *, timeout_s: float

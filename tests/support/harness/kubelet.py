@@ -6,7 +6,6 @@ objects' heartbeat. Where a pod goes is the scheduler's; what it is made of is i
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -87,6 +86,16 @@ class Kubelet:
             if (runtime.namespace, runtime.name) == (namespace, pod):
                 return runtime
         raise LookupError(f"pod {namespace}/{pod} does not run")
+
+    def ready_addresses(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
+        """The addresses of the ready pods that carry `labels`."""
+        return [
+            pod["status"]["podIP"]
+            for pod in self._pods.values()
+            if pod["metadata"]["namespace"] == namespace
+            and labels.items() <= pod["metadata"].get("labels", {}).items()
+            and hosts.is_ready(pod)
+        ]
 
     def hold(self, namespace: str, pod: str, *, held: bool = True) -> None:
         """A pod of that name that is not on a node yet stays Pending until it is let go."""
@@ -202,11 +211,6 @@ class Kubelet:
 
     async def _heartbeat(self, name: str) -> None:
         await self._api.merge(f"/api/v1/nodes/{name}/status", nodes.node_status())
-
-
-def remove_folder(folder: Path) -> None:
-    """Removes what a harness wrote, after its volumes were unmounted."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _path(pod: Json) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from support import chart
 from support.harness.cluster import HarnessCluster
 from support.harness.http_proxy import RecordingProxy
 from support.harness.kube_api import ApiError, Json
@@ -15,24 +16,41 @@ from support.harness.quorum import CREATE_TIMEOUT_S, HarnessQuorum
 from support.harness.volumes import DIRECTORY_CLASS, DISK_CLASS
 from support.trial import kube
 from support.trial.kube import Kube
+from support.trial.load import Load
+from support.trial.quorum import ADMIN_PORT
 from support.trial.waiting import wait_for
+from support.workload.judgement import Verdict
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-CRD = REPOSITORY / "crds" / "metadataquorums.yaml"
 NODE_IMAGE = "quorum-node:harness"
 _REMOVAL_TIMEOUT_S = 30.0
 _LOG_TAIL_LINES = 60
+_POD_TAIL_LINES = 12
 _SETTINGS = {
     "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "1",
     "METADATAQUORUM_OPERATOR_LISTEN": "127.0.0.1:0",
 }
 
 
-def install_crd(api: Kube) -> None:
-    """Creates the definition and waits until the API server serves it."""
-    definition = yaml.safe_load(CRD.read_text())
+_ACCOUNT = f"system:serviceaccount:{chart.NAMESPACE}:{chart.RELEASE}"
+_ACTING_AS = (
+    ("Impersonate-User", _ACCOUNT),
+    ("Impersonate-Group", "system:serviceaccounts"),
+    ("Impersonate-Group", "system:authenticated"),
+)
+"""The operator's calls carry the rights of its own service account, not an administrator's."""
+_NEED_NOT_BE_GRANTED = frozenset({"/api/v1/namespaces"})
+"""kopf looks whether the namespaces that it was given exist, and goes on where it may not."""
+
+
+def install_definitions(api: Kube) -> None:
+    """The resource definition and the operator's rights, as the plain manifests have them."""
+    definition = yaml.safe_load(chart.CRD.read_text())
     path = f"{kube.CRDS}/{definition['metadata']['name']}"
     api.apply(path, definition)
+    rights = "/apis/rbac.authorization.k8s.io/v1"
+    for found in chart.of_kind(chart.plain(), "ClusterRole", "ClusterRoleBinding"):
+        plural = found["kind"].lower() + "s"
+        api.apply(f"{rights}/{plural}/{found['metadata']['name']}", found)
 
     def established() -> bool:
         conditions = api.get(path).get("status", {}).get("conditions") or []
@@ -50,11 +68,14 @@ class Scene:
         self.namespace = cluster.new_namespace("scene")
         self.folder = folder
         self.operators: list[OperatorProcess] = []
+        self.proxies: list[RecordingProxy] = []
         self.quorums: list[HarnessQuorum] = []
+        self.loads: list[Load] = []
 
     def add_operator(self) -> tuple[OperatorProcess, RecordingProxy]:
         """Makes an operator for this namespace and its proxy; not started yet."""
-        proxy = self.cluster.proxy()
+        proxy = self.cluster.proxy(_ACTING_AS)
+        self.proxies.append(proxy)
         folder = self.folder / f"operator-{len(self.operators)}"
         operator = OperatorProcess(folder, proxy.port, self.namespace, _SETTINGS)
         self.operators.append(operator)
@@ -88,6 +109,25 @@ class Scene:
         quorum.wait_ready(replicas, timeout_s=CREATE_TIMEOUT_S)
         return quorum
 
+    def start_load(self, quorum: HarnessQuorum) -> Load:
+        """A writer and a checker on the ready pods, as processes; ended with the scene."""
+        labels = {"app.kubernetes.io/instance": quorum.name}
+        port = self.cluster.service(self.namespace, labels, ADMIN_PORT)
+        load = Load(quorum, f"http://127.0.0.1:{port}", self.folder / f"load-{len(self.loads)}")
+        self.loads.append(load)
+        load.start()
+        return load
+
+    def prove_nothing_lost(self, load: Load) -> Verdict:
+        """Ends the workload: every acknowledged record is on every voter, no read was stale, and
+        the voters changed one at a time."""
+        load.wait_for_acknowledgement(timeout_s=30)
+        verdict = load.verdict()
+        assert verdict.problems == (), verdict.problems[:10]
+        assert verdict.acknowledged > 0
+        assert verdict.reads > 0
+        return verdict
+
     def discard(self, quorum: HarnessQuorum) -> None:
         """Deletes a quorum and its claims and waits until its name is free again."""
         self.api.delete(quorum.path)
@@ -105,13 +145,22 @@ class Scene:
         left = (quorum.stateful_sets(), quorum.claims(), quorum.identities())
         return not any(left)
 
+    def denied(self) -> set[str]:
+        """What the operators asked of the API server without the right to."""
+        answered = [answer for proxy in self.proxies for answer in proxy.to_api]
+        return {
+            f"{call.method} {call.path}"
+            for call, status in answered
+            if status == 403 and call.path not in _NEED_NOT_BE_GRANTED
+        }
+
     def account(self) -> str:
         """What a person needs to see when a test has failed."""
         parts = [quorum.summary() for quorum in self.quorums]
-        parts += [f"{pod}: {path}" for pod, path in self._logs()]
+        for pod, log in self._logs():
+            parts += [f"--- {pod}", *_tail(log, _POD_TAIL_LINES)]
         for operator in self.operators:
-            tail = operator.log_path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-            parts += [f"--- {operator.log_path}", *tail]
+            parts += [f"--- {operator.log_path}", *_tail(operator.log_path, _LOG_TAIL_LINES)]
         return "\n".join(parts)
 
     def _logs(self) -> list[tuple[str, Path]]:
@@ -120,6 +169,8 @@ class Scene:
 
     def remove(self) -> None:
         """Kills the operators; then everything that they made, without their help."""
+        for load in self.loads:
+            load.stop()
         for operator in self.operators:
             operator.kill()
         for quorum in self.api.list(kube.quorums(self.namespace)):
@@ -144,3 +195,7 @@ class Scene:
 
     def _no_pods(self) -> bool:
         return not self.api.list(kube.core(self.namespace, "pods"))
+
+
+def _tail(path: Path, lines: int) -> list[str]:
+    return path.read_text(errors="replace").splitlines()[-lines:]
