@@ -86,8 +86,10 @@ class HarnessCluster:
         await self.kubelet.start()
 
     async def _close(self) -> None:
-        for opened in (*self._proxies, *self._services):
-            await opened.close()
+        for proxy in self._proxies:
+            await proxy.close()
+        for service in self._services:
+            await service.close()
         await self.kubelet.close()
         await self.api.close()
 
