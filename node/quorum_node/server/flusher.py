@@ -1,7 +1,6 @@
-"""fsync off the loop: one worker thread, group commit.
+"""fsync off the loop: one worker thread. What arrives meanwhile shares the next flush.
 
-A flush covers everything appended before it starts; starts that come while one runs become a
-single next one. Knows the log's `flush` and nothing of what it protects.
+Knows the log's `flush` and the driver's ticket, nothing of what they protect.
 """
 
 import asyncio
@@ -13,37 +12,32 @@ from collections.abc import Callable
 from quorum_node.server.metrics import Metrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
-FlushDone = Callable[[int | StorageFailure | DiskFull], None]
+FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
+"""(ticket, durable end offset or failure), on the loop's thread."""
 
 
 class ThreadFlusher:
-    """`done` is called on the loop's thread with the durable end offset, or the failure."""
+    """At most one flush at a time: the driver starts the next when it heard of the last."""
 
     def __init__(self, flush: Callable[[], int], done: FlushDone, metrics: Metrics) -> None:
         self._flush = flush
         self._done = done
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
-        self._work: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._running = False
-        self._again = False
+        self._work: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log-flusher", daemon=True)
         self._thread.start()
 
-    def start(self) -> None:
-        """Flush soon. Called on the loop's thread."""
-        if self._running:
-            self._again = True
-            return
-        self._running = True
-        self._work.put(True)
+    def start(self, ticket: int) -> None:
+        """Flush now. Called on the loop's thread."""
+        self._work.put(ticket)
 
     def close(self) -> None:
         """End the thread after a flush that is under way."""
-        self._work.put(False)
+        self._work.put(None)
 
     def _run(self) -> None:
-        while self._work.get():
+        while (ticket := self._work.get()) is not None:
             result: int | StorageFailure | DiskFull
             started = time.perf_counter()
             try:
@@ -52,15 +46,13 @@ class ThreadFlusher:
                 result = failure
             seconds = time.perf_counter() - started
             try:
-                self._loop.call_soon_threadsafe(self._finished, result, seconds)
+                self._loop.call_soon_threadsafe(self._finished, ticket, result, seconds)
             except RuntimeError:
                 return  # the loop is closed: the process ends
 
-    def _finished(self, result: int | StorageFailure | DiskFull, seconds: float) -> None:
-        self._running = False
+    def _finished(
+        self, ticket: int, result: int | StorageFailure | DiskFull, seconds: float
+    ) -> None:
         self._metrics.count("flushes")
         self._metrics.observe("flush_latency_seconds", seconds)
-        if self._again and isinstance(result, int):
-            self._again = False
-            self.start()
-        self._done(result)
+        self._done(ticket, result)

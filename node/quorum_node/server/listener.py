@@ -6,6 +6,7 @@ Bytes that are no request close that connection and are counted. Knows framing, 
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 
@@ -138,7 +139,7 @@ class KafkaConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop: nobody waits for these answers any more."""
         self._closed = True
-        self._server.connections.discard(self)
+        self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
         for inbound in waiting:
             if inbound.on_abandoned is not None:
@@ -192,6 +193,8 @@ class KafkaListener:
         self.on_malformed = on_malformed
         self.connections: set[KafkaConnection] = set()
         self._server: asyncio.Server | None = None
+        self._closing = False
+        self._all_gone = asyncio.Event()
 
     async def start(self, host: str, port: int) -> None:
         """Bind and listen. Raises OSError."""
@@ -200,12 +203,22 @@ class KafkaListener:
             lambda: KafkaConnection(self), host, port, backlog=1024, reuse_address=True
         )
 
-    def close(self) -> None:
-        """Take no more connections and close the open ones."""
+    async def close(self, timeout_seconds: float) -> None:
+        """Take no more connections; what is answered already may leave until the timeout."""
         if self._server is not None:
             self._server.close()
+        self._closing = True
         for connection in list(self.connections):
             connection.close()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), timeout_seconds)
+
+    def connection_gone(self, connection: KafkaConnection) -> None:
+        """A connection is closed."""
+        self.connections.discard(connection)
+        if self._closing and not self.connections:
+            self._all_gone.set()
 
     @property
     def requests_in_flight(self) -> int:

@@ -1,0 +1,90 @@
+"""The FastAPI application: routes put together, errors as ErrorBody, size limit, token."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from quorum_node.api import ErrorBody, ErrorCode
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.server.admin import (
+    config_routes,
+    describe_routes,
+    health_routes,
+    log_routes,
+    voter_routes,
+)
+from quorum_node.server.admin.forwarding import leader_admin_endpoint, url_of
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.version import VERSION
+
+MAX_BODY_BYTES = 16 << 20
+
+
+def create_app(node: NodeView) -> FastAPI:
+    """The application of one node."""
+    app = FastAPI(
+        title="MetadataQuorum node",
+        version=VERSION,
+        description="Admin API of one replica of a metadata quorum.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    for routes in (health_routes, describe_routes, voter_routes, config_routes, log_routes):
+        app.include_router(routes.router(node))
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiProblem)
+        return error_response(node, error.status, error.code, error.message)
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return error_response(node, 422, ErrorCode.INVALID_REQUEST, _first_problem(error))
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID_REQUEST
+        return error_response(node, error.status_code, code, str(error.detail))
+
+    app.add_exception_handler(ApiProblem, on_problem)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)
+
+    @app.middleware("http")
+    async def limit_body(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            text = f"the body may have at most {MAX_BODY_BYTES} bytes"
+            return error_response(node, 413, ErrorCode.TOO_LARGE, text)
+        if "transfer-encoding" in request.headers:
+            text = "send a body with a content-length"
+            return error_response(node, 411, ErrorCode.INVALID_REQUEST, text)
+        return await call_next(request)
+
+    return app
+
+
+def error_response(node: NodeView, status: int, code: ErrorCode, message: str) -> Response:
+    """An ErrorBody that names the leader, if one is known."""
+    description = node.describe()
+    known = description.leader_id != NO_LEADER
+    endpoint = leader_admin_endpoint(description) if known else None
+    body = ErrorBody(
+        code=code.value,
+        message=message,
+        leader_id=description.leader_id if known else None,
+        leader_epoch=description.leader_epoch,
+        leader_url=url_of(endpoint) if endpoint else None,
+    )
+    return JSONResponse(body.model_dump(mode="json", by_alias=True), status)
+
+
+def _first_problem(error: RequestValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}"

@@ -1,0 +1,39 @@
+"""/v1/node (local) and /v1/quorum (local, or confirmed by a majority)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from quorum_node.api import (
+    DEFAULT_TIMEOUT_MS,
+    MAX_TIMEOUT_MS,
+    NodeDescription,
+    QuorumDescription,
+)
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.views import node_document, quorum_document
+from quorum_node.server.replica_host import clock_ms
+
+TimeoutMs = Annotated[int, Query(alias="timeoutMs", ge=1, le=MAX_TIMEOUT_MS)]
+
+
+def router(node: NodeView) -> APIRouter:
+    """The routes over one node."""
+    routes = APIRouter(prefix="/v1")
+
+    @routes.get("/node")
+    async def describe_node() -> NodeDescription:
+        return node_document(node.describe(), node.catch_up(), node.storage(), node.started_text())
+
+    @routes.get("/quorum", response_model=QuorumDescription)
+    async def describe_quorum(
+        request: Request, confirmed: bool = False, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
+    ) -> QuorumDescription | Response:
+        if not confirmed:
+            return quorum_document(node.describe(), clock_ms(), confirmed=False)
+        if not node.is_leader():
+            return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        await node.confirm_read(timeout_ms)
+        return quorum_document(node.describe(), clock_ms(), confirmed=True)
+
+    return routes

@@ -1,0 +1,32 @@
+"""/livez, /readyz and /metrics. Liveness never depends on the quorum."""
+
+from fastapi import APIRouter, Response
+
+from quorum_node.api import Liveness, Readiness, StorageState
+from quorum_node.server.admin.node_view import NodeView
+
+
+def router(node: NodeView) -> APIRouter:
+    """The routes over one node."""
+    routes = APIRouter()
+
+    @routes.get("/livez")
+    async def livez(response: Response) -> Liveness:
+        storage = node.storage()
+        if node.host.halt is None and storage.state is not StorageState.FAILED:
+            return Liveness(live=True)
+        response.status_code = 503
+        return Liveness(live=False, reason=storage.detail or "the replica has stopped")
+
+    @routes.get("/readyz")
+    async def readyz(response: Response) -> Readiness:
+        state = node.catch_up()
+        if not state.caught_up:
+            response.status_code = 503
+        return Readiness(ready=state.caught_up, reason=state.reason, lag=state.lag)
+
+    @routes.get("/metrics")
+    async def metrics() -> Response:
+        return Response(node.metrics.render(), media_type="text/plain; version=0.0.4")
+
+    return routes

@@ -1,0 +1,53 @@
+"""The replica's own committed log, decoded: for checkers, and for people who ask what happened."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
+from quorum_node.records.identity import uuid_text
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.log_reader import committed_records, voter_sets
+from quorum_node.storage.errors import StorageFailure
+
+MAX_RECORDS = 10_000
+
+
+def router(node: NodeView) -> APIRouter:
+    """The routes over one node."""
+    routes = APIRouter(prefix="/v1")
+
+    @routes.get("/log")
+    async def log(
+        from_offset: Annotated[int, Query(alias="fromOffset", ge=0)] = 0,
+        max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
+    ) -> LogPage:
+        description = node.describe()
+        high_watermark = max(description.high_watermark, 0)
+        records: list[LogRecord] = []
+        try:
+            for record in committed_records(node.host.log, from_offset, high_watermark):
+                records.append(record)
+                if len(records) == max_records:
+                    break
+        except StorageFailure as error:
+            raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
+        return LogPage(
+            node_id=description.key.id,
+            replica_uuid=uuid_text(description.key.uuid),
+            records=records,
+            next_offset=records[-1].offset + 1 if records else from_offset,
+            high_watermark=high_watermark,
+        )
+
+    @routes.get("/voter-history")
+    async def voter_history() -> VoterHistory:
+        description = node.describe()
+        try:
+            history = await voter_sets(node.host.log, description.high_watermark)
+        except StorageFailure as error:
+            raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
+        return VoterHistory(node_id=description.key.id, history=history)
+
+    return routes

@@ -1,0 +1,52 @@
+"""Outcomes of the core as HTTP statuses and ErrorBody codes. Every 409 means: nothing was changed."""
+
+from quorum_node.api import ErrorCode
+from quorum_node.raft.errors import RaftError
+
+_STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
+    RaftError.INVALID_CLUSTER_ID: (409, ErrorCode.INVALID_REQUEST),
+    RaftError.NOT_QUORUM_LEADER: (503, ErrorCode.NOT_LEADER),
+    RaftError.LEADERSHIP_LOST: (503, ErrorCode.LEADERSHIP_LOST),
+    RaftError.STORAGE_FAILED: (503, ErrorCode.STORAGE_FAILED),
+    RaftError.SHUTTING_DOWN: (503, ErrorCode.SHUTTING_DOWN),
+    RaftError.REQUEST_TIMED_OUT: (504, ErrorCode.TIMED_OUT),
+    RaftError.DISK_LOW: (507, ErrorCode.DISK_LOW),
+    RaftError.NOT_FORMED: (409, ErrorCode.NOT_FORMED),
+    RaftError.VOTER_CHANGE_PENDING: (409, ErrorCode.CHANGE_PENDING),
+    RaftError.EPOCH_NOT_COMMITTED: (409, ErrorCode.OWN_EPOCH_NOT_COMMITTED),
+    RaftError.STALE_VOTERS_POSITION: (409, ErrorCode.STALE_POSITION),
+    RaftError.UNSAFE_CHANGE: (409, ErrorCode.UNSAFE_CHANGE),
+    RaftError.NOT_CAUGHT_UP: (409, ErrorCode.NOT_CAUGHT_UP),
+    RaftError.DUPLICATE_VOTER: (409, ErrorCode.DUPLICATE_VOTER),
+    RaftError.VOTER_NOT_FOUND: (409, ErrorCode.VOTER_NOT_FOUND),
+    RaftError.INVALID_VOTER_KEY: (409, ErrorCode.VOTER_NOT_FOUND),
+    RaftError.UNSUPPORTED_VERSION: (409, ErrorCode.INVALID_REQUEST),
+    RaftError.INVALID_REQUEST: (400, ErrorCode.INVALID_REQUEST),
+}
+
+
+class ApiProblem(Exception):
+    """An answer that is not 2xx."""
+
+    def __init__(self, status: int, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def problem(error: RaftError, message: str = "") -> ApiProblem:
+    """The answer for an outcome of the core."""
+    status, code = _STATUS.get(error, (500, ErrorCode.INTERNAL))
+    return ApiProblem(status, code, message or error.value)
+
+
+def invalid(message: str) -> ApiProblem:
+    """The request itself is wrong."""
+    return ApiProblem(400, ErrorCode.INVALID_REQUEST, message)
+
+
+def timed_out(what: str, timeout_ms: int) -> ApiProblem:
+    """Nobody knows yet."""
+    text = f"{what} was not done within {timeout_ms} ms; it may still happen"
+    return ApiProblem(504, ErrorCode.TIMED_OUT, text)

@@ -1,0 +1,159 @@
+"""The core's description as documents of the API. Pure translation, no I/O."""
+
+from dataclasses import dataclass
+
+from quorum_node.api import (
+    EndpointModel,
+    NodeDescription,
+    QuorumDescription,
+    ReplicaStatus,
+    Role,
+    StorageDescription,
+    VoterModel,
+    VotersPosition,
+)
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.messages import NO_LEADER, ReplicaProgress
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, uuid_text
+from quorum_node.server.version import VERSION
+
+MAX_LAG_RECORDS = 1000
+"""A follower further behind the leader's high watermark than this is not caught up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """Whether a replica is caught up, and the words for it."""
+
+    caught_up: bool
+    reason: str
+    lag: int | None
+
+
+def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> CatchUp:
+    """Leader: own epoch committed. Others: fetched lately, and little is missing."""
+    if d.halted:
+        return CatchUp(False, "the replica has stopped", None)
+    if d.role is RoleName.LEADER:
+        if d.own_epoch_committed:
+            return CatchUp(True, "leads, own epoch committed", 0)
+        return CatchUp(False, "leads, but nothing of its epoch is committed yet", 0)
+    if d.leader_id == NO_LEADER:
+        return CatchUp(False, "no leader is known", None)
+    if d.last_leader_contact_ms is None:
+        return CatchUp(False, f"no answer yet from leader {d.leader_id}", None)
+    age_ms = now_ms - d.last_leader_contact_ms
+    if age_ms > fetch_timeout_ms:
+        return CatchUp(False, f"last answer from leader {d.leader_id} {age_ms:.0f} ms ago", None)
+    lag = max(0, d.leader_high_watermark - d.log_end_offset)
+    if d.leader_high_watermark < 0 or lag > MAX_LAG_RECORDS:
+        return CatchUp(False, f"{lag} committed records are missing", lag)
+    return CatchUp(True, f"follows leader {d.leader_id}", lag)
+
+
+def role_of(d: ReplicaDescription) -> Role:
+    """The role's name; a follower or seeker that is no voter is an observer."""
+    if not d.is_voter and d.role in (RoleName.FOLLOWER, RoleName.UNATTACHED):
+        return Role.OBSERVER
+    return Role(d.role.value)
+
+
+def node_document(
+    d: ReplicaDescription, state: CatchUp, storage: StorageDescription, started_at: str
+) -> NodeDescription:
+    """What the node says of itself."""
+    return NodeDescription(
+        node_id=d.key.id,
+        replica_uuid=uuid_text(d.key.uuid),
+        cluster_id=d.cluster_id,
+        role=role_of(d),
+        is_voter=d.is_voter,
+        leader_id=None if d.leader_id == NO_LEADER else d.leader_id,
+        leader_epoch=d.leader_epoch,
+        high_watermark=d.high_watermark,
+        log_end_offset=d.log_end_offset,
+        log_start_offset=d.log_start_offset,
+        caught_up=state.caught_up,
+        formed=d.formed,
+        storage=storage,
+        started_at=started_at,
+        version=VERSION,
+    )
+
+
+def quorum_document(d: ReplicaDescription, now_ms: float, *, confirmed: bool) -> QuorumDescription:
+    """The quorum; on a non-leader the voters are known, their progress is not."""
+    if d.voters_progress:
+        voters = [_status(p, d, now_ms) for p in d.voters_progress]
+    else:
+        voters = [_unknown(voter) for voter in d.voters]
+    leader_key: ReplicaKey | None = d.leader_key
+    return QuorumDescription(
+        cluster_id=d.cluster_id,
+        leader_id=None if d.leader_id == NO_LEADER else d.leader_id,
+        leader_uuid=uuid_text(leader_key.uuid) if leader_key and leader_key.uuid else None,
+        leader_epoch=d.leader_epoch,
+        high_watermark=d.high_watermark,
+        log_end_offset=d.log_end_offset,
+        voters=voters,
+        observers=[_status(p, d, now_ms) for p in d.observers_progress],
+        voters_position=voters_position(d),
+        pending_change=d.pending_change,
+        own_epoch_committed=d.own_epoch_committed,
+        formed=d.formed,
+        initial_voters=d.initial_voters,
+        confirmed=confirmed,
+        node_id=d.key.id,
+    )
+
+
+def voters_position(d: ReplicaDescription) -> VotersPosition:
+    """Position of the latest voters record."""
+    return VotersPosition(
+        offset=d.voters_position.offset,
+        epoch=d.voters_position.epoch,
+        committed=d.voters_committed,
+    )
+
+
+def voter_model(voter: Voter) -> VoterModel:
+    """A voter without progress."""
+    return VoterModel(
+        id=voter.key.id, uuid=uuid_text(voter.key.uuid), endpoints=_endpoints(voter.endpoints)
+    )
+
+
+def _endpoints(endpoints: tuple[Endpoint, ...]) -> list[EndpointModel]:
+    return [EndpointModel(name=e.name, host=e.host, port=e.port) for e in endpoints]
+
+
+def _status(p: ReplicaProgress, d: ReplicaDescription, now_ms: float) -> ReplicaStatus:
+    lag = d.log_end_offset - p.log_end_offset if p.log_end_offset >= 0 else d.log_end_offset
+    return ReplicaStatus(
+        id=p.key.id,
+        uuid=uuid_text(p.key.uuid),
+        endpoints=_endpoints(p.endpoints),
+        log_end_offset=p.log_end_offset,
+        lag=max(0, lag),
+        last_fetch_age_ms=_age_ms(p.last_fetch_ms, now_ms),
+        last_caught_up_age_ms=_age_ms(p.last_caught_up_ms, now_ms),
+        fetching=p.fetching,
+        caught_up=p.caught_up,
+    )
+
+
+def _unknown(voter: Voter) -> ReplicaStatus:
+    return ReplicaStatus(
+        id=voter.key.id,
+        uuid=uuid_text(voter.key.uuid),
+        endpoints=_endpoints(voter.endpoints),
+        log_end_offset=-1,
+        lag=-1,
+        fetching=False,
+        caught_up=False,
+    )
+
+
+def _age_ms(then_ms: float | None, now_ms: float) -> int | None:
+    return None if then_ms is None else max(0, round(now_ms - then_ms))

@@ -1,0 +1,151 @@
+"""Voter changes and resignation. Leader only: others forward."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from quorum_node.api import (
+    DEFAULT_TIMEOUT_MS,
+    AddVoterRequest,
+    EndpointModel,
+    ErrorCode,
+    ResignRequest,
+    ResignResult,
+    UpdateVoterRequest,
+    VoterChangeResult,
+    VotersPosition,
+)
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid
+from quorum_node.server.admin.authorization import require_token
+from quorum_node.server.admin.describe_routes import TimeoutMs
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.problems import ApiProblem, invalid, problem
+
+_CORE_SLACK_MS = 500
+"""The core answers in time itself; this is for the case that it doesn't."""
+_MAX_ID = 2**31 - 1
+
+OptionalOffset = Annotated[int | None, Query(alias="expectedOffset")]
+OptionalEpoch = Annotated[int | None, Query(alias="expectedEpoch")]
+
+
+def router(node: NodeView) -> APIRouter:
+    """The routes over one node."""
+    routes = APIRouter(prefix="/v1")
+
+    @routes.post("/voters", response_model=VoterChangeResult)
+    async def add_voter(body: AddVoterRequest, request: Request) -> VoterChangeResult | Response:
+        require_token(node, request)
+        if not node.is_leader():
+            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
+        change = raft.AddVoterRequest(
+            cluster_id=None,
+            voter=_key(body.id, body.uuid),
+            endpoints=_endpoints(body.endpoints),
+            timeout_ms=body.timeout_ms,
+            expected=_expected(body.expected_offset, body.expected_epoch),
+            count_newcomer=body.count_newcomer,
+        )
+        return await _change(node, change, body.timeout_ms)
+
+    @routes.delete("/voters/{id}/{uuid}", response_model=VoterChangeResult)
+    async def remove_voter(
+        id: int,
+        uuid: str,
+        request: Request,
+        expected_offset: OptionalOffset = None,
+        expected_epoch: OptionalEpoch = None,
+        timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    ) -> VoterChangeResult | Response:
+        require_token(node, request)
+        if not node.is_leader():
+            return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        change = raft.RemoveVoterRequest(
+            None, _key(id, uuid), timeout_ms, _expected(expected_offset, expected_epoch)
+        )
+        return await _change(node, change, timeout_ms)
+
+    @routes.put("/voters/{id}/{uuid}/endpoints", response_model=VoterChangeResult)
+    async def update_voter(
+        id: int, uuid: str, body: UpdateVoterRequest, request: Request
+    ) -> VoterChangeResult | Response:
+        require_token(node, request)
+        if not node.is_leader():
+            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
+        change = raft.UpdateVoterRequest(
+            None, _key(id, uuid), _endpoints(body.endpoints), body.timeout_ms
+        )
+        return await _change(node, change, body.timeout_ms)
+
+    @routes.post("/resign", response_model=ResignResult)
+    async def resign(
+        request: Request,
+        body: ResignRequest | None = None,
+        timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    ) -> ResignResult | Response:
+        require_token(node, request)
+        if not node.is_leader():
+            return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        successor = body.successor_id if body else None
+        epoch = node.describe().leader_epoch
+        change = raft.ResignRequest(_newest_key(node, successor))
+        answer = await node.ask(change, timeout_ms + _CORE_SLACK_MS)
+        if answer.error is not RaftError.NONE:
+            raise problem(answer.error, getattr(answer, "message", ""))
+        return ResignResult(epoch=epoch)
+
+    return routes
+
+
+async def _change(node: NodeView, change: raft.Request, timeout_ms: int) -> VoterChangeResult:
+    answer = await node.ask(change, timeout_ms + _CORE_SLACK_MS)
+    assert isinstance(answer, raft.VoterChangeResponse)
+    if answer.error is not RaftError.NONE:
+        raise problem(answer.error, answer.message)
+    position = answer.position
+    if position is None:
+        raise ApiProblem(500, ErrorCode.INTERNAL, "the change has no position")
+    return VoterChangeResult(
+        voters_position=VotersPosition(
+            offset=position.offset, epoch=position.epoch, committed=True
+        ),
+        leader_epoch=answer.leader.leader_epoch,
+    )
+
+
+def _key(id: int, uuid: str) -> ReplicaKey:
+    if not 0 <= id <= _MAX_ID:
+        raise invalid(f"node id {id} must be from 0 to {_MAX_ID}")
+    try:
+        parsed = parse_uuid(uuid)
+    except ValueError as error:
+        raise invalid(str(error)) from error
+    if parsed.int == 0:
+        raise invalid("the all-zero UUID means 'unknown'")
+    return ReplicaKey(id, parsed)
+
+
+def _newest_key(node: NodeView, successor_id: int | None) -> ReplicaKey | None:
+    if successor_id is None:
+        return None
+    for voter in reversed(node.describe().voters):
+        if voter.key.id == successor_id:
+            return voter.key
+    raise ApiProblem(409, ErrorCode.VOTER_NOT_FOUND, f"no voter has node id {successor_id}")
+
+
+def _endpoints(models: list[EndpointModel]) -> tuple[Endpoint, ...]:
+    if not any(model.name.upper() == CONTROLLER for model in models):
+        raise invalid(f"endpoints: one must be named {CONTROLLER}")
+    return tuple(Endpoint(model.name.upper(), model.host, model.port) for model in models)
+
+
+def _expected(offset: int | None, epoch: int | None) -> raft.VotersPosition | None:
+    if offset is None and epoch is None:
+        return None
+    if offset is None or epoch is None:
+        raise invalid("expectedOffset and expectedEpoch belong together")
+    return raft.VotersPosition(offset, epoch)

@@ -1,0 +1,70 @@
+"""Before a founder formats an empty directory: does the cluster exist already?
+
+A founder whose disk was emptied after the formation must not found a second quorum under the same
+name, nor pass for its old self with an empty log (KIP-595, the guard of `--bootstrap`). Every
+bootstrap server is asked once; any that knows a cluster forbids it. A server that can't be reached
+says nothing: at a first formation the others may not be up yet.
+"""
+
+import socket
+import threading
+from collections.abc import Sequence
+
+from quorum_node.protocol.apis import DESCRIBE_CLUSTER
+from quorum_node.protocol.describe import (
+    ENDPOINTS_OF_CONTROLLERS,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
+from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.server.config_values import HostPort
+
+_ONE_SECONDS = 1.0
+_ALL_SECONDS = 2.0
+_VERSION = 1
+_MAX_ANSWER_BYTES = 1 << 20
+
+
+def existing_cluster(servers: Sequence[HostPort]) -> tuple[HostPort, str] | None:
+    """The first server that knows a cluster, and the cluster's id; None when none does."""
+    found: list[tuple[HostPort, str]] = []
+
+    def ask(server: HostPort) -> None:
+        cluster_id = _ask(server)
+        if cluster_id:
+            found.append((server, cluster_id))
+
+    threads = [threading.Thread(target=ask, args=(s,), daemon=True) for s in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_ALL_SECONDS)
+    return found[0] if found else None
+
+
+def _ask(server: HostPort) -> str | None:
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=ENDPOINTS_OF_CONTROLLERS
+    )
+    frame = encode_request(DESCRIBE_CLUSTER, _VERSION, 1, "founding-guard", request)
+    try:
+        with socket.create_connection((server.host, server.port), _ONE_SECONDS) as connection:
+            connection.sendall(frame)
+            size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
+            answer = _receive(connection, size)
+        body = decode_response(DESCRIBE_CLUSTER, _VERSION, answer)
+    except (OSError, MalformedMessage):
+        return None
+    assert isinstance(body, DescribeClusterResponse)
+    return body.cluster_id or None
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionResetError("closed in the middle of an answer")
+        data += more
+    return data

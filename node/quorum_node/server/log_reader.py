@@ -1,0 +1,148 @@
+"""Records of the local log as documents of the admin API.
+
+Reads raw batches and decodes them; knows nothing of the replica that wrote them.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Protocol
+
+from quorum_node.api import EndpointModel, LogRecord, VoterModel, VoterSetEntry
+from quorum_node.records.batches import Batch, DecodedRecord, decode_records, split_batches
+from quorum_node.records.control import (
+    ControlRecord,
+    KRaftVersion,
+    LeaderChange,
+    UnknownControl,
+    VotersRecord,
+    decode_control,
+)
+from quorum_node.records.identity import ReplicaKey, Voter, uuid_text
+from quorum_node.records.metadata import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    UnknownMetadata,
+    decode_metadata,
+)
+from quorum_node.state.resource_types import resource_type_name
+
+_PIECE_BYTES = 256 * 1024
+
+
+class ReadableLog(Protocol):
+    """The part of the log that is needed here."""
+
+    start_offset: int
+    end_offset: int
+
+    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes: ...
+
+
+def committed_records(
+    log: ReadableLog, from_offset: int, high_watermark: int
+) -> Iterator[LogRecord]:
+    """Records from_offset <= o < high_watermark, in order. Raises StorageFailure."""
+    offset = max(from_offset, log.start_offset)
+    while offset < high_watermark:
+        for batch in _batches(log, offset, high_watermark):
+            for record in decode_records(batch):
+                if record.offset >= from_offset:
+                    yield _document(batch, record)
+            offset = batch.header.end_offset
+
+
+async def voter_sets(log: ReadableLog, high_watermark: int) -> list[VoterSetEntry]:
+    """Every voters record of the log, committed or not, oldest first."""
+    found: list[VoterSetEntry] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        batches = _batches(log, offset, log.end_offset)
+        if not batches:
+            break
+        for batch in batches:
+            offset = batch.header.end_offset
+            if batch.header.is_control:
+                found += _voter_sets_in(batch, high_watermark)
+        await asyncio.sleep(0)
+    return found
+
+
+def _batches(log: ReadableLog, offset: int, limit_offset: int) -> list[Batch]:
+    return split_batches(log.read(offset, _PIECE_BYTES, limit_offset))[0]
+
+
+def _voter_sets_in(batch: Batch, high_watermark: int) -> list[VoterSetEntry]:
+    return [
+        VoterSetEntry(
+            offset=record.offset,
+            epoch=batch.header.leader_epoch,
+            committed=record.offset < high_watermark,
+            voters=[_voter(voter) for voter in control.voters],
+        )
+        for record in decode_records(batch)
+        if isinstance(control := decode_control(record), VotersRecord)
+    ]
+
+
+def _document(batch: Batch, record: DecodedRecord) -> LogRecord:
+    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata
+    if batch.header.is_control:
+        content = decode_control(record)
+    else:
+        content = decode_metadata(record.value or b"")
+    return LogRecord(
+        offset=record.offset,
+        epoch=batch.header.leader_epoch,
+        timestamp_ms=record.timestamp_ms,
+        control=batch.header.is_control,
+        type=type(content).__name__,
+        fields=_fields(content),
+    )
+
+
+def _fields(
+    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata,
+) -> dict[str, object]:
+    match content:
+        case ConfigRecord():
+            return {
+                "resourceType": resource_type_name(content.resource_type),
+                "resourceName": content.resource_name,
+                "name": content.name,
+                "value": content.value,
+            }
+        case LeaderChange():
+            return {
+                "leaderId": content.leader_id,
+                "voters": [_key(key) for key in content.voters],
+                "grantingVoters": [_key(key) for key in content.granting_voters],
+            }
+        case KRaftVersion():
+            return {"level": content.level}
+        case VotersRecord():
+            voters = [_voter(voter).model_dump(by_alias=True) for voter in content.voters]
+            return {
+                "voters": voters,
+                "clusterId": content.cluster_id,
+                "initialVoters": content.initial_voters,
+            }
+        case FeatureLevelRecord():
+            return {"name": content.name, "level": content.level}
+        case NoOpRecord():
+            return {}
+        case UnknownMetadata():
+            return {"recordType": content.type, "version": content.version}
+        case UnknownControl():
+            return {"recordType": content.type}
+    return {}
+
+
+def _key(key: ReplicaKey) -> dict[str, object]:
+    return {"id": key.id, "uuid": uuid_text(key.uuid)}
+
+
+def _voter(voter: Voter) -> VoterModel:
+    endpoints = [EndpointModel(name=e.name, host=e.host, port=e.port) for e in voter.endpoints]
+    return VoterModel(id=voter.key.id, uuid=uuid_text(voter.key.uuid), endpoints=endpoints)

@@ -1,0 +1,126 @@
+"""`quorum-node`: arguments, configuration, start-up checks, exit codes."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.server.config import NodeConfig, load_config
+from quorum_node.server.config_values import ConfigError
+from quorum_node.server.process import NodeProcess
+from quorum_node.server.startup import open_replica, read_token
+from quorum_node.server.termination import Termination, exit_now
+from quorum_node.server.version import VERSION
+from quorum_node.storage.directory import OpenDirectory
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+
+ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]
+
+_GC_THRESHOLDS = (50_000, 50, 100)
+_SWITCH_INTERVAL_SECONDS = 0.0005
+"""The flusher thread must not wait 5 ms (the default) for a busy loop to let go."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    configure_logging("info")
+    termination = Termination()
+    try:
+        config = load_config(Path(parsed.config), parsed.override)
+        configure_logging(config.log_level)
+        termination.message_file = config.termination_message_file
+        termination.latch = FailureLatch(config.failure_latch_file)
+        termination.node_id = config.node_id
+        token = read_token(config)
+        directory = open_replica(config, termination)
+        code = uvloop.run(_run(config, directory, token, termination))
+    except ConfigError as error:
+        code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
+    except WrongDirectory as error:
+        code = termination.record(TerminationReason.IDENTITY_MISMATCH, str(error))
+    except DiskFull as error:
+        code = termination.record(TerminationReason.DISK_FULL, str(error))
+    except StorageFailure as error:
+        code = termination.record(TerminationReason.STORAGE_FAILED, str(error))
+    except Exception as error:
+        structlog.get_logger("quorum_node").exception("a bug ended the node")
+        code = termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}")
+    exit_now(code)
+    return int(code)
+
+
+async def _run(
+    config: NodeConfig, directory: OpenDirectory, token: str | None, termination: Termination
+) -> ExitCode:
+    process = NodeProcess(config, directory, token, termination)
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    asyncio.get_running_loop().set_exception_handler(_on_loop_error(termination))
+    return await process.run()
+
+
+def _on_loop_error(termination: Termination) -> ExceptionHandler:
+    """An exception in a callback is a bug: state may be half changed, so the process ends."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if error is None or isinstance(error, OSError):
+            structlog.get_logger("quorum_node").warning(str(context.get("message")))
+            return
+        assert isinstance(error, BaseException)
+        structlog.get_logger("quorum_node").error(
+            "a bug ended the node", exc_info=(type(error), error, error.__traceback__)
+        )
+        exit_now(termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}"))
+
+    return handle
+
+
+def configure_logging(level: str) -> None:
+    """JSON lines on stdout, the readable sentence in `message`."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("message"),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quorum-node",
+        description="One replica of a Raft metadata quorum that speaks Kafka's protocol.",
+    )
+    parser.add_argument("--config", required=True, help="Java-properties file")
+    parser.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a property that wins over the file; may be repeated",
+    )
+    parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""One replica in this process: the driver with its real devices, and everyone who waits on it.
+
+Owns request ids, the timer, appends, reads and the applied image. Knows no sockets: requests come
+through `request`, sends leave through the peer pool.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from quorum_node.raft import messages as raft
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.events import (
+    DiskLow,
+    FailureReason,
+    Proposed,
+    ReadRequested,
+    RequestAbandoned,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
+    StorageFailed,
+    TimerExpired,
+)
+from quorum_node.raft.outputs import (
+    Halt,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    RoleChanged,
+    VotersChanged,
+)
+from quorum_node.raft.replica import Replica
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint
+from quorum_node.server.appends import AppendQueue
+from quorum_node.server.applier import Applier
+from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.flusher import ThreadFlusher
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.node_events import NodeEvents
+from quorum_node.server.peers import PeerPool
+from quorum_node.server.reads import ReadQueue
+from quorum_node.server.wire_describe import Now
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.quorum_state import QuorumStateFile
+
+Answered = Callable[[raft.Response], None]
+
+
+def clock_ms() -> float:
+    """The core's clock: monotonic, milliseconds."""
+    return time.monotonic() * 1000
+
+
+class ReplicaHost:
+    """See the module. All methods run on the loop's thread."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        log: SegmentedLog,
+        state_file: QuorumStateFile,
+        metrics: Metrics,
+        events: NodeEvents,
+        *,
+        client_id: str,
+        reconnect_backoff_ms: int,
+    ) -> None:
+        self._metrics = metrics
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = float("inf")
+        self._answers: dict[int, Answered] = {}
+        self._next_request_id = 1
+        self.log = log
+        self.halt: Halt | None = None
+        self.on_flushed: Callable[[], None] = lambda: None
+        self.peers = PeerPool(
+            client_id,
+            self,
+            metrics,
+            reconnect_backoff_ms=reconnect_backoff_ms,
+            on_malformed=events.malformed_peer,
+        )
+        self._flusher = ThreadFlusher(log.flush, self._flushed, metrics)
+        self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self._flusher, self)
+        self.applier = Applier(log, self._unreadable)
+        self.appends = AppendQueue(self._propose, metrics)
+        self.reads = ReadQueue(self._request_read, self.applier, metrics)
+
+    # -- for those who ask
+
+    def request(self, request: raft.Request, done: Answered) -> int:
+        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+        request_id = self._next_request_id
+        self._next_request_id = request_id + 1
+        self._answers[request_id] = done
+        self.driver.handle(RequestReceived(request_id, request))
+        return request_id
+
+    def abandon(self, request_id: int) -> None:
+        """Nobody waits for the answer any more."""
+        if self._answers.pop(request_id, None) is not None:
+            self.driver.handle(RequestAbandoned(request_id))
+
+    def describe(self) -> ReplicaDescription:
+        """What the core knows now."""
+        return self.driver.describe()
+
+    def now(self) -> Now:
+        """This instant on both clocks."""
+        return Now(clock_ms(), time.time_ns() // 1_000_000)
+
+    def start(self) -> None:
+        """Let the replica join in."""
+        self.applier.advance(self.describe().high_watermark)
+        self.driver.start()
+
+    def request_shutdown(self) -> None:
+        """Hand over and halt."""
+        self.driver.handle(ShutdownRequested())
+
+    def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
+        """The disk refused outside of the driver (a measurement, meta.properties)."""
+        self.driver.handle(StorageFailed(str(failure), isinstance(failure, DiskFull)))
+
+    def disk_low(self, low: bool) -> None:
+        """Free space crossed the reserve."""
+        self.driver.handle(DiskLow(low))
+
+    def close(self) -> None:
+        """Drop connections and the timer; the log is closed by its owner."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.peers.close()
+        self._flusher.close()
+
+    # -- the driver's transport
+
+    def send(
+        self, correlation: int, endpoint: Endpoint, request: raft.OutboundRequest, timeout_ms: float
+    ) -> None:
+        """Send to a peer."""
+        self.peers.send(correlation, endpoint, request, timeout_ms)
+
+    def respond(self, request_id: int, response: raft.Response) -> None:
+        """Answer whoever asked."""
+        done = self._answers.pop(request_id, None)
+        if done is not None:
+            done(response)
+
+    # -- from the peers
+
+    def response_received(self, correlation: int, response: raft.InboundResponse) -> None:
+        """A peer answered."""
+        if isinstance(response, raft.FetchResponse) and response.records:
+            self._metrics.count("fetched_bytes", len(response.records))
+        self.driver.handle(ResponseReceived(correlation, response))
+
+    def request_failed(self, correlation: int, reason: FailureReason) -> None:
+        """A peer will not answer."""
+        self.driver.handle(RequestFailed(correlation, reason))
+
+    # -- from the core
+
+    def proposal_committed(self, output: ProposalCommitted) -> None:
+        """Answer the appends of a batch."""
+        self.appends.committed(output.proposal_id, output.base_offset, output.leader_epoch)
+
+    def proposal_failed(self, output: ProposalFailed) -> None:
+        """Refuse the appends of a batch."""
+        self.appends.failed(output.proposal_id, output.error)
+
+    def read_confirmed(self, output: ReadConfirmed) -> None:
+        """Let the readers read."""
+        # The high watermark that confirms a read may come in the same step, after it.
+        self.applier.advance(output.offset)
+        self.reads.confirmed(output.read_id, output.offset)
+
+    def read_failed(self, output: ReadFailed) -> None:
+        """Refuse the readers."""
+        self.reads.failed(output.read_id, output.error)
+
+    def high_watermark_advanced(self, offset: int) -> None:
+        """More is committed."""
+        self.applier.advance(offset)
+
+    def role_changed(self, output: RoleChanged) -> None:
+        """Count and tell."""
+        if output.role is RoleName.LEADER:
+            self._metrics.count("elections_won")
+        self._events.role_changed(output)
+
+    def voters_changed(self, output: VotersChanged) -> None:
+        """Tell."""
+        self._events.voters_changed(output)
+
+    def halted(self, output: Halt) -> None:
+        """The replica is over; the process ends soon."""
+        self.halt = output
+        self._events.halted(output)
+
+    def deadline_changed(self, deadline_ms: float | None) -> None:
+        """Arm the timer; one that is armed earlier is left, an early TimerExpired is harmless."""
+        if deadline_ms is None or self._timer_ms <= deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._arm(deadline_ms)
+
+    # -- inside
+
+    def _arm(self, deadline_ms: float) -> None:
+        self._timer_ms = deadline_ms
+        delay_seconds = max(0.0, (deadline_ms - clock_ms()) / 1000)
+        self._timer = self._loop.call_later(delay_seconds, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer, self._timer_ms = None, float("inf")
+        deadline_ms = self.driver.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        if deadline_ms <= clock_ms():
+            self.driver.handle(TimerExpired())
+            deadline_ms = self.driver.next_deadline_ms()
+        if deadline_ms is not None:
+            self.deadline_changed(deadline_ms)
+
+    def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
+        self.driver.handle(Proposed(proposal_id, values))
+
+    def _request_read(self, read_id: int) -> None:
+        self.driver.handle(ReadRequested(read_id))
+
+    def _flushed(self, ticket: int, result: int | StorageFailure | DiskFull) -> None:
+        if isinstance(result, int):
+            self.driver.flush_completed(ticket, result)
+            self.on_flushed()
+        else:
+            self.driver.flush_failed(result)
+
+    def _unreadable(self, error: Exception) -> None:
+        failure = (
+            error
+            if isinstance(error, StorageFailure)
+            else StorageFailure(f"committed records can't be replayed: {error!r}")
+        )
+        self.fail_storage(failure)

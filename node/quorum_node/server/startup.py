@@ -1,0 +1,94 @@
+"""Start-up checks: latch, token, data directory; format it if that is this node's to do.
+
+Everything that may refuse a start happens here, before any socket is opened, and raises an error
+that main turns into an exit code: ConfigError, WrongDirectory, StorageFailure, DiskFull.
+"""
+
+from uuid import UUID, uuid4
+
+import structlog
+
+from quorum_node.records.identity import uuid_text
+from quorum_node.server.config import NodeConfig
+from quorum_node.server.config_values import ConfigError, HostPort
+from quorum_node.server.founding_guard import existing_cluster
+from quorum_node.server.termination import Termination
+from quorum_node.storage.directory import (
+    OpenDirectory,
+    format_directory,
+    identity_text,
+    is_formatted,
+    open_directory,
+)
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.meta_properties import MetaProperties
+
+_LOG = structlog.get_logger("quorum_node")
+
+
+def read_token(config: NodeConfig) -> str | None:
+    """The admin token, None if none is configured. Raises ConfigError."""
+    path = config.admin_token_file
+    if path is None:
+        return None
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"admin.token.file={path}: can't be read: {error}") from error
+    if not token:
+        raise ConfigError(f"admin.token.file={path}: the file is empty")
+    return token
+
+
+def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
+    """Check the latch, format an empty directory if allowed, open it."""
+    latched = termination.latch.read()
+    if latched is not None:
+        raise StorageFailure(f"this replica's storage failed before: {latched}")
+    if not is_formatted(config.data_dir, termination.latch):
+        meta = _new_identity(config)
+        format_directory(config.data_dir, meta)
+        identity = identity_text(meta.node_id, meta.directory_id)
+        _LOG.info(f"formatted {config.data_dir} as {identity}", clusterId=meta.cluster_id)
+    directory = open_directory(
+        config.data_dir,
+        node_id=config.node_id,
+        cluster_id=config.cluster_id,
+        segment_bytes=config.segment_bytes,
+        latch=termination.latch,
+    )
+    termination.replica_uuid = uuid_text(directory.meta.directory_id)
+    if directory.log.torn_bytes:
+        _LOG.info(f"cut {directory.log.torn_bytes} bytes of a torn tail off the log")
+    return directory
+
+
+def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:
+    """Whether this replica key is the one that may found the quorum."""
+    formation = config.formation
+    return formation is not None and (formation.founder_id, formation.founder_uuid) == (
+        config.node_id,
+        replica_uuid,
+    )
+
+
+def other_servers(config: NodeConfig) -> list[HostPort]:
+    """Bootstrap servers without this node itself."""
+    return [server for server in config.bootstrap_servers if server != config.advertised]
+
+
+def _new_identity(config: NodeConfig) -> MetaProperties:
+    formation = config.formation
+    if formation is None or formation.founder_id != config.node_id:
+        return MetaProperties(config.node_id, uuid4(), config.cluster_id)
+    existing = existing_cluster(other_servers(config))
+    if existing is not None:
+        server, cluster_id = existing
+        raise WrongDirectory(
+            f"formation.founder.id={formation.founder_id}: {config.data_dir} is empty, but {server}"
+            f" is in cluster {cluster_id} already: a founder founds once. Start this node under a"
+            " new replica UUID (without formation.founder.*) and add it as a voter"
+        )
+    return MetaProperties(
+        config.node_id, formation.founder_uuid, config.cluster_id or uuid_text(uuid4())
+    )

@@ -1,0 +1,85 @@
+"""The end of the process: exit code, termination message, failure latch, always in bounded time.
+
+A disk that hangs must not keep the process alive: a watchdog thread ends it whatever the rest does.
+Kubernetes shows the termination message in the pod's status, where the operator reads it.
+"""
+
+import json
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.storage.failure_latch import FailureLatch
+
+DEFAULT_MESSAGE_FILE = Path("/dev/termination-log")
+_WATCHDOG_SECONDS = 2.0
+_MAX_MESSAGE_CHARS = 2000
+_LOG = structlog.get_logger("quorum_node")
+
+
+@dataclass(slots=True)
+class Termination:
+    """Knows who dies and where to say so; filled in as the start goes on."""
+
+    message_file: Path | None = None
+    latch: FailureLatch = field(default_factory=lambda: FailureLatch(None))
+    node_id: int | None = None
+    replica_uuid: str | None = None
+
+    def text(self, reason: TerminationReason, message: str) -> str:
+        """The termination message: one JSON object."""
+        return json.dumps(
+            {
+                "reason": reason.value,
+                "message": message[:_MAX_MESSAGE_CHARS],
+                "nodeId": self.node_id,
+                "replicaUuid": self.replica_uuid,
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            }
+        )
+
+    def record(self, reason: TerminationReason, message: str, *, latch: bool = True) -> ExitCode:
+        """Log, latch a storage failure, write the message; returns the exit code."""
+        code = reason.exit_code
+        guard_exit(code)
+        text = self.text(reason, message)
+        if reason is TerminationReason.STORAGE_FAILED and latch:
+            self.latch.write(text)
+        self._write_message(text)
+        _LOG.error(message, reason=reason.value, exitCode=int(code), nodeId=self.node_id)
+        return code
+
+    def _write_message(self, text: str) -> None:
+        path = self.message_file
+        if path is None:
+            # Outside a pod nobody made this file, and nobody would read it.
+            if not DEFAULT_MESSAGE_FILE.exists():
+                return
+            path = DEFAULT_MESSAGE_FILE
+        try:
+            path.write_text(text)
+        except OSError as error:
+            _LOG.warning(f"the termination message can't be written to {path}: {error}")
+
+
+def guard_exit(code: ExitCode) -> None:
+    """End the process in bounded time, even if this thread never gets further."""
+    timer = threading.Timer(_WATCHDOG_SECONDS, exit_now, (code,))
+    timer.daemon = True
+    timer.start()
+
+
+def exit_now(code: ExitCode) -> None:
+    """Exit without any clean-up that could block on a dead disk."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            continue
+    os._exit(code)

@@ -1,0 +1,371 @@
+"""Real `quorum-node` processes on loopback: started, killed, frozen, waited for.
+
+Every node has its own directory, ports and log file below one root. Waiting is always for a
+condition, observed through the admin API, with a deadline. Used by cluster and interop tests,
+the benchmark and demos; knows the node by its command line and its API only.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import httpx
+
+from quorum_node.records.identity import uuid_text
+
+T = TypeVar("T")
+DEFAULT_WAIT_SECONDS = 20.0
+_POLL_SECONDS = 0.01
+TOKEN = "test-token"
+
+
+class WaitTimeout(AssertionError):
+    """A condition did not come true in time."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def wait_until(
+    check: Callable[[], T | None], what: str, timeout_seconds: float = DEFAULT_WAIT_SECONDS
+) -> T:
+    """The first value of `check` that is neither None nor False."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        value = check()
+        if value is not None and value is not False:
+            return value
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"not within {timeout_seconds} s: {what}")
+        time.sleep(_POLL_SECONDS)
+
+
+@dataclass
+class LocalNode:
+    """One node: its files, ports, and the process while there is one."""
+
+    id: int
+    root: Path
+    port: int
+    admin_port: int
+    overrides: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+    data_dir: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.data_dir = self.root / "data"
+
+    @property
+    def admin_url(self) -> str:
+        """Base of the admin API."""
+        return f"http://127.0.0.1:{self.admin_port}"
+
+    @property
+    def log_text(self) -> str:
+        """Everything the node has logged, over all its starts."""
+        path = self.root / "node.log"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def termination_message(self) -> str:
+        """The termination message file, empty when there is none."""
+        path = self.root / "termination.json"
+        return path.read_text() if path.exists() else ""
+
+    def start(self) -> None:
+        """Start the process; returns at once."""
+        assert self.process is None or self.process.poll() is not None, "already running"
+        command = [sys.executable, "-m", "quorum_node.server.main"]
+        command += ["--config", str(self.root / "node.properties")]
+        for key, value in self.overrides.items():
+            command += ["--override", f"{key}={value}"]
+        with (self.root / "node.log").open("ab") as output:
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, env=_environment()
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the running process."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, and wait for the end."""
+        self.signal(signal.SIGKILL)
+        self.wait_exit()
+
+    def terminate(self) -> int:
+        """SIGTERM, and wait; returns the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait_exit()
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def wait_exit(self, timeout_seconds: float = DEFAULT_WAIT_SECONDS) -> int:
+        """The exit code."""
+        assert self.process is not None
+        return self.process.wait(timeout_seconds)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None and self.process.poll() is None
+
+
+class LocalQuorum:
+    """Nodes 1..n; node 1 is the founder. Use as a context manager: it ends every process."""
+
+    def __init__(
+        self, root: Path, nodes: int = 3, *, initial_voters: int | None = None, **common: str
+    ) -> None:
+        self.root = root
+        self.cluster_id = uuid_text(uuid4())
+        self.founder_uuid = uuid_text(uuid4())
+        self.initial_voters = nodes if initial_voters is None else initial_voters
+        self.common = {key.replace("_", "."): value for key, value in common.items()}
+        self.client = httpx.Client(
+            timeout=5.0, trust_env=False, headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "token").write_text(TOKEN + "\n")
+        ports = free_ports(2 * nodes)
+        self.nodes: dict[int, LocalNode] = {}
+        self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:nodes])
+        for index in range(nodes):
+            self._make(index + 1, ports[index], ports[nodes + index])
+
+    def __enter__(self) -> "LocalQuorum":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process this object started."""
+        for node in self.nodes.values():
+            if node.process is not None and node.process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    node.process.kill()
+                    node.process.wait(10)
+        self.client.close()
+
+    def add_node(self, node_id: int, **overrides: str) -> LocalNode:
+        """One more node, not started, with an empty directory and free ports."""
+        port, admin_port = free_ports(2)
+        return self._make(node_id, port, admin_port, overrides)
+
+    def _make(
+        self, node_id: int, port: int, admin_port: int, overrides: dict[str, str] | None = None
+    ) -> LocalNode:
+        number = sum(1 for node in self.nodes.values() if node.id == node_id)
+        root = self.root / f"node-{node_id}-{number}-{port}"
+        root.mkdir(parents=True)
+        node = LocalNode(node_id, root, port, admin_port)
+        node.overrides = {k.replace("_", "."): v for k, v in (overrides or {}).items()}
+        properties = {
+            "node.id": str(node_id),
+            "cluster.id": self.cluster_id,
+            "listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "advertised.listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "metadata.log.dir": str(node.data_dir),
+            "controller.quorum.bootstrap.servers": self._bootstrap,
+            "admin.listener": f"http://127.0.0.1:{admin_port}",
+            "admin.advertised.listener": f"http://127.0.0.1:{admin_port}",
+            "admin.token.file": str(self.root / "token"),
+            "formation.founder.id": "1",
+            "formation.founder.uuid": self.founder_uuid,
+            "formation.initial.voters": str(self.initial_voters),
+            "failure.latch.file": str(root / "failed"),
+            "termination.message.file": str(root / "termination.json"),
+            "metadata.log.reserve.bytes": "1048576",
+            **self.common,
+        }
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (root / "node.properties").write_text(text)
+        self.nodes[node_id] = node
+        return node
+
+    # -- forming
+
+    def form(self, timeout_seconds: float = DEFAULT_WAIT_SECONDS) -> None:
+        """Start everything, make all initial voters voters, wait until the quorum has formed."""
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+        self.wait_leader(timeout_seconds)
+        wanted = [n.id for n in self.nodes.values()][: self.initial_voters]
+        for node_id in wanted:
+            if node_id not in self.voter_ids():
+                self.add_voter(node_id)
+        wait_until(lambda: self.describe()["formed"], "the quorum has formed", timeout_seconds)
+
+    def add_voter(self, node_id: int, timeout_ms: int = 10_000, **fields: Any) -> dict[str, Any]:
+        """Make a running node a voter, through the admin API; retries while it makes sense."""
+        node = self.nodes[node_id]
+        uuid = self.local(node_id)["replicaUuid"]
+        body = {
+            "id": node_id,
+            "uuid": uuid,
+            "endpoints": [
+                {"name": "CONTROLLER", "host": "127.0.0.1", "port": node.port},
+                {"name": "ADMIN", "host": "127.0.0.1", "port": node.admin_port},
+            ],
+            "timeoutMs": timeout_ms,
+            **fields,
+        }
+        return self._retried("POST", "/v1/voters", json=body)
+
+    def remove_voter(self, node_id: int, uuid: str, timeout_ms: int = 10_000) -> dict[str, Any]:
+        """Remove a replica key from the voters."""
+        path = f"/v1/voters/{node_id}/{uuid}?timeoutMs={timeout_ms}"
+        return self._retried("DELETE", path)
+
+    def _retried(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
+        """The answer of the leader; what a person would try again is tried again."""
+        retry = {"NO_LEADER", "NOT_LEADER", "CHANGE_PENDING", "OWN_EPOCH_NOT_COMMITTED",
+                 "NOT_CAUGHT_UP", "LEADERSHIP_LOST"}  # fmt: skip
+
+        def attempt() -> dict[str, Any] | None:
+            answer = self.request(method, path, **kwargs)
+            if answer is None or (answer.is_error and answer.json().get("code") in retry):
+                return None
+            assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+            found: dict[str, Any] = answer.json()
+            return found
+
+        return wait_until(attempt, f"{method} {path} succeeds")
+
+    # -- asking
+
+    def request(
+        self, method: str, path: str, node_id: int | None = None, **kwargs: Any
+    ) -> httpx.Response | None:
+        """One call to one node (or to the first that answers); None when none does."""
+        asked = [self.nodes[node_id]] if node_id else list(self.nodes.values())
+        for node in asked:
+            if not node.is_running:
+                continue
+            try:
+                return self.client.request(method, node.admin_url + path, **kwargs)
+            except httpx.TransportError:
+                continue
+        return None
+
+    def local(self, node_id: int) -> dict[str, Any]:
+        """What a node says of itself; waits until it answers."""
+
+        def ask() -> dict[str, Any] | None:
+            answer = self.request("GET", "/v1/node", node_id)
+            return answer.json() if answer is not None and answer.is_success else None
+
+        return wait_until(ask, f"node {node_id} answers")
+
+    def describe(self) -> dict[str, Any]:
+        """The quorum, confirmed by a majority; waits for it."""
+
+        def ask() -> dict[str, Any] | None:
+            for node in self.nodes.values():
+                answer = self.request("GET", "/v1/quorum?confirmed=true", node.id)
+                if answer is not None and answer.is_success:
+                    found: dict[str, Any] = answer.json()
+                    return found
+            return None
+
+        return wait_until(ask, "a majority confirms a leader")
+
+    def wait_leader(self, timeout_seconds: float = DEFAULT_WAIT_SECONDS) -> int:
+        """Id of a confirmed leader."""
+
+        def ask() -> int | None:
+            for node in self.nodes.values():
+                answer = self.request("GET", "/v1/quorum?confirmed=true&timeoutMs=500", node.id)
+                if answer is not None and answer.is_success:
+                    return int(answer.json()["leaderId"])
+            return None
+
+        return wait_until(ask, "a leader", timeout_seconds)
+
+    @property
+    def leader(self) -> LocalNode:
+        """The confirmed leader."""
+        return self.nodes[self.wait_leader()]
+
+    @property
+    def followers(self) -> list[LocalNode]:
+        """Every other running node."""
+        leader_id = self.leader.id
+        return [n for n in self.nodes.values() if n.id != leader_id and n.is_running]
+
+    def voter_ids(self) -> list[int]:
+        """Ids of the current voters."""
+        return [voter["id"] for voter in self.describe()["voters"]]
+
+    def put(
+        self, name: str, value: str, topic: str = "t", timeout_ms: int = 5000
+    ) -> dict[str, Any]:
+        """Commit one value; tried again until it is acknowledged."""
+        body = {"value": value, "timeoutMs": timeout_ms}
+        return self._retried("PUT", f"/v1/configs/topic/{topic}/{name}", json=body)
+
+    def get(self, name: str, topic: str = "t") -> str | None:
+        """A linearizable read."""
+
+        def ask() -> tuple[str | None] | None:
+            answer = self.request("GET", f"/v1/configs/topic/{topic}/{name}")
+            if answer is None or answer.status_code >= 500:
+                return None
+            return (None,) if answer.status_code == 404 else (answer.json()["value"],)
+
+        return wait_until(ask, f"a linearizable read of {name}")[0]
+
+    def log_records(self, node_id: int) -> Iterator[dict[str, Any]]:
+        """Every committed record of one node's own log."""
+        offset = 0
+        while True:
+            answer = self.request("GET", f"/v1/log?fromOffset={offset}&maxRecords=5000", node_id)
+            assert answer is not None
+            assert answer.is_success, answer.text
+            page = answer.json()
+            yield from page["records"]
+            if not page["records"]:
+                return
+            offset = page["nextOffset"]
+
+    def wait_caught_up(self, node_id: int) -> None:
+        """Until a node is ready."""
+
+        def ready() -> bool:
+            answer = self.request("GET", "/readyz", node_id)
+            return answer is not None and answer.status_code == 200
+
+        wait_until(ready, f"node {node_id} is ready")
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a node: ours, and the import path of this interpreter."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return {**os.environ, "PYTHONPATH": path}
