@@ -23,7 +23,7 @@ import httpx
 from quorum_node.records.identity import uuid_text
 
 T = TypeVar("T")
-DEFAULT_WAIT_SECONDS = 20.0
+DEFAULT_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.01
 TOKEN = "test-token"
 
