@@ -1,0 +1,150 @@
+"""Chart and plain manifests on a real API server of their own: installed, upgraded, uninstalled.
+
+No pod runs here; that the operator works with what is installed is shown by tests/e2e.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import chart
+from support.kind import ControlPlane
+from support.trial import kube
+from support.trial.bed import TestbedError, programs, run
+from support.trial.kube import Kube
+from support.trial.waiting import wait_for
+
+pytestmark = pytest.mark.harness
+
+_DEFINITION = f"{kube.CRDS}/metadataquorums.metadataquorum.dev"
+_DEPLOYMENT = kube.apps(chart.NAMESPACE, "deployments", chart.RELEASE)
+_QUORUM = {
+    "apiVersion": "metadataquorum.dev/v1alpha1",
+    "kind": "MetadataQuorum",
+    "metadata": {"name": "q"},
+    "spec": {"replicas": 3},
+}
+
+
+class Empty:
+    """An API server on which nothing was installed before."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.api = Kube(kubeconfig)
+        self._helm = [str(programs.helm()), "--kubeconfig", str(kubeconfig)]
+        self._helm += ["--namespace", chart.NAMESPACE]
+        self._kubectl = [str(programs.kubectl()), "--kubeconfig", str(kubeconfig)]
+
+    def install(self, *settings: str, adopt: bool = False) -> None:
+        command = [*self._helm, "upgrade", "--install", "--create-namespace"]
+        command += ["--take-ownership"] if adopt else []
+        for setting in settings:
+            command += ["--set", setting]
+        run([*command, chart.RELEASE, str(chart.CHART)], timeout_s=60)
+
+    def remove(self) -> None:
+        """Whatever is left of a release or of the plain manifests."""
+        run([*self._helm, "uninstall", chart.RELEASE, "--ignore-not-found"], timeout_s=60)
+        self.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false", "--ignore-not-found")
+        self.wait_gone()
+
+    def uninstall(self) -> None:
+        run([*self._helm, "uninstall", chart.RELEASE, "--wait"], timeout_s=60)
+
+    def kubectl(self, *arguments: str) -> None:
+        run([*self._kubectl, *arguments], timeout_s=60)
+
+    def add_quorum(self) -> None:
+        def served() -> bool:
+            found = self.api.find(_DEFINITION) or {}
+            conditions = found.get("status", {}).get("conditions") or []
+            return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+        wait_for("the definition is served", served, timeout_s=20)
+        self.api.create(kube.quorums("default"), _QUORUM)
+
+    def has_quorum(self) -> bool:
+        return self.api.find(kube.quorums("default", "q")) is not None
+
+    def wait_gone(self) -> None:
+        """A definition goes after its last resource, and a namespace after its last object: one with
+        a finalizer would hold them."""
+        for path in (_DEFINITION, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
+            wait_for(f"no {path}", lambda path=path: self.api.find(path) is None, timeout_s=60)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ControlPlane]:
+    """Not the session's, on which the definition is there already."""
+    with ControlPlane() as running:
+        yield running
+
+
+@pytest.fixture
+def empty(server: ControlPlane) -> Iterator[Empty]:
+    made = Empty(server.kubeconfig)
+    yield made
+    made.remove()
+    made.api.close()
+
+
+@pytest.mark.requirement("OP-02")
+def test_helm_installs_upgrades_and_leaves_quorums_alone(empty: Empty) -> None:
+    empty.install()
+    assert empty.api.find(_DEPLOYMENT)
+    empty.add_quorum()
+    empty.install("replicaCount=2")
+    assert empty.api.get(_DEPLOYMENT)["spec"]["replicas"] == 2
+    empty.uninstall()
+    assert empty.api.find(_DEPLOYMENT) is None
+    assert empty.has_quorum(), "an uninstall takes no quorum with it"
+    empty.install()
+    assert empty.has_quorum(), "a release installed later takes over"
+    empty.uninstall()
+    assert empty.api.find(_DEFINITION), "kept, as chart's values say"
+
+
+@pytest.mark.requirement("OP-02")
+def test_plain_manifests_install_and_go_in_one_command_each(empty: Empty) -> None:
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    assert empty.api.find(_DEPLOYMENT)
+    empty.add_quorum()
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    empty.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false")
+    empty.wait_gone()
+
+
+def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
+    empty.kubectl("apply", "-f", str(chart.PLAIN))
+    empty.add_quorum()
+    with pytest.raises(TestbedError, match="ownership"):
+        empty.install()
+    empty.install(adopt=True)
+    assert empty.has_quorum()
+
+
+def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
+    for name in ("blue", "green"):
+        empty.api.create(
+            kube.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        )
+    empty.install("watchNamespaces={blue,green}")
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+    for name in ("blue", "green"):
+        assert empty.api.find(f"{rbac}/{name}/roles/{chart.RELEASE}")
+    account = f"system:serviceaccount:{chart.NAMESPACE}:{chart.RELEASE}"
+    allowed = {name: may(empty.api, account, name) for name in ("blue", "green", "default")}
+    assert allowed == {"blue": True, "green": True, "default": False}
+
+
+def may(api: Kube, user: str, namespace: str) -> bool:
+    """Whether this account may make a StatefulSet there."""
+    asked = {"namespace": namespace, "group": "apps", "resource": "statefulsets", "verb": "create"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": asked},
+    }
+    answer = api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])

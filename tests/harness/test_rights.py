@@ -1,0 +1,69 @@
+"""The operator acts with the rights of the manifests: it lacks none, and none is left over."""
+
+import pytest
+
+from support import chart
+from support.harness.http_proxy import Call
+from support.harness.quorum import MOVE_TIMEOUT_S
+from support.harness.scene import Scene
+from support.trial.waiting import wait_for
+
+pytestmark = pytest.mark.harness
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def right(call: Call) -> tuple[str, str, str] | None:
+    """The rule that allows a call: API group, resource, verb. None for what is open to everyone."""
+    parts = call.path.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1:2], parts[3:])
+    if not rest:
+        return None  # discovery
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    resource, named, subresource = rest[0], len(rest) > 1, rest[2:]
+    verb = _VERBS.get(call.method) or ("get" if named else "list")
+    if verb == "list" and "watch=true" in call.query.lower():
+        verb = "watch"
+    return "".join(group), "/".join([resource, *subresource]), verb
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "expected"),
+    [
+        ("GET", "/api/v1/nodes", "watch=true&x=1", ("", "nodes", "watch")),
+        ("GET", "/api/v1/namespaces/n/pods", "", ("", "pods", "list")),
+        ("GET", "/api/v1/namespaces/n/secrets/s", "", ("", "secrets", "get")),
+        ("PATCH", "/apis/g/v1/namespaces/n/rs/x/status", "", ("g", "rs/status", "patch")),
+        ("GET", "/api/v1/namespaces", "", ("", "namespaces", "list")),
+        ("GET", "/apis", "", None),
+        ("GET", "/apis/apps/v1", "", None),
+    ],
+)
+def test_a_call_is_traced_to_its_rule(
+    method: str, path: str, query: str, expected: tuple[str, str, str] | None
+) -> None:
+    assert right(Call(0, method, "", path, query, b"")) == expected
+
+
+def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
+    operator, proxy = scene.add_operator()
+    operator.start()
+    quorum = scene.create(3)
+    quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
+    wait_for(
+        "a restarted pod", lambda: any(c.path.endswith("-0") for c in proxy.calls), timeout_s=60
+    )
+    quorum.wait_ready(3)
+    quorum.scale(1)
+    quorum.wait_ready(1)
+    wait_for(
+        "two incarnations deleted",
+        lambda: len(quorum.incarnations()) == 1,
+        timeout_s=MOVE_TIMEOUT_S,
+        seen=quorum.summary,
+    )
+    assert scene.denied() == set()
+    used = {found for call, _ in proxy.to_api if (found := right(call)) is not None}
+    granted = chart.granted(chart.of_kind(chart.plain(), "ClusterRole", "Role"))
+    assert granted - used == set(), "rights that nothing uses"
