@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from typing import cast
 
 from quorum_node.protocol.frames import (
     SIZE_BYTES,
@@ -66,9 +67,9 @@ class KafkaConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        prepare_socket(transport)
+        # uvloop's transports are no subclasses of asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
+        prepare_socket(self._transport)
         self._server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -6,6 +6,7 @@ wait for it, each under its own timeout. See `peers` for what a failure means.
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from quorum_node.protocol.api_versions import ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, Api
@@ -55,9 +56,9 @@ class _Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        prepare_socket(transport)
+        # uvloop's transports are no subclasses of asyncio.Transport.
+        self.transport = cast(asyncio.Transport, transport)
+        prepare_socket(self.transport)
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
