@@ -1,0 +1,62 @@
+"""MetadataQuorum's nodes: three `quorum-node` processes with default settings, formed through the admin API."""
+
+import subprocess
+from pathlib import Path
+
+from cluster import MEMBERS, Cluster, python
+from kafka_client import Address, await_leader
+from support.local_quorum import LocalQuorum, wait_until
+
+
+class OurCluster(Cluster):
+    """Members 0 to 2 are nodes 1 to 3."""
+
+    name = "metadataquorum"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.quorum = LocalQuorum(directory)
+
+    def addresses(self) -> list[Address]:
+        """Kafka-protocol listeners."""
+        return [("127.0.0.1", node.port) for node in self.quorum.nodes.values()]
+
+    def create(self) -> None:
+        for member in MEMBERS:
+            self.launch(member)
+        self.quorum.form()
+        self.await_whole()
+
+    def launch(self, member: int) -> None:
+        node = self.quorum.nodes[member + 1]
+        node.start()
+        assert isinstance(node.process, subprocess.Popen)
+        self.processes[member] = node.process
+
+    def command(self, member: int) -> list[str]:
+        raise NotImplementedError("nodes are started by LocalQuorum")
+
+    def stop(self) -> None:
+        super().stop()
+        self.quorum.close()
+
+    def leader(self) -> int:
+        return await_leader(self.addresses())[0]
+
+    def await_whole(self) -> None:
+        def whole() -> bool:
+            voters = self.quorum.describe()["voters"]
+            return len(voters) == len(MEMBERS) and all(voter["caughtUp"] for voter in voters)
+
+        wait_until(whole, "all voters have caught up")
+
+    def load_command(self, clients: int, seconds: float, warmup: float) -> list[str]:
+        host, port = self.addresses()[self.leader()]
+        timing = ["--seconds", str(seconds), "--warmup", str(warmup)]
+        return python(
+            "kafka_load.py", "--address", f"{host}:{port}", "--clients", str(clients), *timing
+        )
+
+    def probe_command(self, seconds: float) -> list[str]:
+        addresses = ",".join(f"{host}:{port}" for host, port in self.addresses())
+        return python("kafka_probe.py", "--addresses", addresses, "--seconds", str(seconds))

@@ -1,0 +1,197 @@
+"""`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
+
+    python bench/run.py [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--output build/bench.json]
+
+One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
+slow spell of the machine hits all of them. Results go to a JSON file and, through bench/report.py, into
+docs/benchmarks.md with its picture.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+from etcd_members import EtcdCluster  # noqa: E402
+from kafka_controllers import KafkaCluster  # noqa: E402
+from our_nodes import OurCluster  # noqa: E402
+
+from cluster import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
+
+SYSTEMS: dict[str, Callable[[Path], Cluster]] = {
+    "metadataquorum": OurCluster,
+    "etcd": EtcdCluster,
+    "kafka": KafkaCluster,
+    "kafka-linger-0": lambda directory: KafkaCluster(directory, 0),
+}
+WITHOUT_FAULTS = frozenset({"kafka-linger-0"})
+"""Linger changes latency only; killing leaders twice would tell nothing new."""
+CLIENTS = (1, 10, 100, 1000)
+WARMUP_SECONDS = 1.0
+PROBE_LEAD_SECONDS = 1.0
+FAULT_WINDOW_SECONDS = {"SIGKILL": 9.0, "SIGSTOP": 12.0, "SIGTERM": 6.0}
+
+
+@dataclass
+class Round:
+    """What one system did in one round."""
+
+    system: str
+    loads: list[dict[str, Any]] = field(default_factory=list)
+    faults: dict[str, list[float]] = field(default_factory=dict)
+    """Signal name to milliseconds: until the next commit (KILL, STOP), longest gap (TERM)."""
+    resident_mb: float = 0.0
+    create_seconds: float = 0.0
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--kills", type=int, default=4, help="kill -9 of the leader, a round")
+    parser.add_argument("--freezes", type=int, default=2, help="SIGSTOP of the leader, a round")
+    parser.add_argument("--terms", type=int, default=4, help="SIGTERM of the leader, a round")
+    parser.add_argument("--only", default=",".join(SYSTEMS))
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
+    arguments = parser.parse_args()
+    names = arguments.only.split(",")
+    results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
+    rounds: list[Round] = []
+    for number in range(arguments.rounds):
+        # Another order each round: nobody always runs on the heels of the same neighbour.
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            rounds.append(one_round(name, number, arguments))
+            results["rounds"] = [asdict(r) for r in rounds]
+            arguments.output.parent.mkdir(parents=True, exist_ok=True)
+            arguments.output.write_text(json.dumps(results, indent=1))
+    print(f"written to {arguments.output}")
+
+
+def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
+    """A fresh cluster of one system: load, then faults."""
+    directory = REPOSITORY / "build" / "bench" / f"{name}-{number}"
+    shutil.rmtree(directory, ignore_errors=True)
+    cluster, result = SYSTEMS[name](directory), Round(name)
+    try:
+        start = time.monotonic()
+        cluster.create()
+        result.create_seconds = time.monotonic() - start
+        for clients in CLIENTS:
+            cluster.await_whole()
+            load = cluster.load(clients, arguments.seconds, WARMUP_SECONDS)
+            result.loads.append(load)
+            say(name, number, f"{clients} clients: {load['per_second']:.0f}/s p50 {load['p50_ms']}")
+        sizes = [resident_mb(process.pid) for process in cluster.processes.values()]
+        result.resident_mb = max(sizes)
+        if name not in WITHOUT_FAULTS:
+            repeats = {"SIGKILL": arguments.kills, "SIGSTOP": arguments.freezes}
+            for fault, count in {**repeats, "SIGTERM": arguments.terms}.items():
+                result.faults[fault] = [one_fault(cluster, fault) for _ in range(count)]
+                shown = [round(ms) for ms in result.faults[fault]]
+                say(name, number, f"{fault} of the leader: {shown} ms")
+    finally:
+        cluster.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+    return result
+
+
+def one_fault(cluster: Cluster, fault: str) -> float:
+    """Hits the leader under probing writes; milliseconds, see `Round.faults`."""
+    cluster.await_whole()
+    leader = cluster.leader()
+    probe = cluster.start_probe(PROBE_LEAD_SECONDS + FAULT_WINDOW_SECONDS[fault])
+    time.sleep(PROBE_LEAD_SECONDS + 0.5)
+    hit = cluster.signal(leader, signal.Signals[fault])
+    commits = commits_of(probe)
+    if fault == "SIGSTOP":
+        cluster.signal(leader, signal.SIGCONT)
+    else:
+        cluster.restart(leader)
+    return gap_ms(commits, hit, fault)
+
+
+def gap_ms(commits: list[float], hit: float, fault: str) -> float:
+    """Milliseconds without a commit.
+
+    After a kill or freeze: from the signal to the first commit of another leader, which is after the longest pause
+    (answers already on their way may arrive right after the signal). After SIGTERM: the longest pause from then on.
+    """
+    before = [moment for moment in commits if moment <= hit]
+    after = [moment for moment in commits if moment > hit]
+    if not before or not after:
+        raise RuntimeError(f"{fault}: {len(before)} commits before and {len(after)} after")
+    moments = [before[-1], *after]
+    pauses = [(end - start, end) for start, end in itertools.pairwise(moments)]
+    longest, resumed = max(pauses)
+    return 1e3 * (longest if fault == "SIGTERM" else resumed - hit)
+
+
+def calibrate(seconds: float) -> list[dict[str, Any]]:
+    """The Kafka-protocol generator against a server that does nothing: its ceiling and its cost."""
+    server = subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = f"127.0.0.1:{server.stdout.readline().strip()}"
+        results = []
+        for clients in CLIENTS:
+            options = ["--address", address, "--clients", str(clients), "--seconds", str(seconds)]
+            results.append({**run_json(python("kafka_load.py", *options), 60), "clients": clients})
+        return results
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def machine() -> dict[str, Any]:
+    """The machine in general terms."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "python": platform.python_version(),
+        "fdatasync_ms": fdatasync_ms(),
+        "load_at_start": os.getloadavg()[0],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def fdatasync_ms(count: int = 500) -> dict[str, float]:
+    """What the disk takes for a small append, median and 99th percentile."""
+    path = REPOSITORY / "build" / "fdatasync"
+    path.parent.mkdir(exist_ok=True)
+    times = []
+    with path.open("ab", buffering=0) as file:
+        for _ in range(count):
+            file.write(b"x" * 400)
+            start = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - start) * 1e3)
+    path.unlink()
+    times.sort()
+    return {"p50": round(times[count // 2], 3), "p99": round(times[int(count * 0.99)], 3)}
+
+
+def say(name: str, number: int, text: str) -> None:
+    """Progress."""
+    print(f"{time.strftime('%H:%M:%S')} round {number + 1} {name}: {text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
