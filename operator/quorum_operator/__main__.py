@@ -3,7 +3,9 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
+from typing import Any
 
 import kopf
 import uvloop
@@ -33,12 +35,15 @@ async def _run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    identity: Any = socket.gethostname()  # kopf's type of it is not public
     await kopf.operator(
         registry=registry,
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=list(settings.namespaces),
         stop_flag=stop,
+        # kopf would ask for the user's name, which a numeric user of a container does not have.
+        identity=identity,
     )
 
 
