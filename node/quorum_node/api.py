@@ -156,6 +156,8 @@ class NodeDescription(ApiModel):
     storage: StorageDescription
     started_at: str
     version: str
+    endpoints: list[EndpointModel] = []
+    """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
 
 
 class ReplicaStatus(ApiModel):

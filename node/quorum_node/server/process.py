@@ -129,6 +129,7 @@ class NodeProcess:
             token=token,
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
+            endpoints=_own_endpoints(self._config),
         )
 
     def _shutdown(self) -> None:
@@ -194,10 +195,7 @@ def _replica(config: NodeConfig, directory: OpenDirectory) -> Replica:
     formation, timeouts, meta = config.formation, config.timeouts, directory.meta
     log = directory.log
     raft_config = RaftConfig(
-        endpoints=(
-            Endpoint(CONTROLLER_LISTENER, config.advertised.host, config.advertised.port),
-            Endpoint(ADMIN_LISTENER, config.admin_advertised.host, config.admin_advertised.port),
-        ),
+        endpoints=_own_endpoints(config),
         bootstrap=tuple(
             Endpoint(CONTROLLER_LISTENER, server.host, server.port)
             for server in other_servers(config)
@@ -222,6 +220,14 @@ def _replica(config: NodeConfig, directory: OpenDirectory) -> Replica:
         log_state,
         random.Random().random,
         lambda: time.time_ns() // 1_000_000,
+    )
+
+
+def _own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
+    controller, admin = config.advertised, config.admin_advertised
+    return (
+        Endpoint(CONTROLLER_LISTENER, controller.host, controller.port),
+        Endpoint(ADMIN_LISTENER, admin.host, admin.port),
     )
 
 

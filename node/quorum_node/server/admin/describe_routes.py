@@ -23,7 +23,9 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/node")
     async def describe_node() -> NodeDescription:
-        return node_document(node.describe(), node.catch_up(), node.storage(), node.started_text())
+        return node_document(
+            node.describe(), node.catch_up(), node.storage(), node.started_text(), node.endpoints
+        )
 
     @routes.get("/quorum", response_model=QuorumDescription)
     async def describe_quorum(

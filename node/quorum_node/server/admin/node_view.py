@@ -11,6 +11,7 @@ from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out
 from quorum_node.server.admin.views import CatchUp, catch_up
@@ -33,6 +34,7 @@ class NodeView:
     token: str | None
     fetch_timeout_ms: float
     started_at: datetime
+    endpoints: tuple[Endpoint, ...]
 
     def describe(self) -> ReplicaDescription:
         """What the core knows now."""

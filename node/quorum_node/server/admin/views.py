@@ -60,7 +60,11 @@ def role_of(d: ReplicaDescription) -> Role:
 
 
 def node_document(
-    d: ReplicaDescription, state: CatchUp, storage: StorageDescription, started_at: str
+    d: ReplicaDescription,
+    state: CatchUp,
+    storage: StorageDescription,
+    started_at: str,
+    endpoints: tuple[Endpoint, ...],
 ) -> NodeDescription:
     """What the node says of itself."""
     return NodeDescription(
@@ -79,6 +83,7 @@ def node_document(
         storage=storage,
         started_at=started_at,
         version=VERSION,
+        endpoints=_endpoints(endpoints),
     )
 
 

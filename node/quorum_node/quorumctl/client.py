@@ -1,0 +1,145 @@
+"""Calls to the admin API of whichever node answers.
+
+Owns the choice of node and the retries: any of the given URLs will do, because every node passes a
+request on to the leader. Knows the API's models, not the node's inside.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from quorum_node.api import ErrorBody, ErrorCode
+
+M = TypeVar("M", bound=BaseModel)
+
+_CONNECT_SECONDS = 1.0
+_PAUSE_SECONDS = 0.1
+_TRY_AGAIN = frozenset(
+    {ErrorCode.NO_LEADER, ErrorCode.NOT_LEADER, ErrorCode.OWN_EPOCH_NOT_COMMITTED}
+)
+"""Nothing was changed, and a moment later it may work."""
+
+
+class CommandFailed(Exception):
+    """The call failed for good; the message says what to do. `code` is the API's, if it came."""
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class AdminClient:
+    """One or more admin URLs of one quorum."""
+
+    def __init__(self, urls: list[str], token: str | None, timeout_ms: int) -> None:
+        self.urls = [url.rstrip("/") for url in urls]
+        self.timeout_ms = timeout_ms
+        self._has_token = token is not None
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        seconds = timeout_ms / 1000 + 2
+        self._http = httpx.Client(
+            headers=headers,
+            timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
+            trust_env=False,
+        )
+
+    def call(
+        self, model: type[M], method: str, path: str, body: BaseModel | None = None, **query: Any
+    ) -> M:
+        """The first useful answer of any node, within the timeout. Raises CommandFailed."""
+        deadline = time.monotonic() + self.timeout_ms / 1000
+        while True:
+            failure = CommandFailed("no admin URL is given")
+            for url in self.urls:
+                try:
+                    return self.call_one(url, model, method, path, body, **query)
+                except CommandFailed as error:
+                    failure = error
+                    if error.code is not None and error.code not in _TRY_AGAIN:
+                        raise
+            if time.monotonic() > deadline:
+                raise failure
+            time.sleep(_PAUSE_SECONDS)
+
+    def call_one(
+        self,
+        url: str,
+        model: type[M],
+        method: str,
+        path: str,
+        body: BaseModel | None = None,
+        **query: Any,
+    ) -> M:
+        """One node's answer. Raises CommandFailed, without a code when nothing was answered."""
+        content = None if body is None else body.model_dump_json(by_alias=True)
+        params = {key: value for key, value in query.items() if value is not None}
+        try:
+            answer = self._http.request(
+                method,
+                url + path,
+                params=params,
+                content=content,
+                headers={"Content-Type": "application/json"} if content else None,
+            )
+        except httpx.UnsupportedProtocol as error:
+            raise CommandFailed(
+                f"{url!r} is no admin URL: write http://host:8080", ErrorCode.INVALID_REQUEST
+            ) from error
+        except httpx.TransportError as error:
+            raise CommandFailed(
+                f"{url} does not answer ({error}): is the node running, and is this its admin"
+                " listener? Give several nodes with --admin URL,URL or QUORUMCTL_ADMIN"
+            ) from error
+        if answer.is_success:
+            try:
+                return model.model_validate_json(answer.content)
+            except ValidationError as error:
+                raise CommandFailed(
+                    f"{url} answered with something else than this quorumctl expects: {error}",
+                    ErrorCode.INTERNAL,
+                ) from error
+        raise self._refusal(url, answer)
+
+    def log_pages(self, model: type[M], from_offset: int, max_records: int) -> Iterator[M]:
+        """Pages of one node's committed log, from the first node that answers."""
+        while True:
+            page = self.call(
+                model, "GET", "/v1/log", fromOffset=from_offset, maxRecords=max_records
+            )
+            yield page
+            next_offset = int(page.model_dump()["next_offset"])
+            if next_offset == from_offset:
+                return
+            from_offset = next_offset
+
+    def _refusal(self, url: str, answer: httpx.Response) -> CommandFailed:
+        try:
+            body = ErrorBody.model_validate_json(answer.content)
+        except ValidationError:
+            text = f"{url} answered {answer.status_code}: {answer.text[:200]}"
+            return CommandFailed(text, ErrorCode.INTERNAL)
+        return CommandFailed(body.message + self._advice(body), body.code)
+
+    def _advice(self, body: ErrorBody) -> str:
+        if body.code == ErrorCode.UNAUTHORIZED:
+            if self._has_token:
+                return "; the token that was given is not this quorum's"
+            return "; give it with --token-file or QUORUMCTL_TOKEN_FILE"
+        return _ADVICE.get(body.code, "")
+
+
+_ADVICE = {
+    ErrorCode.NOT_FORMED.value: "; see 'quorumctl describe status' for who is missing",
+    ErrorCode.CHANGE_PENDING.value: "; wait for it, then try again",
+    ErrorCode.STALE_POSITION.value: "; look at the voters again, then decide",
+    ErrorCode.NOT_CAUGHT_UP.value: "; see its lag with 'quorumctl describe replication'",
+    ErrorCode.DUPLICATE_VOTER.value: "; nothing is to be done",
+    ErrorCode.VOTER_NOT_FOUND.value: "; 'quorumctl describe replication' lists the voters",
+    ErrorCode.DISK_LOW.value: "; give the leader's volume more space",
+    ErrorCode.NOT_CONFIRMED.value: "; too few voters answer the leader",
+    ErrorCode.TIMED_OUT.value: "; a repeat is harmless",
+    ErrorCode.LEADERSHIP_LOST.value: "; a repeat is harmless",
+}

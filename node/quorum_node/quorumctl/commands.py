@@ -1,0 +1,192 @@
+"""What each command does: one function per command, from parsed arguments to lines of output."""
+
+import argparse
+from collections.abc import Callable
+
+from pydantic import BaseModel
+
+from quorum_node.api import (
+    AddVoterRequest,
+    AppendResult,
+    ConfigList,
+    ConfigValue,
+    EndpointModel,
+    LogPage,
+    NodeDescription,
+    PutConfigRequest,
+    QuorumDescription,
+    ResignRequest,
+    ResignResult,
+    VoterChangeResult,
+    VoterHistory,
+)
+from quorum_node.quorumctl import render
+from quorum_node.quorumctl.client import AdminClient, CommandFailed
+
+Result = tuple[BaseModel, list[str]]
+"""The document for --json, and the lines for people."""
+Command = Callable[[AdminClient, argparse.Namespace], Result]
+
+_LOG_PAGE_RECORDS = 1000
+
+
+def describe_status(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """The quorum, confirmed by a majority unless told otherwise."""
+    quorum = _quorum(client, confirmed=not arguments.unconfirmed)
+    return quorum, render.status(quorum)
+
+
+def describe_replication(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Progress of every replica."""
+    quorum = _quorum(client, confirmed=not arguments.unconfirmed)
+    return quorum, render.replication(quorum)
+
+
+def describe_local(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """One node's own view; never depends on the others."""
+    node = client.call(NodeDescription, "GET", "/v1/node")
+    return node, render.local(node)
+
+
+def add_voter(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Make a running, caught-up node a voter."""
+    request = _newcomer(client, arguments)
+    if arguments.expected_offset is not None:
+        request = request.model_copy(
+            update={
+                "expected_offset": arguments.expected_offset,
+                "expected_epoch": arguments.expected_epoch,
+            }
+        )
+    result = client.call(VoterChangeResult, "POST", "/v1/voters", request)
+    return result, [_changed(f"({request.id}, {request.uuid}) is a voter now", result)]
+
+
+def remove_voter(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Remove one replica key from the voters."""
+    result = client.call(
+        VoterChangeResult,
+        "DELETE",
+        f"/v1/voters/{arguments.id}/{arguments.uuid}",
+        expectedOffset=arguments.expected_offset,
+        expectedEpoch=arguments.expected_epoch,
+        timeoutMs=client.timeout_ms,
+    )
+    return result, [_changed(f"({arguments.id}, {arguments.uuid}) is no voter any more", result)]
+
+
+def resign(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Let the leader hand over."""
+    result = client.call(
+        ResignResult, "POST", "/v1/resign", ResignRequest(successor_id=arguments.successor)
+    )
+    return result, [f"the leader of epoch {result.epoch} handed over"]
+
+
+def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Set one value; returns after the commit."""
+    value = None if arguments.delete else arguments.value
+    if value is None and not arguments.delete:
+        raise CommandFailed("a value is missing; to delete the key say --delete")
+    body = PutConfigRequest(value=value, timeout_ms=client.timeout_ms)
+    result = client.call(AppendResult, "PUT", _key_path(arguments.key), body)
+    return result, [f"committed at offset {result.offset} in epoch {result.epoch}"]
+
+
+def get(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """One value, linearizable unless told otherwise."""
+    found = client.call(
+        ConfigValue,
+        "GET",
+        _key_path(arguments.key),
+        consistency="local" if arguments.local else "linearizable",
+        timeoutMs=client.timeout_ms,
+    )
+    return found, [found.value]
+
+
+def list_configs(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Values that one node has applied."""
+    found = client.call(ConfigList, "GET", "/v1/configs", prefix=arguments.prefix)
+    return found, render.configs(found.entries)
+
+
+def log(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Committed records of one node's own log."""
+    wanted, records = arguments.max_records, []
+    page = None
+    for page in client.log_pages(LogPage, arguments.from_offset, _LOG_PAGE_RECORDS):
+        records += page.records
+        if len(records) >= wanted:
+            break
+    assert page is not None
+    shown = records[:wanted]
+    next_offset = shown[-1].offset + 1 if shown else page.next_offset
+    whole = page.model_copy(update={"records": shown, "next_offset": next_offset})
+    return whole, render.log_lines(shown)
+
+
+def voter_history(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Every voter set of one node's log."""
+    history = client.call(VoterHistory, "GET", "/v1/voter-history")
+    return history, render.voter_history(history)
+
+
+def _quorum(client: AdminClient, *, confirmed: bool) -> QuorumDescription:
+    return client.call(
+        QuorumDescription,
+        "GET",
+        "/v1/quorum",
+        confirmed=str(confirmed).lower(),
+        timeoutMs=client.timeout_ms,
+    )
+
+
+def _newcomer(client: AdminClient, arguments: argparse.Namespace) -> AddVoterRequest:
+    """Who is to be added: a node that is asked itself, or id, UUID and endpoints by hand."""
+    if arguments.node is not None:
+        url = arguments.node.rstrip("/")
+        node = client.call_one(url, NodeDescription, "GET", "/v1/node")
+        return AddVoterRequest(
+            id=node.node_id,
+            uuid=node.replica_uuid,
+            endpoints=node.endpoints,
+            timeout_ms=client.timeout_ms,
+            count_newcomer=arguments.count_newcomer,
+        )
+    if None in (arguments.id, arguments.uuid, arguments.controller):
+        raise CommandFailed(
+            "say who is to be added: --node http://host:8080, or --id, --uuid and --controller"
+        )
+    endpoints = [_endpoint("CONTROLLER", arguments.controller)]
+    if arguments.admin_endpoint is not None:
+        endpoints.append(_endpoint("ADMIN", arguments.admin_endpoint))
+    return AddVoterRequest(
+        id=arguments.id,
+        uuid=arguments.uuid,
+        endpoints=endpoints,
+        timeout_ms=client.timeout_ms,
+        count_newcomer=arguments.count_newcomer,
+    )
+
+
+def _endpoint(name: str, text: str) -> EndpointModel:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise CommandFailed(f"{text!r} is not host:port")
+    return EndpointModel(name=name, host=host, port=int(port))
+
+
+def _key_path(key: str) -> str:
+    parts = key.split("/", 2)
+    if len(parts) != 3 or not all(parts):
+        raise CommandFailed(
+            f"{key!r} is no key: write type/resource/name, as topic/orders/retention.ms"
+            " (resource '-' is the cluster default)"
+        )
+    return "/v1/configs/" + "/".join(parts)
+
+
+def _changed(text: str, result: VoterChangeResult) -> str:
+    position = result.voters_position
+    return f"{text} (voters record at offset {position.offset}, epoch {position.epoch})"

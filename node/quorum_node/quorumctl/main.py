@@ -1,0 +1,182 @@
+"""`quorumctl`: arguments, environment, exit codes.
+
+0: done. 1: refused or failed, the reason is on stderr. 2: wrong usage.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from quorum_node.quorumctl import commands
+from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.quorumctl.watch import watch
+
+_DEFAULT_ADMIN = "http://127.0.0.1:8080"
+
+if TYPE_CHECKING:
+    Names = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no other name for it
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        client = AdminClient(_urls(parsed.admin), _token(parsed.token_file), parsed.timeout_ms)
+        if parsed.command is watch:
+            watch(client, parsed.interval, parsed.count)
+            return 0
+        document, lines = parsed.command(client, parsed)
+    except CommandFailed as error:
+        print(f"quorumctl: {error}", file=sys.stderr)
+        return 1
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        print(f"quorumctl: {where}: {first['msg']}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    print(document.model_dump_json(by_alias=True, indent=2) if parsed.json else "\n".join(lines))
+    return 0
+
+
+def _urls(given: list[str]) -> list[str]:
+    texts = given or [os.environ.get("QUORUMCTL_ADMIN") or _DEFAULT_ADMIN]
+    return [url.strip() for text in texts for url in text.split(",") if url.strip()]
+
+
+def _token(path: str | None) -> str | None:
+    path = path or os.environ.get("QUORUMCTL_TOKEN_FILE")
+    if path is None:
+        return os.environ.get("QUORUMCTL_TOKEN")
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise CommandFailed(f"the token file can't be read: {error}") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quorumctl",
+        description="Look at a metadata quorum and change it, through any node's admin API.",
+    )
+    _add_common(parser)
+    names = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_describe(names)
+    _add_voters(names)
+    _add_values(names)
+    _add_log(names)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
+    """Options that may stand before the command or behind it; only before it they have defaults."""
+
+    def default(value: object) -> object:
+        return argparse.SUPPRESS if again else value
+
+    parser.add_argument(
+        "--admin",
+        action="append",
+        default=default([]),
+        metavar="URL[,URL...]",
+        help=f"admin URLs (or QUORUMCTL_ADMIN; default {_DEFAULT_ADMIN})",
+    )
+    parser.add_argument(
+        "--token-file",
+        default=default(None),
+        help="admin token (or QUORUMCTL_TOKEN_FILE, QUORUMCTL_TOKEN)",
+    )
+    parser.add_argument("--timeout-ms", type=int, default=default(5000), help="default 5000")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=default(False),
+        help="the API's document, not a table",
+    )
+
+
+def _command(names: "Names", name: str, text: str) -> argparse.ArgumentParser:
+    parser = names.add_parser(name, help=text)
+    _add_common(parser, again=True)
+    return parser
+
+
+def _add_describe(names: "Names") -> None:
+    describe = names.add_parser("describe", help="status, replication, or one node's local view")
+    views = describe.add_subparsers(required=True, metavar="VIEW")
+    for name, command, text in (
+        ("status", commands.describe_status, "leader, epoch, high watermark, voters"),
+        ("replication", commands.describe_replication, "progress of every replica"),
+    ):
+        view = _command(views, name, text)
+        view.add_argument(
+            "--unconfirmed", action="store_true", help="what the asked node believes; never waits"
+        )
+        view.set_defaults(command=command)
+    local = _command(views, "local", "what the asked node says of itself")
+    local.set_defaults(command=commands.describe_local)
+    live = _command(names, "watch", "the quorum, live")
+    live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
+    live.add_argument("--count", type=int, help="stop after so many looks")
+    live.set_defaults(command=watch)
+
+
+def _add_voters(names: "Names") -> None:
+    add = _command(names, "add-voter", "make a running, caught-up node a voter")
+    add.add_argument("--node", metavar="URL", help="admin URL of the node: it tells the rest")
+    add.add_argument("--id", type=int)
+    add.add_argument("--uuid")
+    add.add_argument("--controller", metavar="HOST:PORT")
+    add.add_argument("--admin-endpoint", metavar="HOST:PORT")
+    add.add_argument(
+        "--count-newcomer",
+        action="store_true",
+        help="count the newcomer as alive in the safety check (replace a dead voter, add first)",
+    )
+    add.set_defaults(command=commands.add_voter)
+    remove = _command(names, "remove-voter", "remove one replica key from the voters")
+    remove.add_argument("id", type=int)
+    remove.add_argument("uuid")
+    remove.set_defaults(command=commands.remove_voter)
+    for parser in (add, remove):
+        parser.add_argument("--expected-offset", type=int, help="compare-and-set")
+        parser.add_argument("--expected-epoch", type=int, help="compare-and-set")
+    resign = _command(names, "resign", "let the leader hand leadership over")
+    resign.add_argument("--successor", type=int, metavar="ID")
+    resign.set_defaults(command=commands.resign)
+
+
+def _add_values(names: "Names") -> None:
+    put = _command(names, "put", "set one value; returns after the commit")
+    put.add_argument("key", help="type/resource/name, as topic/orders/retention.ms")
+    put.add_argument("value", nargs="?")
+    put.add_argument("--delete", action="store_true")
+    put.set_defaults(command=commands.put)
+    get = _command(names, "get", "one value, linearizable")
+    get.add_argument("key")
+    get.add_argument("--local", action="store_true", help="what the asked node has applied")
+    get.set_defaults(command=commands.get)
+    listing = _command(names, "list", "values that the asked node has applied")
+    listing.add_argument("prefix", nargs="?", default="")
+    listing.set_defaults(command=commands.list_configs)
+
+
+def _add_log(names: "Names") -> None:
+    log = _command(names, "log", "committed records of the asked node's own log")
+    log.add_argument("--from-offset", type=int, default=0)
+    log.add_argument("--max-records", type=int, default=100)
+    log.set_defaults(command=commands.log)
+    history = _command(names, "voter-history", "every voter set of the asked node's log")
+    history.set_defaults(command=commands.voter_history)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

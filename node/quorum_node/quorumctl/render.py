@@ -1,0 +1,177 @@
+"""Tables and texts for people. Pure: models in, lines out.
+
+`status` and `replication` have the fields of the stock tool's `describe` (KIP-595, "Describe").
+"""
+
+import json
+from collections.abc import Sequence
+
+from quorum_node.api import (
+    ConfigEntry,
+    EndpointModel,
+    LogRecord,
+    NodeDescription,
+    QuorumDescription,
+    ReplicaStatus,
+    VoterHistory,
+)
+
+_UNKNOWN = "-"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Columns padded to their widest cell, two blanks between."""
+    cells = [list(headers), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def fields(pairs: Sequence[tuple[str, object]]) -> list[str]:
+    """Name: value, the values aligned."""
+    width = max(len(name) for name, _ in pairs) + 2
+    return [f"{name + ':':<{width}}{value}" for name, value in pairs]
+
+
+def status(quorum: QuorumDescription) -> list[str]:
+    """`describe status`."""
+    followers = [voter for voter in quorum.voters if voter.uuid != quorum.leader_uuid]
+    lags = [voter.lag for voter in followers if voter.lag >= 0]
+    ages = [v.last_caught_up_age_ms or 0 for v in followers if v.lag > 0]
+    position = quorum.voters_position
+    lines = fields(
+        [
+            ("ClusterId", quorum.cluster_id or _UNKNOWN),
+            ("LeaderId", _text(quorum.leader_id)),
+            ("LeaderEpoch", quorum.leader_epoch),
+            ("HighWatermark", quorum.high_watermark),
+            ("MaxFollowerLag", max(lags, default=0)),
+            ("MaxFollowerLagTimeMs", max(ages, default=0)),
+            ("CurrentVoters", _replicas(quorum.voters)),
+            ("CurrentObservers", _replicas(quorum.observers)),
+            ("VotersRecord", f"offset {position.offset}, epoch {position.epoch}, "
+             + ("committed" if position.committed else "not committed yet")),
+            ("Formed", _formed(quorum)),
+        ]
+    )  # fmt: skip
+    if not quorum.confirmed:
+        lines.append(
+            f"(not confirmed by a majority: what node {quorum.node_id} believes right now)"
+        )
+    return lines
+
+
+def replication(quorum: QuorumDescription) -> list[str]:
+    """`describe replication`."""
+    headers = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs", "LastFetchMsAgo",
+               "LastCaughtUpMsAgo", "Status", "CaughtUp")  # fmt: skip
+    rows = [_replica_row(voter, _voter_status(voter, quorum)) for voter in quorum.voters]
+    rows += [_replica_row(observer, "Observer") for observer in quorum.observers]
+    return table(headers, rows)
+
+
+def local(node: NodeDescription) -> list[str]:
+    """`describe local`."""
+    storage = node.storage
+    free = _UNKNOWN if storage.free_bytes is None else f"{storage.free_bytes / 1e9:.1f} GB free"
+    pairs: list[tuple[str, object]] = [
+        ("NodeId", node.node_id),
+        ("DirectoryId", node.replica_uuid),
+        ("ClusterId", node.cluster_id or _UNKNOWN),
+        ("Role", node.role.value + ("" if node.is_voter else " (no voter)")),
+        ("LeaderId", _text(node.leader_id)),
+        ("LeaderEpoch", node.leader_epoch),
+        ("HighWatermark", node.high_watermark),
+        ("LogEndOffset", node.log_end_offset),
+        ("CaughtUp", "yes" if node.caught_up else "no"),
+        ("Formed", "yes" if node.formed else "no"),
+        ("Storage", f"{storage.state.value}, {free}" + _in_brackets(storage.detail)),
+        ("Endpoints", ", ".join(_endpoint(endpoint) for endpoint in node.endpoints)),
+        ("StartedAt", node.started_at),
+        ("Version", node.version),
+    ]
+    return fields(pairs)
+
+
+def configs(entries: Sequence[ConfigEntry]) -> list[str]:
+    """`list`."""
+    rows = [(e.resource_type, e.resource_name or "-", e.name, e.value) for e in entries]
+    return table(("Type", "Resource", "Name", "Value"), rows)
+
+
+def log_lines(records: Sequence[LogRecord]) -> list[str]:
+    """`log`: one line per record."""
+    return [
+        f"{record.offset:>10}  epoch {record.epoch:<5} {record.type:<18} "
+        + json.dumps(record.fields, separators=(", ", ": "))
+        for record in records
+    ]
+
+
+def voter_history(history: VoterHistory) -> list[str]:
+    """`voter-history`: every voter set of the log, and what changed from one to the next."""
+    rows: list[tuple[object, ...]] = []
+    before: set[str] = set()
+    for entry in history.history:
+        keys = [f"{voter.id}:{voter.uuid}" for voter in entry.voters]
+        added = ["+" + key for key in keys if key not in before]
+        removed = ["-" + key for key in sorted(before) if key not in keys]
+        state = "committed" if entry.committed else "pending"
+        change = " ".join(added + removed) or "endpoints"
+        rows.append((entry.offset, entry.epoch, state, len(keys), change))
+        before = set(keys)
+    return table(("Offset", "Epoch", "State", "Voters", "Change"), rows)
+
+
+def _replicas(replicas: Sequence[ReplicaStatus]) -> str:
+    items = [
+        json.dumps(
+            {
+                "id": replica.id,
+                "directoryId": replica.uuid,
+                "endpoints": [_endpoint(endpoint) for endpoint in replica.endpoints],
+            }
+        )
+        for replica in replicas
+    ]
+    return "[" + ", ".join(items) + "]"
+
+
+def _replica_row(replica: ReplicaStatus, role: str) -> tuple[object, ...]:
+    known = replica.log_end_offset >= 0
+    return (
+        replica.id,
+        replica.uuid,
+        replica.log_end_offset if known else _UNKNOWN,
+        replica.lag if known else _UNKNOWN,
+        0 if known and replica.lag == 0 else _text(replica.last_caught_up_age_ms),
+        _text(replica.last_fetch_age_ms),
+        _text(replica.last_caught_up_age_ms),
+        role,
+        "yes" if replica.caught_up else "no",
+    )
+
+
+def _voter_status(voter: ReplicaStatus, quorum: QuorumDescription) -> str:
+    is_leader = (voter.id, voter.uuid) == (quorum.leader_id, quorum.leader_uuid)
+    return "Leader" if is_leader else "Follower"
+
+
+def _formed(quorum: QuorumDescription) -> str:
+    if quorum.formed:
+        return "yes"
+    return f"no, {len(quorum.voters)} of {quorum.initial_voters} initial voters have joined"
+
+
+def _endpoint(endpoint: EndpointModel) -> str:
+    return f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
+
+
+def _text(value: int | None) -> str:
+    return _UNKNOWN if value is None else str(value)
+
+
+def _in_brackets(text: str | None) -> str:
+    return f" ({text})" if text else ""

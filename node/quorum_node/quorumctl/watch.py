@@ -1,0 +1,98 @@
+"""`watch`: the quorum as it changes. A terminal is redrawn in place; otherwise a line per change."""
+
+import sys
+import time
+from datetime import UTC, datetime
+
+from quorum_node.api import NodeDescription, QuorumDescription
+from quorum_node.quorumctl import render
+from quorum_node.quorumctl.client import AdminClient, CommandFailed
+
+_CLEAR = "\x1b[H\x1b[J"
+
+
+def watch(client: AdminClient, interval_seconds: float, count: int | None) -> None:
+    """Until interrupted, or `count` times."""
+    last = ""
+    rounds = 0
+    while count is None or rounds < count:
+        rounds += 1
+        nodes, quorum = _look(client)
+        if sys.stdout.isatty():
+            lines = _page(nodes, quorum)
+            sys.stdout.write(_CLEAR + "\n".join(lines) + "\n")
+            sys.stdout.flush()
+        else:
+            line = _summary(nodes, quorum)
+            if line != last:
+                print(f"{_clock()}  {line}", flush=True)
+            last = line
+        if rounds != count:
+            time.sleep(interval_seconds)
+
+
+Nodes = list[tuple[str, NodeDescription | None]]
+
+
+def _look(client: AdminClient) -> tuple[Nodes, QuorumDescription | None]:
+    """Every given node's own view, and the view of the leader among them, if it answers."""
+    nodes: Nodes = []
+    quorum: QuorumDescription | None = None
+    for url in client.urls:
+        try:
+            node = client.call_one(url, NodeDescription, "GET", "/v1/node")
+            nodes.append((url, node))
+            if quorum is None or node.role.value == "leader":
+                quorum = client.call_one(url, QuorumDescription, "GET", "/v1/quorum")
+        except CommandFailed:
+            nodes.append((url, None))
+    return nodes, quorum
+
+
+def _page(nodes: Nodes, quorum: QuorumDescription | None) -> list[str]:
+    lines = [f"{_clock()}  (Ctrl-C ends)", ""]
+    rows = [_node_row(url, node) for url, node in nodes]
+    headers = ("Admin", "NodeId", "Role", "Leader", "Epoch", "HighWatermark", "LogEnd", "Storage")
+    lines += render.table(headers, rows)
+    if quorum is not None:
+        lines += ["", *render.replication(quorum)]
+        if quorum.pending_change:
+            lines.append("a voter change is in progress")
+    return lines
+
+
+def _node_row(url: str, node: NodeDescription | None) -> tuple[object, ...]:
+    if node is None:
+        return (url, "-", "no answer", "-", "-", "-", "-", "-")
+    leader = "-" if node.leader_id is None else node.leader_id
+    return (
+        url,
+        node.node_id,
+        node.role.value,
+        leader,
+        node.leader_epoch,
+        node.high_watermark,
+        node.log_end_offset,
+        node.storage.state.value,
+    )
+
+
+def _summary(nodes: Nodes, quorum: QuorumDescription | None) -> str:
+    up = sum(1 for _, node in nodes if node is not None)
+    if quorum is None:
+        return f"{up}/{len(nodes)} nodes answer"
+    voters = " ".join(
+        f"{voter.id}{'*' if voter.id == quorum.leader_id else ''}"
+        f"{'' if voter.caught_up or quorum.leader_id is None else '(behind)'}"
+        for voter in quorum.voters
+    )
+    leader = "no leader" if quorum.leader_id is None else f"leader {quorum.leader_id}"
+    pending = ", change pending" if quorum.pending_change else ""
+    return (
+        f"{up}/{len(nodes)} nodes answer, {leader}, epoch {quorum.leader_epoch},"
+        f" voters [{voters}], high watermark {quorum.high_watermark}{pending}"
+    )
+
+
+def _clock() -> str:
+    return datetime.now(UTC).astimezone().strftime("%H:%M:%S")
