@@ -39,11 +39,12 @@ def _collected(arena: Arena) -> str:
 def ready_stage() -> Iterator[Stage]:
     """The cluster with current images and the operator."""
     ready = stage.bring_up()
-    node_image, operator_image = stage.load_images(ready)
-    assert node_image
-    stage.install_operator(ready, operator_image)
-    yield ready
-    ready.api.close()
+    try:
+        _, operator_image = stage.load_images(ready)
+        stage.install_operator(ready, operator_image)
+        yield ready
+    finally:
+        ready.api.close()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The operator on a cluster, by Helm; a MetadataQuorum, and a NodePort for a workload on it."""
 
-import time
 from pathlib import Path
 
 import yaml
@@ -10,7 +9,6 @@ from support.trial import kube
 from support.trial.bed import REPOSITORY, programs, run
 from support.trial.kube import Kube
 from support.trial.quorum import Quorum
-from support.trial.waiting import wait_for
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
 EXAMPLE = REPOSITORY / "examples" / "quorum.yaml"
@@ -20,11 +18,16 @@ OPERATOR_SELECTOR = "app.kubernetes.io/name=metadataquorum-operator"
 
 
 def helm_install(kubeconfig: Path, operator_image: str) -> None:
-    """Installs or upgrades the chart and waits until the operator is ready."""
+    """Installs or upgrades the chart and waits until the operator is ready.
+
+    The image's id rides along as an annotation, so that a new image under an old tag rolls out.
+    """
     repository, tag = operator_image.rsplit(":", 1)
+    inspected = run(["docker", "image", "inspect", "-f", "{{.Id}}", operator_image], timeout_s=30)
     command = [*_helm(kubeconfig), "upgrade", "--install", RELEASE, str(CHART)]
     command += ["--namespace", OPERATOR_NAMESPACE, "--create-namespace"]
     command += ["--set", f"image.repository={repository},image.tag={tag}"]
+    command += ["--set", f"podAnnotations.image-id={inspected.stdout.strip()}"]
     run([*command, "--wait", "--timeout", "180s"], timeout_s=240)
 
 
@@ -39,14 +42,6 @@ def _helm(kubeconfig: Path) -> list[str]:
 
 def operator_pods(api: Kube) -> list[Json]:
     return api.list(kube.core(OPERATOR_NAMESPACE, "pods"), OPERATOR_SELECTOR)
-
-
-def restart_operator(api: Kube) -> None:
-    """So that an image of the same tag that was loaded anew is what runs."""
-    path = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
-    stamp = {"metadataquorum.dev/restarted-at": str(time.time())}
-    api.merge(path, {"spec": {"template": {"metadata": {"annotations": stamp}}}})
-    wait_for("the new operator", lambda: deployment_is_current(api, path), timeout_s=120)
 
 
 def deployment_is_current(api: Kube, path: str) -> bool:

@@ -55,12 +55,8 @@ def load_images(stage: Stage) -> tuple[str, str]:
 
 
 def install_operator(stage: Stage, operator_image: str) -> None:
-    """By Helm. An operator that ran before is restarted, as its image may be another one now."""
-    path = kube.apps(OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
-    was_there = stage.api.find(path) is not None
+    """By Helm; one that is installed already is upgraded."""
     installation.helm_install(stage.kubeconfig, operator_image)
-    if was_there:
-        installation.restart_operator(stage.api)
 
 
 def remove_quorum(stage: Stage, namespace: str, name: str) -> None:
