@@ -14,11 +14,13 @@ from quorum_node.raft.roles import Candidate, Follower, Prospective
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
+_HAS_SOMEONE = (Leader, Follower, Candidate)
+
 
 def is_searching(replica: ReplicaState) -> bool:
     """Roles that have nobody to fetch from."""
     role = replica.role
-    if isinstance(role, Leader | Follower | Candidate):
+    if isinstance(role, _HAS_SOMEONE):
         return False
     return not (isinstance(role, Prospective) and role.fallback is not None)
 

@@ -1,0 +1,59 @@
+"""`python -m quorum_node.simulation --seed N` or `--seeds A..B`: play simulated histories."""
+
+import argparse
+import sys
+import time
+
+from quorum_node.simulation.run import Failure, run_seed, run_seeds
+
+
+def main() -> int:
+    """0: all invariants held. 1: some did not (the seed and the way to replay it are printed)."""
+    parser = argparse.ArgumentParser(prog="python -m quorum_node.simulation", description=__doc__)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--seed", type=int, help="one seed, with its history of faults")
+    which.add_argument("--seeds", help="a range such as 1..200 (both ends included)")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return _one(arguments.seed)
+    first, _, last = arguments.seeds.partition("..")
+    return _many(int(first), int(last or first), arguments.processes)
+
+
+def _one(seed: int) -> int:
+    started = time.perf_counter()
+    result = run_seed(seed)
+    if isinstance(result, Failure):
+        print(result)
+        return 1
+    print("\n".join(result.history))
+    print(
+        f"seed {seed}: {result.initial_voters} initial voters, {result.writes} writes,"
+        f" {result.reads} reads, {result.changes} voter changes, {result.faults} faults,"
+        f" {result.epochs} epochs, {result.events} events,"
+        f" {result.simulated_ms / 1000:.1f} s simulated, calm after {result.calm_ms:.0f} ms,"
+        f" {time.perf_counter() - started:.2f} s real: all invariants held"
+    )
+    return 0
+
+
+def _many(first: int, last: int, processes: int) -> int:
+    started = time.perf_counter()
+    report = run_seeds(range(first, last + 1), processes)
+    for failure in report.failures:
+        print(failure, end="\n\n")
+    for (kind, phase), count in sorted(report.struck.items()):
+        print(f"{kind:18} {phase:12} {count:6}")
+    writes = sum(outcome.writes for outcome in report.outcomes)
+    changes = sum(outcome.changes for outcome in report.outcomes)
+    seconds = time.perf_counter() - started
+    print(
+        f"{len(report.outcomes)} histories held, {len(report.failures)} failed; {writes} writes,"
+        f" {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
+    )
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

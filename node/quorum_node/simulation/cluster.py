@@ -1,0 +1,111 @@
+"""The simulated world: hosts, network, time, clients and the invariants that watch them.
+
+Owns the hosts and requests of the outside world to them. Must not know the story (`story.py`).
+"""
+
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from quorum_node.raft import RaftConfig
+from quorum_node.raft.events import RequestReceived
+from quorum_node.raft.messages import Request, Response
+from quorum_node.raft.outputs import RoleChanged, VotersChanged
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.simulation.clients import Clients
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.network import Network
+from quorum_node.simulation.scheduler import Scheduler
+from quorum_node.simulation.watch import Watch
+
+CLUSTER_ID = "simulated-cluster-id00"
+OUTSIDE_ID = 1_000_000_000
+"""Request ids from here on belong to the outside world, not to hosts."""
+
+
+class Cluster:
+    """Everything that happens in it depends on `seed` alone."""
+
+    def __init__(self, seed: int, initial_voters: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.scheduler = Scheduler()
+        self.network = Network(self.scheduler, Random(seed + 1))
+        self.watch = Watch()
+        self.clients = Clients(self, Random(seed + 2), writers=3, readers=1)
+        self.hosts: dict[str, SimulatedHost] = {}
+        self.initial_voters = initial_voters
+        self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
+        self.on_voters: Callable[[SimulatedHost, VotersChanged], None] = lambda host, change: None
+        self._incarnations: dict[int, int] = {}
+        self._questions: dict[int, Callable[[Response], None]] = {}
+        self._next_question = OUTSIDE_ID
+        self._by_key: dict[ReplicaKey, SimulatedHost] = {}
+
+    def add_host(self, id: int, *, founder: bool = False) -> SimulatedHost:
+        """A new machine with an empty disk: the next incarnation of a node id."""
+        incarnation = self._incarnations.get(id, 0) + 1
+        self._incarnations[id] = incarnation
+        address = f"{id}-{incarnation}"
+        key = ReplicaKey(id, UUID(int=(self.seed << 40) + (id << 16) + incarnation))
+        config = RaftConfig(
+            endpoints=(Endpoint("CONTROLLER", address, 9093),),
+            bootstrap=tuple(
+                Endpoint("CONTROLLER", other.address, 9093) for other in self.hosts.values()
+            ),
+            cluster_id=CLUSTER_ID if founder else None,
+            founder=founder,
+            initial_voters=self.initial_voters,
+        )
+        seed = self.random.randrange(1 << 60)
+        host = SimulatedHost(self, address, key, config, seed)
+        self.hosts[address] = self.network.hosts[address] = host
+        self._by_key[key] = host
+        host.start()
+        return host
+
+    def host_of(self, key: ReplicaKey) -> SimulatedHost | None:
+        return self._by_key.get(key)
+
+    @property
+    def leader(self) -> SimulatedHost | None:
+        """The leader of the newest epoch, as an outsider would find out."""
+        leaders = [host for host in self.hosts.values() if host.is_leader]
+        return max(leaders, key=lambda host: host.replica.epoch, default=None)
+
+    def members(self) -> list[SimulatedHost]:
+        """Voters of the newest leader's latest set that can still run."""
+        leader = self.leader
+        if leader is None:
+            return []
+        hosts = [self.host_of(key) for key in leader.replica.voters.latest.voters.ordered_keys]
+        return [host for host in hosts if host is not None and not host.retired]
+
+    def ask(
+        self, host: SimulatedHost, request: Request, answered: Callable[[Response], None]
+    ) -> None:
+        """A request from outside; `answered` is not called if the host dies first."""
+        self._next_question += 1
+        self._questions[self._next_question] = answered
+        host.handle(host.run, RequestReceived(self._next_question, request))
+
+    def answered(self, request_id: int, response: Response) -> bool:
+        """Whether this answer was for the outside world."""
+        if request_id < OUTSIDE_ID:
+            return False
+        answered = self._questions.pop(request_id, None)
+        if answered is not None:
+            self.scheduler.after(0.1, answered, response)
+        return True
+
+    def role_changed(self, host: SimulatedHost, change: RoleChanged) -> None:
+        self.on_role(host, change)
+
+    def voters_changed(self, host: SimulatedHost, change: VotersChanged) -> None:
+        self.on_voters(host, change)
+
+    def host_halted(self, host: SimulatedHost) -> None:
+        """A process ended by itself; the story decides what becomes of it."""
+        self.on_halted(host)
+
+    on_halted: Callable[[SimulatedHost], None] = staticmethod(lambda host: None)

@@ -1,0 +1,338 @@
+"""Faults: what goes wrong, when, and for how long.
+
+Owns the kinds of faults, their mending, and the count of what hit in which phase. Must not know the
+membership plan beyond telling it of dead disks. Faults never take what no quorum survives: at most a
+minority of disks is lost for good in any voter set that may be in force.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from quorum_node.raft.events import ShutdownRequested
+from quorum_node.raft.leadership import ChangePhase, Leader
+from quorum_node.raft.messages import ResignRequest
+from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
+from quorum_node.raft.quorum import majority
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.membership_plan import MembershipPlan
+from quorum_node.simulation.network import Weather
+
+PHASES = ("steady", "electing", "catching up", "changing")
+LONGEST_WAIT_MS = 1500.0
+
+
+class Faults:
+    """Picks a kind and a phase, waits for the phase, strikes, mends, and goes on until told to stop."""
+
+    def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._random = random
+        self.struck: Counter[tuple[str, str]] = Counter()
+        self.history: list[str] = []
+        self.count = 0
+        self._active = False
+        self._armed: tuple[str, str] | None = None
+        self._strike_number = 0
+        self._kinds: dict[str, Callable[[], bool]] = {
+            "crash": self._crash,
+            "crash leader": self._crash_leader,
+            "freeze": self._freeze,
+            "partition": self._partition,
+            "isolate leader": self._isolate_leader,
+            "one-way cut": self._one_way_cut,
+            "drop": lambda: self._weather(Weather(drop=0.15)),
+            "delay": lambda: self._weather(Weather(delay_ms=60)),
+            "duplicate": lambda: self._weather(Weather(duplicate=0.3)),
+            "reorder": lambda: self._weather(Weather(reorder=0.5)),
+            "close connections": self._close_connections,
+            "slow disk": self._slow_disk,
+            "disk full": self._disk_full,
+            "EIO": self._disk_breaks,
+            "lost disk": self._disk_lost,
+            "graceful stop": self._graceful_stop,
+            "resign": self._resign,
+        }
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._kinds)
+
+    def begin(self) -> None:
+        """Start striking."""
+        self._active = True
+        cluster = self._cluster
+        cluster.on_role, cluster.on_voters = self._role_changed, self._voters_changed
+        cluster.on_halted = self._halted
+        self._arm()
+
+    def end(self) -> None:
+        """No more faults; heal everything that can be healed and start everyone who can run."""
+        self._active = False
+        cluster = self._cluster
+        cluster.network.blocked.clear()
+        cluster.network.weather = Weather()
+        for host in cluster.hosts.values():
+            host.disk.full, host.disk.sync_delay_ms = False, 0.0
+            host.frozen_until_ms = 0.0
+            self._restart(host)
+
+    def phase(self) -> str:
+        """What the quorum is busy with."""
+        leader = self._cluster.leader
+        if leader is None or not self._leads(leader):
+            return "electing"
+        role = leader.replica.role
+        assert isinstance(role, Leader)
+        change = role.change
+        if not leader.replica.voters.latest_is_committed:
+            return "changing"
+        if change is not None and change.phase is ChangePhase.COMMITTING:
+            return "changing"
+        if change is not None or self._plan.newcomer_waits():
+            return "catching up"
+        return "steady"
+
+    def _leads(self, host: SimulatedHost) -> bool:
+        role = host.replica.role
+        return isinstance(role, Leader) and role.own_epoch_committed
+
+    def _arm(self) -> None:
+        if not self._active:
+            return
+        kind = self._random.choice(self.kinds)
+        phase = self._random.choice(PHASES)
+        self._armed = (kind, phase)
+        self._strike_number += 1
+        number = self._strike_number
+        scheduler = self._cluster.scheduler
+        if phase == "steady":
+            scheduler.after(50 + self._random.random() * 300, self._strike, number)
+        else:
+            scheduler.after(LONGEST_WAIT_MS, self._strike, number)
+            scheduler.after(self._random.random() * 100, self._look_for_phase, number)
+
+    def _look_for_phase(self, number: int) -> None:
+        """Catching up lasts; electing and changing are also caught by the hooks below."""
+        if number != self._strike_number or self._armed is None or not self._active:
+            return
+        if self.phase() == self._armed[1]:
+            self._strike(number)
+        else:
+            self._cluster.scheduler.after(10, self._look_for_phase, number)
+
+    def _role_changed(self, host: SimulatedHost, change: RoleChanged) -> None:
+        if self._armed is not None and self._armed[1] == "electing":
+            self._strike_soon()
+
+    def _voters_changed(self, host: SimulatedHost, change: VotersChanged) -> None:
+        if self._armed is not None and self._armed[1] == "changing" and not change.committed:
+            self._strike_soon()
+
+    def _strike_soon(self) -> None:
+        if self._active and self.phase() == (self._armed or ("", ""))[1]:
+            number = self._strike_number
+            self._cluster.scheduler.after(self._random.random(), self._strike, number)
+
+    def _strike(self, number: int) -> None:
+        if number != self._strike_number or self._armed is None or not self._active:
+            return
+        kind, _ = self._armed
+        self._armed = None
+        phase = self.phase()
+        now_ms = self._cluster.scheduler.now_ms
+        if self._kinds[kind]():
+            self.struck[(kind, phase)] += 1
+            self.count += 1
+            self.history.append(f"{now_ms:9.1f} ms  {kind} while {phase}")
+        self._cluster.scheduler.after(50 + self._random.random() * 400, self._arm)
+
+    # -- the kinds; each returns whether it could strike
+
+    def _later(
+        self, least_ms: float, most_ms: float, mend: Callable[..., None], *args: object
+    ) -> None:
+        delay_ms = least_ms + self._random.random() * (most_ms - least_ms)
+        self._cluster.scheduler.after(delay_ms, mend, *args)
+
+    def _up_hosts(self) -> list[SimulatedHost]:
+        return [host for host in self._cluster.hosts.values() if host.up]
+
+    def _crash(self) -> bool:
+        hosts = self._up_hosts()
+        if not hosts:
+            return False
+        self._kill(self._random.choice(hosts))
+        return True
+
+    def _crash_leader(self) -> bool:
+        leader = self._cluster.leader
+        if leader is not None:
+            self._kill(leader)
+        return leader is not None
+
+    def _kill(self, host: SimulatedHost) -> None:
+        host.crash()
+        self._later(20, 1500, self._restart, host)
+
+    def _restart(self, host: SimulatedHost) -> None:
+        if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
+            host.start()
+
+    def _freeze(self) -> bool:
+        hosts = self._up_hosts()
+        if not hosts:
+            return False
+        host = self._cluster.leader if self._random.random() < 0.4 else None
+        host = host or self._random.choice(hosts)
+        host.frozen_until_ms = self._cluster.scheduler.now_ms + 100 + self._random.random() * 2500
+        return True
+
+    def _partition(self) -> bool:
+        addresses = list(self._cluster.hosts)
+        left = {address for address in addresses if self._random.random() < 0.5}
+        return self._cut({(a, b) for a in left for b in addresses if b not in left}, both_ways=True)
+
+    def _isolate_leader(self) -> bool:
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        others = [a for a in self._cluster.hosts if a != leader.address]
+        return self._cut({(leader.address, other) for other in others}, both_ways=True)
+
+    def _one_way_cut(self) -> bool:
+        addresses = list(self._cluster.hosts)
+        if len(addresses) < 2:
+            return False
+        source = self._random.choice(addresses)
+        return self._cut({(source, other) for other in addresses if other != source})
+
+    def _cut(self, pairs: set[tuple[str, str]], both_ways: bool = False) -> bool:
+        if both_ways:
+            pairs = pairs | {(b, a) for a, b in pairs}
+        blocked = self._cluster.network.blocked
+        fresh = pairs - blocked
+        blocked |= fresh
+        self._later(100, 3000, blocked.difference_update, fresh)
+        return bool(fresh)
+
+    def _weather(self, weather: Weather) -> bool:
+        self._cluster.network.weather = weather
+        self._later(200, 2000, self._clear_weather, weather)
+        return True
+
+    def _clear_weather(self, weather: Weather) -> None:
+        if self._cluster.network.weather is weather:
+            self._cluster.network.weather = Weather()
+
+    def _close_connections(self) -> bool:
+        hosts = self._up_hosts()
+        if hosts:
+            self._cluster.network.close_connections(self._random.choice(hosts).address)
+        return bool(hosts)
+
+    def _slow_disk(self) -> bool:
+        hosts = self._up_hosts()
+        if not hosts:
+            return False
+        disk = self._random.choice(hosts).disk
+        disk.sync_delay_ms = 5 + self._random.random() * 80
+        self._later(200, 2000, setattr, disk, "sync_delay_ms", 0.0)
+        return True
+
+    def _disk_full(self) -> bool:
+        hosts = self._up_hosts()
+        if not hosts:
+            return False
+        host = self._random.choice(hosts)
+        host.disk.full = True
+        self._later(200, 1500, self._mend_full_disk, host)
+        return True
+
+    def _mend_full_disk(self, host: SimulatedHost) -> None:
+        host.disk.full = False
+        self._restart(host)
+
+    def _disk_breaks(self) -> bool:
+        host = self._expendable()
+        if host is None:
+            return False
+        host.disk.broken = True
+        # It may be idle: the failure is seen at the latest when its operator looks.
+        self._later(200, 600, self._bury, host)
+        return True
+
+    def _disk_lost(self) -> bool:
+        host = self._expendable()
+        if host is None:
+            return False
+        host.disk.broken = True
+        self._bury(host)
+        return True
+
+    def _bury(self, host: SimulatedHost) -> None:
+        if host.retired:
+            return
+        host.retired = True
+        host.crash()
+        self._plan.replace_dead(host)
+
+    def _halted(self, host: SimulatedHost) -> None:
+        if host.halted is HaltReason.STORAGE_FAILED:
+            self._bury(host)
+        elif host.halted is HaltReason.DISK_FULL and host.disk.full:
+            return  # started again when its disk is mended
+        elif host.halted in (HaltReason.SHUTDOWN, HaltReason.DISK_FULL):
+            self._later(20, 800, self._restart, host)
+        else:
+            raise AssertionError(f"{host.address} halted: {host.halted}")
+
+    def _graceful_stop(self) -> bool:
+        hosts = self._up_hosts()
+        if not hosts:
+            return False
+        host = self._cluster.leader if self._random.random() < 0.6 else None
+        host = host or self._random.choice(hosts)
+        host.handle(host.run, ShutdownRequested())
+        return True
+
+    def _resign(self) -> bool:
+        leader = self._cluster.leader
+        if leader is not None:
+            self._cluster.ask(leader, ResignRequest(), lambda response: None)
+        return leader is not None
+
+    def _expendable(self) -> SimulatedHost | None:
+        """A host whose disk may die for good without taking the quorum with it."""
+        hosts = [host for host in self._up_hosts() if self._survives_without(host)]
+        if not hosts or any(h.disk.broken and not h.retired for h in self._cluster.hosts.values()):
+            return None
+        leader = self._cluster.leader
+        if leader in hosts and self._random.random() < 0.4:
+            return leader
+        return self._random.choice(hosts)
+
+    def _survives_without(self, gone: SimulatedHost) -> bool:
+        """In every voter set that anyone may act on, a majority of disks is left, with one to spare.
+
+        One to spare, because the plan may take a member away before it hears of the death.
+        """
+        if gone not in self._plan.wanted:
+            return False
+        for host in self._cluster.hosts.values():
+            if host.run == 0:
+                continue
+            entries = host.replica.voters.entries
+            committed = host.replica.voters.committed.offset
+            for entry in entries:
+                if entry.offset < committed or not len(entry.voters):
+                    continue
+                keys = entry.voters.ordered_keys
+                alive = [self._cluster.host_of(key) for key in keys if key != gone.key]
+                count = sum(each is not None and not each.disk.broken for each in alive)
+                in_force = not host.retired or not host.disk.broken
+                if in_force and gone.key in keys and count < majority(len(keys)):
+                    return False
+        return True

@@ -1,0 +1,244 @@
+"""A simulated machine: one replica's process, which may crash, freeze and start again, and its disk.
+
+Owns the life of the process and wires the real driver to the simulated devices. Must not know the
+story that is played (clients, faults, plans).
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from quorum_node.raft import RaftConfig, Replica
+from quorum_node.raft.events import Event, TimerExpired
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import OutboundRequest, Response
+from quorum_node.raft.outputs import (
+    Halt,
+    HaltReason,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    RoleChanged,
+    VotersChanged,
+)
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.driver import ReplicaDriver
+from quorum_node.simulation.disk import SimulatedDisk, SimulatedLog
+from quorum_node.simulation.network import Waiting
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+if TYPE_CHECKING:
+    from quorum_node.simulation.cluster import Cluster
+
+
+class SimulatedHost:
+    """`run` counts starts of the process: what was meant for an earlier one never arrives.
+
+    `retired`: never started again (failed disk, or removed for good).
+    """
+
+    def __init__(
+        self, cluster: "Cluster", address: str, key: ReplicaKey, config: RaftConfig, seed: int
+    ) -> None:
+        self.cluster = cluster
+        self.address = address
+        self.key = key
+        self.config = config
+        self.disk = SimulatedDisk(Random(seed))
+        self.random = Random(seed + 1)
+        self.waiting: dict[int, Waiting] = {}
+        self.up = False
+        self.run = 0
+        self.frozen_until_ms = 0.0
+        self.retired = False
+        self.halted: HaltReason | None = None
+        self.log: SimulatedLog
+        self.driver: ReplicaDriver
+
+    @property
+    def replica(self) -> Replica:
+        return self.driver.replica
+
+    @property
+    def is_leader(self) -> bool:
+        return self.up and isinstance(self.driver.replica.role, Leader)
+
+    def start(self) -> None:
+        """Open the disk as the real process does, and join in."""
+        assert not self.up
+        assert not self.retired
+        self.run += 1
+        self.up, self.halted, self.frozen_until_ms = True, None, 0.0
+        scheduler = self.cluster.scheduler
+        self.log = WatchedLog(self)
+        replica = Replica(
+            self.config,
+            self.key,
+            self.disk.state,
+            self.log.recovered,
+            self.random.random,
+            lambda: int(scheduler.now_ms),
+        )
+        flusher = SimulatedFlusher(self)
+        self.driver = ReplicaDriver(
+            replica, self.log, self, self, lambda: scheduler.now_ms, flusher, HostListener(self)
+        )
+        flusher.driver = self.driver
+        self.cluster.watch.started(self)
+        self.driver.start()
+
+    def crash(self) -> None:
+        """kill -9 and power loss in one."""
+        if self.up:
+            self.up = False
+            self.disk.crash()
+            self.cluster.network.host_went_down(self)
+
+    def handle(self, run: int, event: Event) -> None:
+        """Give an event to this run of the process; a frozen one gets it when it thaws."""
+        if run != self.run or not self.up:
+            return
+        now_ms = self.cluster.scheduler.now_ms
+        if now_ms < self.frozen_until_ms:
+            self.cluster.scheduler.after(self.frozen_until_ms - now_ms, self.handle, run, event)
+            return
+        self.driver.handle(event)
+
+    def send(
+        self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float
+    ) -> None:
+        """Transport."""
+        self.cluster.network.send(self, correlation, endpoint, request, timeout_ms)
+
+    def respond(self, request_id: int, response: Response) -> None:
+        """Transport."""
+        self.cluster.watch.responded(self, request_id, response)
+        if not self.cluster.answered(request_id, response):
+            self.cluster.network.respond(self, request_id, response)
+
+    def save(self, state: QuorumState) -> None:
+        """QuorumStateStore."""
+        self.disk.save_state(state)
+        self.cluster.watch.persisted(self, state)
+
+    def halt(self, output: Halt) -> None:
+        """The process ends by itself; what it wrote is in the page cache of a living kernel."""
+        self.halted = output.reason
+        self.cluster.scheduler.after(0.5, self._exit, self.run)
+
+    def _exit(self, run: int) -> None:
+        if run == self.run and self.up:
+            self.crash()
+            self.cluster.host_halted(self)
+
+
+class WatchedLog(SimulatedLog):
+    """Tells the invariants of every append and truncation."""
+
+    def __init__(self, host: SimulatedHost) -> None:
+        super().__init__(host.disk)
+        self._host = host
+
+    def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
+        super().append(data, base_offset, end_offset, leader_epoch)
+        self._host.cluster.watch.appended(self._host, data, base_offset, end_offset, leader_epoch)
+
+    def truncate_to(self, end_offset: int) -> None:
+        super().truncate_to(end_offset)
+        self._host.cluster.watch.truncated(self._host, end_offset)
+
+
+class SimulatedFlusher:
+    """Group commit that takes time; covers what was written when it began."""
+
+    driver: ReplicaDriver
+
+    def __init__(self, host: SimulatedHost) -> None:
+        self._host = host
+
+    def start(self, ticket: int) -> None:
+        host = self._host
+        size, end_offset = host.log.sync_begins(), host.log.end_offset
+        took_ms = host.disk.sync_took_ms()
+        host.cluster.scheduler.after(took_ms, self._done, host.run, ticket, size, end_offset)
+
+    def _done(self, run: int, ticket: int, size: int, end_offset: int) -> None:
+        host = self._host
+        if run != host.run or not host.up:
+            return
+        now_ms = host.cluster.scheduler.now_ms
+        if now_ms < host.frozen_until_ms:
+            delay_ms = host.frozen_until_ms - now_ms
+            host.cluster.scheduler.after(delay_ms, self._done, run, ticket, size, end_offset)
+            return
+        try:
+            host.log.synced(size)
+        except (StorageFailure, DiskFull) as error:
+            self.driver.flush_failed(error)
+            return
+        self.driver.flush_completed(ticket, end_offset)
+
+
+class HostListener:
+    """Passes on what the replica tells, and keeps its timer."""
+
+    def __init__(self, host: SimulatedHost) -> None:
+        self._host = host
+        self._deadline_ms: float | None = None
+        self._scheduled_ms = float("inf")
+        self.halted = host.halt
+
+    def proposal_committed(self, output: ProposalCommitted) -> None:
+        self._host.cluster.clients.committed(output)
+
+    def proposal_failed(self, output: ProposalFailed) -> None:
+        self._host.cluster.clients.failed(output)
+
+    def read_confirmed(self, output: ReadConfirmed) -> None:
+        self._host.cluster.clients.read_confirmed(output)
+
+    def read_failed(self, output: ReadFailed) -> None:
+        self._host.cluster.clients.read_failed(output)
+
+    def high_watermark_advanced(self, offset: int) -> None:
+        self._host.cluster.watch.high_watermark(self._host, offset)
+
+    def role_changed(self, output: RoleChanged) -> None:
+        self._host.cluster.watch.role(self._host, output)
+        self._host.cluster.role_changed(self._host, output)
+
+    def voters_changed(self, output: VotersChanged) -> None:
+        self._host.cluster.voters_changed(self._host, output)
+
+    def deadline_changed(self, deadline_ms: float | None) -> None:
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None and deadline_ms < self._scheduled_ms:
+            self._schedule(deadline_ms)
+
+    def _schedule(self, deadline_ms: float) -> None:
+        self._scheduled_ms = deadline_ms
+        scheduler = self._host.cluster.scheduler
+        delay_ms = max(0.0, deadline_ms - scheduler.now_ms)
+        scheduler.after(delay_ms, self._expired, self._host.run, deadline_ms)
+
+    def _expired(self, run: int, scheduled_ms: float) -> None:
+        if run != self._host.run or scheduled_ms != self._scheduled_ms:
+            return
+        host = self._host
+        thaw_ms = host.frozen_until_ms
+        if thaw_ms > host.cluster.scheduler.now_ms:
+            self._schedule(thaw_ms)
+            return
+        self._scheduled_ms = float("inf")
+        deadline_ms = self._deadline_ms
+        if deadline_ms is None:
+            return
+        if deadline_ms > host.cluster.scheduler.now_ms:
+            self._schedule(deadline_ms)
+            return
+        self._deadline_ms = None
+        host.handle(run, TimerExpired())
+        # An early or useless expiry leaves the deadline as it was: keep the timer alive.
+        if self._deadline_ms is None and host.up and run == host.run:
+            self.deadline_changed(host.driver.next_deadline_ms())

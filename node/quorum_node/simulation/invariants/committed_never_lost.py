@@ -1,0 +1,75 @@
+"""What one replica once held for committed is in every later leader's log and on every replica.
+
+Committed batches form one sequence for the whole history, whoever reports them; no replica truncates
+below what it knows to be committed; every acknowledged write is in that sequence, and at the end in
+every replica's log.
+"""
+
+from quorum_node.raft.outputs import RoleChanged
+from quorum_node.raft.roles import RoleName
+from quorum_node.simulation.clients import Acknowledged
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.invariants.invariant import Invariant, Violation
+
+Batch = tuple[int, int, int, int]
+
+
+class CommittedNeverLost(Invariant):
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.committed: dict[int, Batch] = {}
+        self.end_offset = 0
+        self._checked: dict[tuple[str, int], int] = {}
+
+    def high_watermark(self, host: SimulatedHost, offset: int) -> None:
+        run = (host.address, host.run)
+        position = self._checked.get(run, 0)
+        while position < offset:
+            batch = host.log.batch_at(position)
+            if batch is None or batch[1] > offset:
+                raise Violation(f"{host.address} says {offset} is committed, and has {batch}")
+            known = self.committed.setdefault(batch[0], batch)
+            if known != batch:
+                raise Violation(f"{host.address} committed {batch}, but {known} was committed")
+            position = batch[1]
+        self._checked[run] = position
+        self.end_offset = max(self.end_offset, position)
+
+    def truncated(self, host: SimulatedHost, end_offset: int) -> None:
+        if end_offset < self._checked.get((host.address, host.run), 0):
+            raise Violation(f"{host.address} truncated committed records from {end_offset} on")
+
+    def role(self, host: SimulatedHost, change: RoleChanged) -> None:
+        if change.role is RoleName.LEADER:
+            self._check_end(host, "became leader")
+
+    def acknowledged(self, write: Acknowledged) -> None:
+        batch = self.committed.get(write.base_offset)
+        if batch is None or (batch[1], batch[2]) != (write.end_offset, write.epoch):
+            raise Violation(f"{write} was acknowledged, but {batch} is committed there")
+
+    def finished(self) -> None:
+        for host in self.cluster.members():
+            self._check_end(host, "survived")
+            self._check_whole_log(host)
+        for write in self.cluster.clients.acknowledged:
+            self.acknowledged(write)
+
+    def _check_end(self, host: SimulatedHost, what: str) -> None:
+        if self.end_offset == 0:
+            return
+        last = host.log.batch_at(self.end_offset - 1)
+        if last is None or self.committed.get(last[0]) != last:
+            raise Violation(
+                f"{host.address} {what} without all that is committed: it has {last} before"
+                f" offset {self.end_offset}"
+            )
+
+    def _check_whole_log(self, host: SimulatedHost) -> None:
+        position = 0
+        while position < self.end_offset:
+            batch = host.log.batch_at(position)
+            if batch is None or self.committed.get(position) != batch:
+                raise Violation(f"{host.address} lost {self.committed.get(position)}")
+            position = batch[1]

@@ -1,0 +1,49 @@
+"""The shape of an invariant: hooks that a simulation calls, all optional.
+
+Owns the hooks and the exception. Must not know any rule.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorum_node.raft.messages import Response
+from quorum_node.raft.outputs import RoleChanged
+from quorum_node.raft.quorum_state import QuorumState
+
+if TYPE_CHECKING:
+    from quorum_node.simulation.clients import Acknowledged
+    from quorum_node.simulation.cluster import Cluster
+    from quorum_node.simulation.host import SimulatedHost
+
+
+class Violation(AssertionError):
+    """Something happened that must never happen."""
+
+
+class Invariant:
+    """Override what is of interest; raise Violation."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.cluster = cluster
+
+    def started(self, host: "SimulatedHost") -> None: ...
+
+    def appended(
+        self, host: "SimulatedHost", data: bytes, base_offset: int, end_offset: int, epoch: int
+    ) -> None: ...
+
+    def truncated(self, host: "SimulatedHost", end_offset: int) -> None: ...
+
+    def persisted(self, host: "SimulatedHost", state: QuorumState) -> None: ...
+
+    def responded(self, host: "SimulatedHost", request_id: int, response: Response) -> None: ...
+
+    def role(self, host: "SimulatedHost", change: RoleChanged) -> None: ...
+
+    def high_watermark(self, host: "SimulatedHost", offset: int) -> None: ...
+
+    def acknowledged(self, write: "Acknowledged") -> None: ...
+
+    def read_done(self, started_after_offset: int, offset: int, read_id: int) -> None: ...
+
+    def finished(self) -> None:
+        """After the last step, when the quorum has come to rest."""

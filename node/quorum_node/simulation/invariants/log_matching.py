@@ -1,0 +1,28 @@
+"""Two logs that have a batch of the same offset and epoch are the same up to there (Raft, log matching).
+
+By induction: a batch (offset, epoch) always has the same bytes and always follows the same batch.
+"""
+
+from quorum_node.records.batches import read_header
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.invariants.invariant import Invariant, Violation
+
+
+class LogMatching(Invariant):
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._batches: dict[tuple[int, int], tuple[int, int, tuple[int, int]]] = {}
+
+    def appended(
+        self, host: SimulatedHost, data: bytes, base_offset: int, end_offset: int, epoch: int
+    ) -> None:
+        before = host.log.batch_at(base_offset - 1)
+        predecessor = (before[0], before[2]) if before is not None else (-1, -1)
+        batch = (end_offset, read_header(data).crc, predecessor)
+        known = self._batches.setdefault((base_offset, epoch), batch)
+        if known != batch:
+            raise Violation(
+                f"{host.address}: batch at {base_offset} of epoch {epoch} is {batch},"
+                f" elsewhere {known} (end, CRC, predecessor)"
+            )

@@ -1,0 +1,177 @@
+"""The outside hand that changes the quorum: grows it, shrinks it, replaces members whose disk died.
+
+Owns which members are wanted and the next step towards them, recomputed from what the leader says,
+never from remembered intent (as the real operator does). Must not know faults.
+"""
+
+from random import Random
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    RemoveVoterRequest,
+    Response,
+    VoterChangeResponse,
+)
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.simulation.cluster import CLUSTER_ID, Cluster
+from quorum_node.simulation.host import SimulatedHost
+
+REQUEST_TIMEOUT_MS = 3000
+LOOK_AGAIN_MS = 40.0
+MAX_MEMBERS = 7
+
+
+class MembershipPlan:
+    """`changes` counts voter changes that were answered with success since formation."""
+
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        self._cluster = cluster
+        self._random = random
+        self.wanted: list[SimulatedHost] = []
+        self.changes = 0
+        self.wanted_changes = 0
+        self.refusals: dict[RaftError, int] = {}
+        self._remove_first = False
+        self._asking_until_ms: float | None = None
+        self._next_id = 1
+        self._asked = 0
+
+    def found(self, size: int) -> None:
+        """A founder, and the others as observers that want to become voters."""
+        for number in range(size):
+            self.wanted.append(self._new_host(founder=number == 0))
+        self._look()
+
+    def is_done(self) -> bool:
+        """The leader's committed voters are the wanted ones, and enough was changed."""
+        leader = self._cluster.leader
+        if leader is None or self.changes < self.wanted_changes:
+            return False
+        voters = leader.replica.voters
+        wanted = {host.key for host in self.wanted}
+        return voters.latest_is_committed and set(voters.latest.voters.ordered_keys) == wanted
+
+    def newcomer_waits(self) -> bool:
+        """Whether a wanted member is no voter yet."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        voters = leader.replica.voters.latest.voters
+        return any(host.key not in voters for host in self.wanted)
+
+    def replace_dead(self, host: SimulatedHost) -> None:
+        """Its disk is gone for good: another machine with the same id takes its place."""
+        if host not in self.wanted:
+            return
+        self.wanted.remove(host)
+        self.wanted.append(self._new_host(host.key.id))
+        self._remove_first = self._random.random() < 0.5
+
+    def _new_host(self, id: int | None = None, founder: bool = False) -> SimulatedHost:
+        if id is None:
+            id, self._next_id = self._next_id, self._next_id + 1
+        return self._cluster.add_host(id, founder=founder)
+
+    def _look(self) -> None:
+        self._cluster.scheduler.after(LOOK_AGAIN_MS, self._look)
+        now_ms = self._cluster.scheduler.now_ms
+        if self._asking_until_ms is not None and now_ms < self._asking_until_ms:
+            return
+        leader = self._cluster.leader
+        if leader is None or not leader.replica.voters.latest_is_committed:
+            return
+        self._asking_until_ms = None
+        if self.is_done() and self.changes >= self.wanted_changes:
+            return
+        voters = leader.replica.voters.latest.voters
+        newcomers = [host for host in self.wanted if host.key not in voters]
+        surplus = [key for key in voters.ordered_keys if not self._is_wanted(key)]
+        if not newcomers and not surplus:
+            self._want_something_else(leader)
+            return
+        if newcomers and not (surplus and self._remove_first):
+            self._add(leader, newcomers[0], bool(surplus))
+        elif not newcomers or self._has_caught_up(leader, newcomers[0]):
+            self._remove(leader, surplus[0])
+
+    def _want_something_else(self, leader: SimulatedHost) -> None:
+        """Everything is as wanted: grow or shrink by one, or swap one for a new id."""
+        choices = []
+        if len(self.wanted) < MAX_MEMBERS:
+            choices += ["grow"] * 2
+        if len(self.wanted) > 1:
+            choices += ["shrink"] * (2 if len(self.wanted) > 3 else 1)
+            choices += ["swap"]
+        choice = self._random.choice(choices)
+        if choice in ("shrink", "swap"):
+            gone = leader if self._random.random() < 0.35 else self._random.choice(self.wanted)
+            self.wanted.remove(gone)
+        if choice in ("grow", "swap"):
+            self.wanted.append(self._new_host())
+        self._remove_first = False
+
+    def _is_wanted(self, key: ReplicaKey) -> bool:
+        return any(host.key == key for host in self.wanted)
+
+    def _has_caught_up(self, leader: SimulatedHost, newcomer: SimulatedHost) -> bool:
+        role = leader.replica.role
+        progress = role.progress.get(newcomer.key) if isinstance(role, Leader) else None
+        return progress is not None and leader.replica.log_end - progress.end_offset < 20
+
+    def _add(self, leader: SimulatedHost, newcomer: SimulatedHost, replaces: bool) -> None:
+        request = AddVoterRequest(
+            cluster_id=CLUSTER_ID,
+            voter=newcomer.key,
+            endpoints=newcomer.config.endpoints,
+            timeout_ms=REQUEST_TIMEOUT_MS,
+            expected=leader.replica.committed_position(),
+            count_newcomer=replaces,
+        )
+        self._ask(leader, request, None)
+
+    def _remove(self, leader: SimulatedHost, key: ReplicaKey) -> None:
+        expected = leader.replica.committed_position()
+        request = RemoveVoterRequest(CLUSTER_ID, key, REQUEST_TIMEOUT_MS, expected)
+        self._ask(leader, request, key)
+
+    def _ask(
+        self,
+        leader: SimulatedHost,
+        request: AddVoterRequest | RemoveVoterRequest,
+        removed: ReplicaKey | None,
+    ) -> None:
+        self._asked += 1
+        asked = self._asked
+        now_ms = self._cluster.scheduler.now_ms
+        self._asking_until_ms = now_ms + REQUEST_TIMEOUT_MS + 200
+
+        def answered(response: Response) -> None:
+            assert isinstance(response, VoterChangeResponse)
+            if asked == self._asked:
+                self._asking_until_ms = None
+            if response.error is RaftError.NONE:
+                self.changes += 1
+                if removed is not None:
+                    self._retire_later(removed)
+            else:
+                self.refusals[response.error] = self.refusals.get(response.error, 0) + 1
+
+        self._cluster.ask(leader, request, answered)
+
+    def _retire_later(self, key: ReplicaKey) -> None:
+        """A removed member runs on for a while, as a nuisance, and is then switched off."""
+        host = self._cluster.host_of(key)
+        if host is not None:
+            delay_ms = self._random.random() * 4000
+            self._cluster.scheduler.after(delay_ms, self._retire, host)
+
+    def _retire(self, host: SimulatedHost) -> None:
+        leader = self._cluster.leader
+        if host in self.wanted or leader is None:
+            return
+        if host.key in leader.replica.voters.latest.voters:
+            return
+        host.retired = True
+        host.crash()

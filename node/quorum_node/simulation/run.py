@@ -1,0 +1,78 @@
+"""Running seeds: one, or many on several processes.
+
+Owns the way from a range of seeds to a report. Must not know what a story contains.
+"""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quorum_node.simulation.story import Outcome, Story
+
+REPLAY = "python -m quorum_node.simulation --seed {seed}"
+
+
+@dataclass(slots=True)
+class Failure:
+    """A seed that went wrong, and what it had done until then."""
+
+    seed: int
+    problem: str
+    history: list[str]
+
+    def __str__(self) -> str:
+        happened = "\n".join(self.history)
+        replay = REPLAY.format(seed=self.seed)
+        return f"seed {self.seed}: {self.problem}\n{happened}\nreplay: {replay}"
+
+
+@dataclass(slots=True)
+class Report:
+    """All seeds of a set."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def struck(self) -> Counter[tuple[str, str]]:
+        """Faults by kind and phase over the whole set."""
+        total: Counter[tuple[str, str]] = Counter()
+        for outcome in self.outcomes:
+            total.update(outcome.struck)
+        return total
+
+
+def run_seed(seed: int) -> Outcome | Failure:
+    """Play one history. A violation, or any other exception, is a failure of the seed."""
+    story = Story(seed)
+    try:
+        return story.play()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the seed that shows it matters
+        return Failure(seed, f"{type(error).__name__}: {error}", story.faults.history)
+
+
+def run_seeds(seeds: Iterable[int], processes: int, stop_at_failures: int = 3) -> Report:
+    """Play many, on several processes; stops early after some failures."""
+    report = Report()
+    wanted = list(seeds)
+    if processes <= 1:
+        for seed in wanted:
+            if _take(report, run_seed(seed)) >= stop_at_failures:
+                break
+        return report
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        for result in pool.imap_unordered(run_seed, wanted, chunksize=4):
+            if _take(report, result) >= stop_at_failures:
+                pool.terminate()
+                break
+    return report
+
+
+def _take(report: Report, result: Outcome | Failure) -> int:
+    if isinstance(result, Failure):
+        report.failures.append(result)
+    else:
+        report.outcomes.append(result)
+    return len(report.failures)

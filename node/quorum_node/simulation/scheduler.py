@@ -1,0 +1,38 @@
+"""Simulated time: a heap of what happens next.
+
+Owns the order of events. Must not know what they do. Events of one instant run in the order in which
+they were scheduled, so a run depends on nothing but its seed.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+
+class Scheduler:
+    """`now_ms` only moves in `run_until`."""
+
+    __slots__ = ("_heap", "_sequence", "executed", "now_ms")
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.executed = 0
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+
+    def after(self, delay_ms: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Run `action(*arguments)` in `delay_ms`."""
+        self._sequence += 1
+        heappush(self._heap, (self.now_ms + delay_ms, self._sequence, action, arguments))
+
+    def run_until(self, done: Callable[[], bool], limit_ms: float) -> bool:
+        """Run until `done()` or the time limit; True if done. `done` is asked after every event."""
+        heap = self._heap
+        while not done():
+            if not heap or heap[0][0] > limit_ms:
+                self.now_ms = limit_ms
+                return done()
+            self.now_ms, _, action, arguments = heappop(heap)
+            self.executed += 1
+            action(*arguments)
+        return True

@@ -1,0 +1,162 @@
+"""One simulated history, from formation to rest.
+
+Owns the course of a run and what a run must contain. Must not know how anything works inside.
+
+1. Formation: a founder, observers join and become voters. 2. Trouble: clients write and read, members
+change, faults strike, until there were enough of each. 3. Calm: faults stop; within a bound there must
+be a leader, the wanted voters, and everyone caught up. 4. The end is compared with what was promised.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.faults import Faults
+from quorum_node.simulation.invariants.commit_is_durable import CommitIsDurable
+from quorum_node.simulation.invariants.committed_never_lost import CommittedNeverLost
+from quorum_node.simulation.invariants.high_watermark_monotonic import HighWatermarkMonotonic
+from quorum_node.simulation.invariants.invariant import Violation
+from quorum_node.simulation.invariants.linearizable_reads import LinearizableReads
+from quorum_node.simulation.invariants.log_matching import LogMatching
+from quorum_node.simulation.invariants.one_change_at_a_time import OneChangeAtATime
+from quorum_node.simulation.invariants.one_vote_per_epoch import OneVotePerEpoch
+from quorum_node.simulation.invariants.single_leader import SingleLeader
+from quorum_node.simulation.membership_plan import MembershipPlan
+
+SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 7)
+WANTED_WRITES = 300
+WANTED_FAULTS = 10
+WANTED_CHANGES = 2
+FORMATION_LIMIT_MS = 20_000.0
+TROUBLE_LIMIT_MS = 240_000.0
+CALM_LIMIT_MS = 30_000.0
+
+INVARIANTS = (
+    SingleLeader,
+    LogMatching,
+    CommittedNeverLost,
+    HighWatermarkMonotonic,
+    CommitIsDurable,
+    OneChangeAtATime,
+    LinearizableReads,
+    OneVotePerEpoch,
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a seed's history contained."""
+
+    seed: int
+    initial_voters: int = 0
+    writes: int = 0
+    reads: int = 0
+    changes: int = 0
+    faults: int = 0
+    epochs: int = 0
+    events: int = 0
+    simulated_ms: float = 0.0
+    calm_ms: float = 0.0
+    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
+    history: list[str] = field(default_factory=list)
+
+
+class Story:
+    """Play with `play()`; raises Violation when anything that must hold does not."""
+
+    def __init__(self, seed: int) -> None:
+        random = Random(seed)
+        self.size = random.choice(SIZES)
+        self.cluster = Cluster(seed, initial_voters=self.size)
+        self.plan = MembershipPlan(self.cluster, Random(seed + 3))
+        self.faults = Faults(self.cluster, self.plan, Random(seed + 4))
+        self.outcome = Outcome(seed, self.size)
+        self.cluster.watch.use([invariant(self.cluster) for invariant in INVARIANTS])
+
+    def play(self) -> Outcome:
+        """The whole history."""
+        self._form()
+        self._trouble()
+        self._calm()
+        self.cluster.watch.finished()
+        self._note()
+        return self.outcome
+
+    def _form(self) -> None:
+        self.plan.found(self.size)
+        self._await(self.plan.is_done, FORMATION_LIMIT_MS, "formation")
+
+    def _trouble(self) -> None:
+        self.plan.changes = 0
+        self.plan.wanted_changes = WANTED_CHANGES
+        self.cluster.clients.begin()
+        self.faults.begin()
+        self._await(self._had_enough, TROUBLE_LIMIT_MS, "enough writes, faults and changes")
+
+    def _calm(self) -> None:
+        self.faults.end()
+        self.cluster.clients.slow = True
+        calm_from_ms = self.cluster.scheduler.now_ms
+        before = len(self.cluster.clients.acknowledged)
+        self._await(
+            lambda: (
+                self.plan.is_done()
+                and len(self.cluster.clients.acknowledged) > before
+                and self._everyone_caught_up()
+            ),
+            CALM_LIMIT_MS,
+            "a leader, the wanted voters and everyone caught up after the faults stopped",
+        )
+        self.outcome.calm_ms = self.cluster.scheduler.now_ms - calm_from_ms
+
+    def _had_enough(self) -> bool:
+        if len(self.cluster.clients.acknowledged) < WANTED_WRITES:
+            return False
+        self.cluster.clients.slow = True
+        return self.faults.count >= WANTED_FAULTS and self.plan.changes >= WANTED_CHANGES
+
+    def _everyone_caught_up(self) -> bool:
+        leader = self.cluster.leader
+        if leader is None:
+            return False
+        committed = leader.replica.high_watermark
+        return all(
+            host.up and host.replica.high_watermark == committed for host in self.cluster.members()
+        )
+
+    def _await(self, done: object, limit_ms: float, what: str) -> None:
+        assert callable(done)
+        scheduler = self.cluster.scheduler
+        if not scheduler.run_until(done, scheduler.now_ms + limit_ms):
+            self._note()
+            raise Violation(f"not within {limit_ms / 1000:.0f} s: {what}\n{self._situation()}")
+
+    def _situation(self) -> str:
+        lines = []
+        for host in self.cluster.hosts.values():
+            state = "up" if host.up else "retired" if host.retired else "down"
+            replica = host.replica
+            voters = " ".join(str(key.id) for key in replica.voters.latest.voters.ordered_keys)
+            lines.append(
+                f"{host.address} {state} {replica.role.name.value} epoch {replica.epoch}"
+                f" log {replica.epochs.last_epoch}/{replica.log_end}"
+                f" high watermark {replica.high_watermark} voters [{voters}]"
+                f" leader {replica.leader_id}"
+            )
+        wanted = " ".join(host.address for host in self.plan.wanted)
+        lines.append(f"wanted: {wanted}; changes {self.plan.changes}; {self.plan.refusals}")
+        lines.append(
+            f"{len(self.cluster.clients.acknowledged)} writes, {self.faults.count} faults,"
+            f" {self.plan.changes} changes"
+        )
+        return "\n".join(lines)
+
+    def _note(self) -> None:
+        outcome, clients = self.outcome, self.cluster.clients
+        outcome.writes, outcome.reads = len(clients.acknowledged), clients.reads
+        outcome.changes, outcome.faults = self.plan.changes, self.faults.count
+        outcome.struck, outcome.history = self.faults.struck, self.faults.history
+        outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
+        outcome.events = self.cluster.scheduler.executed
+        outcome.simulated_ms = self.cluster.scheduler.now_ms

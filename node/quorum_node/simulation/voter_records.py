@@ -1,0 +1,55 @@
+"""Voter sets as found in the simulated logs, worked out apart from the core.
+
+Owns the list of all voters records ever written, by position. Must not ask a replica what it thinks:
+the invariants use this to check exactly that.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorum_node.raft.voters import VoterSet
+from quorum_node.records.batches import decode_records, read_header, split_batches
+from quorum_node.records.control import VotersRecord, decode_control
+
+if TYPE_CHECKING:
+    from quorum_node.simulation.host import SimulatedHost
+
+
+class VoterRecords:
+    """(offset, epoch) → voter set."""
+
+    def __init__(self) -> None:
+        self._sets: dict[tuple[int, int], VoterSet] = {}
+
+    def appended(
+        self, host: "SimulatedHost", data: bytes, base_offset: int, epoch: int
+    ) -> list[int]:
+        """Note the voters in a new batch; returns the offsets of the records."""
+        if not read_header(data).is_control:
+            return []
+        found = []
+        for record in decode_records(split_batches(data)[0][0]):
+            control = decode_control(record)
+            if isinstance(control, VotersRecord):
+                self._sets[(record.offset, epoch)] = VoterSet(control.voters)
+                found.append(record.offset)
+        return found
+
+    def of_log(self, host: "SimulatedHost") -> list[tuple[int, VoterSet]]:
+        """All voter sets in a host's log, oldest first."""
+        found = []
+        for (offset, epoch), voters in self._sets.items():
+            batch = host.log.batch_at(offset)
+            if batch is not None and batch[2] == epoch:
+                found.append((offset, voters))
+        return sorted(found, key=lambda each: each[0])
+
+    def sets_in_force(self, host: "SimulatedHost", committed_before: int) -> list[VoterSet]:
+        """The latest set of a leader's log, and the one before while the latest is not committed.
+
+        `committed_before`: the leader's high watermark before the step that is looked at.
+        """
+        sets = self.of_log(host)
+        latest_offset, latest = sets[-1]
+        if latest_offset < committed_before or len(sets) == 1:
+            return [latest]
+        return [latest, sets[-2][1]]

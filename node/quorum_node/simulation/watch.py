@@ -1,0 +1,58 @@
+"""Tells every invariant what happens, at the moment it happens.
+
+Owns the fan-out; only hooks that an invariant overrides are called. Must not know any rule.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quorum_node.simulation.invariants.invariant import Invariant
+
+HOOKS = (
+    "started",
+    "appended",
+    "truncated",
+    "persisted",
+    "responded",
+    "role",
+    "high_watermark",
+    "acknowledged",
+    "read_done",
+    "finished",
+)
+
+
+class Watch:
+    """`watch.appended(host, ...)` calls `appended` of each invariant that has it."""
+
+    started: Callable[..., None]
+    appended: Callable[..., None]
+    truncated: Callable[..., None]
+    persisted: Callable[..., None]
+    responded: Callable[..., None]
+    role: Callable[..., None]
+    high_watermark: Callable[..., None]
+    acknowledged: Callable[..., None]
+    read_done: Callable[..., None]
+    finished: Callable[..., None]
+
+    def __init__(self) -> None:
+        self.use(())
+
+    def use(self, invariants: Sequence[Invariant]) -> None:
+        """Watch with these from now on."""
+        for hook in HOOKS:
+            overriding = [
+                getattr(invariant, hook)
+                for invariant in invariants
+                if getattr(type(invariant), hook) is not getattr(Invariant, hook)
+            ]
+            setattr(self, hook, _fan_out(overriding))
+
+
+def _fan_out(hooks: list[Callable[..., None]]) -> Callable[..., None]:
+    def call(*arguments: Any) -> None:
+        for hook in hooks:
+            hook(*arguments)
+
+    return call
