@@ -245,9 +245,10 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
         "advertised.listeners": f"CONTROLLER://{host}:{CONTROLLER_PORT}",
         "admin.listener": f"http://0.0.0.0:{ADMIN_PORT}",
         "admin.advertised.listener": f"http://{host}:{ADMIN_PORT}",
-        "formation.initial.voters": str(identity.initial_voters),
     }
     if member.may_format:
+        # Everyone else learns the number of initial voters from the log.
+        own["formation.initial.voters"] = str(identity.initial_voters)
         own["formation.founder.id"] = str(identity.founder_id)
         own["formation.founder.uuid"] = identity.founder_uuid
     return own
