@@ -14,10 +14,11 @@ import resource
 import struct
 import time
 from collections import deque
+from functools import partial
 from typing import cast
 
 import uvloop
-from kafka_client import write_frame
+from kafka_writes import write_frame
 
 # size 4, correlation id 4, header tags 1, throttle 4, array length 1: then the error code of the only resource
 _ANSWER = struct.Struct(">ii6xh")
@@ -102,9 +103,8 @@ async def run(arguments: argparse.Namespace) -> dict[str, object]:
             write_frame(f"bench-{client}", arguments.value_bytes)
             for client in range(index, arguments.clients, count)
         ]
-        _, made = await loop.create_connection(
-            lambda templates=templates: Connection(load, templates), host, int(port)
-        )
+        factory = partial(Connection, load, templates)
+        _, made = await loop.create_connection(factory, host, int(port))
         connections.append(made)
     await asyncio.sleep(arguments.warmup)
     cpu, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()

@@ -13,7 +13,7 @@ import json
 import time
 
 import uvloop
-from kafka_client import Address, write_error, write_frame
+from kafka_writes import write_error, write_frame
 
 ANSWER_TIMEOUT_SECONDS = 5.0
 
@@ -25,7 +25,9 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, f
     return write_error(await reader.readexactly(size))
 
 
-async def probe(address: Address, end: float, pause_seconds: float, commits: list[float]) -> None:
+async def probe(
+    address: tuple[str, int], end: float, pause_seconds: float, commits: list[float]
+) -> None:
     """One node, until `end` (monotonic)."""
     frame = write_frame("probe", 1)
     writer: asyncio.StreamWriter | None = None

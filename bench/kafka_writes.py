@@ -1,0 +1,33 @@
+"""The config write that all load on Kafka-protocol nodes consists of, as frames."""
+
+from quorum_node.protocol.apis import INCREMENTAL_ALTER_CONFIGS
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.frames import decode_response, encode_request
+
+BROKER = 4
+WRITE_VERSION = 1
+
+
+def write_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
+    """One config change of the cluster-wide broker default: needs no broker and no topic."""
+    change = AlterableConfig(name=key, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+
+def write_frame(key: str, value_bytes: int, correlation_id: int = 0) -> bytes:
+    """The whole frame of a write; bytes 8 to 12 hold the correlation id."""
+    body = write_request(key, "v" * value_bytes)
+    return encode_request(INCREMENTAL_ALTER_CONFIGS, WRITE_VERSION, correlation_id, "bench", body)
+
+
+def write_error(frame: bytes) -> int:
+    """Error code of the answer to a write (frame without its size)."""
+    answer = decode_response(INCREMENTAL_ALTER_CONFIGS, WRITE_VERSION, frame)
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    return answer.responses[0].error_code
