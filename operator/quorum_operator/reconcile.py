@@ -176,8 +176,10 @@ class Reconciler:
             return
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         # A merge patch keeps what it does not name: what is gone must be named.
-        for key in resource.get("status") or {}:
-            body.setdefault(key, None)
+        for key, old in (resource.get("status") or {}).items():
+            new = body.setdefault(key, None)
+            if isinstance(old, dict) and isinstance(new, dict):
+                body[key] = {**dict.fromkeys(old), **new}
         version = resource["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version}, "status": body}
         try:
