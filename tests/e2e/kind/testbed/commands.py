@@ -1,5 +1,6 @@
 """Runs other programs with a time limit and turns their failures into messages that say what to do."""
 
+import functools
 import os
 import shlex
 import shutil
@@ -107,11 +108,18 @@ def as_root(command: Command) -> list[str]:
     words = [str(word) for word in command]
     if os.geteuid() == 0:
         return words
-    if shutil.which("sudo") and succeeds(["sudo", "-n", "true"], timeout_s=10):
+    if may_be_root():
         return ["sudo", "-n", *words]
     raise TestbedError(
         f"{words[0]} needs root: run as root, or allow sudo without a password for this user"
     )
+
+
+@functools.cache
+def may_be_root() -> bool:
+    if os.geteuid() == 0:
+        return True
+    return bool(shutil.which("sudo")) and succeeds(["sudo", "-n", "true"], timeout_s=10)
 
 
 def _text(output: bytes | str | None) -> str:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from testbed import archives, debian, fingerprint, programs
-from testbed.commands import TestbedError, pipe, run, succeeds
+from testbed.commands import CommandFailed, TestbedError, pipe, run, succeeds
 from testbed.pins import KUBERNETES_VERSION, PULLED_NODE_IMAGE
 from testbed.places import KIND_DIRECTORY, cache_directory, exclusive
 from testbed.progress import say, step
@@ -67,8 +67,7 @@ def ensure() -> str:
         if _present(PULLED_NODE_IMAGE):
             return PULLED_NODE_IMAGE
         if choice == "pull" or (not _present(image_name()) and registry_answers()):
-            with step(f"pulling {PULLED_NODE_IMAGE.partition('@')[0]}", "about 400 MB"):
-                run(["docker", "pull", "-q", PULLED_NODE_IMAGE], timeout_s=_PULL_TIMEOUT_S)
+            _pull()
             return PULLED_NODE_IMAGE
     return _built()
 
@@ -102,6 +101,14 @@ def image_name() -> str:
 
 def cached_archive() -> Path:
     return cache_directory() / "images" / f"{image_name().replace(':', '-')}.tar.zst"
+
+
+def _pull() -> None:
+    with step(f"pulling {PULLED_NODE_IMAGE.partition('@')[0]}", "about 400 MB"):
+        try:
+            run(["docker", "pull", "-q", PULLED_NODE_IMAGE], timeout_s=_PULL_TIMEOUT_S)
+        except CommandFailed as failure:
+            raise TestbedError(f"{failure}\nTo build it here instead: {_CHOICE}=build") from None
 
 
 def _present(image: str) -> bool:

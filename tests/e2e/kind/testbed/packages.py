@@ -1,9 +1,8 @@
 """Programs that come as Debian packages: installed when that is possible, named when it is not."""
 
-import os
 import shutil
 
-from testbed.commands import TestbedError, run
+from testbed.commands import TestbedError, as_root, may_be_root, run
 from testbed.progress import step
 
 _PACKAGE_OF = {
@@ -25,12 +24,12 @@ def find(program: str) -> str | None:
 
 
 def need(*programs: str) -> None:
-    """Makes sure that every program is there; installs what is missing with apt-get, if root."""
+    """Makes sure that every program is there; installs what is missing with apt-get, if it may."""
     missing = [program for program in programs if find(program) is None]
     if not missing:
         return
     packages = sorted({_PACKAGE_OF[program] for program in missing})
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if not (shutil.which("apt-get") and may_be_root()):
         raise TestbedError(
             f"missing: {', '.join(missing)}. Install the packages that bring them "
             f"(on Debian and Ubuntu: apt-get install {' '.join(packages)}), then try again."
@@ -44,12 +43,20 @@ def need(*programs: str) -> None:
 
 
 def _install(packages: list[str]) -> None:
-    environment = {"DEBIAN_FRONTEND": "noninteractive"}
     names = " ".join(packages)
     with step(f"Debian packages {names}", "apt-get install"):
-        run(["apt-get", "update", "-q"], timeout_s=300, environment=environment)
-        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+        run(as_root(["apt-get", "update", "-q"]), timeout_s=300)
+        install = [
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "install",
+            "-y",
+            "-q",
+            "--no-install-recommends",
+            *packages,
+        ]
         # debootstrap checks what it downloads against this keyring, also where the host is Ubuntu
         if "debootstrap" in packages:
             install.append("debian-archive-keyring")
-        run(install, timeout_s=900, environment=environment)
+        run(as_root(install), timeout_s=900)
