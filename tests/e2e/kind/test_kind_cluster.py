@@ -6,6 +6,7 @@ When one of these fails, the cluster is to blame, and not the product.
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from cluster_objects import claim, pod_spec, spread_servers, writer_pod
@@ -86,7 +87,7 @@ def test_pods_on_three_hosts_reach_each_other_and_are_reached_from_outside(
 
     for asker in range(3):
         for asked in range(3):
-            eventually(lambda a=asker, b=asked: by_name(a, b), f"server-{asker} asks {asked}")
+            eventually(partial(by_name, asker, asked), f"server-{asker} asks {asked}")
 
     # A service with several endpoints, inside and outside; each must have answered some time
     inside = {ask(0, "outside:8080/") for _ in range(30)}
@@ -186,7 +187,7 @@ def test_a_full_disk_gives_enospc_and_goes_on_when_there_is_room(
 def test_a_killed_container_is_started_again_by_its_kubelet(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
-    sleeper = {
+    sleeper: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "sleeper"},
@@ -201,7 +202,7 @@ def test_a_killed_container_is_started_again_by_its_kubelet(
         pod = cluster.kubectl.get("pod", "sleeper", "-n", namespace)
         (status,) = pod["status"]["containerStatuses"]
         ended = status["lastState"].get("terminated", {})
-        return status["restartCount"] == 1 and ended.get("exitCode") == 137
+        return bool(status["restartCount"] == 1 and ended.get("exitCode") == 137)
 
     eventually(restarted, "the container is started again")
 
