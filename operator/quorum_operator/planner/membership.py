@@ -87,17 +87,26 @@ def _wait_for_newcomers(at: Situation) -> Wait:
 def _add_or_remove(at: Situation, view: QuorumView) -> Step:
     order = at.seen.wanted.replacement_order
     first_leaving = at.leaving[0] if at.leaving else None
-    if first_leaving is not None:
-        # Add one, remove one: a wholesale retirement must not double the quorum in between.
-        too_many = len(at.voters) > at.target
-        if too_many or (order is ReplacementOrder.REMOVE_FIRST and len(at.voters) > 2):
-            return _remove(at, view)
+    # Add one, remove one: a wholesale retirement must not double the quorum in between.
+    if first_leaving is not None and len(at.voters) > at.target:
+        return _remove(at, view)
+    if order is ReplacementOrder.REMOVE_FIRST and _may_go_first(at, view):
+        return _remove(at, view)
     blocked = add_gate(view, order, replacing=first_leaving is not None)
     if blocked is None:
         return _add(at, view)
     if first_leaving is not None and first_leaving.dead:
         return _remove(at, view)
     return Wait("a caught-up newcomer waits to become a voter", blocked, RETRY_LIVE_S)
+
+
+def _may_go_first(at: Situation, view: QuorumView) -> bool:
+    """Where removing first is not safe now (while growing, say), the newcomer goes first."""
+    if not at.leaving or len(at.voters) <= 2:
+        return False
+    entry = at.leaving[0]
+    blocked = _successor_not_ready(at, entry) or remove_gate(view, entry.key, at.target)
+    return blocked is None
 
 
 def _add(at: Situation, view: QuorumView) -> Step:
@@ -129,7 +138,7 @@ def _remove(at: Situation, view: QuorumView) -> Step:
 
 def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
     """(3,U3) goes only when (3,U3'), already a voter, has fetched past its own addition."""
-    twins = [key for key in at.voters if key.id == entry.key.id and key != entry.key]
+    twins = [key for key in at.staying if key.id == entry.key.id]
     if twins and not any(key in at.live for key in twins):
         return f"its successor {twins[0].uuid} has not caught up as a voter"
     return None

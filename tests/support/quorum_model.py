@@ -1,0 +1,485 @@
+"""A pure model of Kubernetes and of a quorum, for property tests of the operator's planner.
+
+Owns just enough of both: StatefulSets become pods, empty disks are formatted, observers catch up,
+a leader exists while a majority of the voters lives. `apply` carries a step out the way the real
+parts would (create-only, compare-and-set) and checks, at that very moment, that it was safe. The
+arithmetic of safety is written out here once more, on purpose not imported from the planner.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+
+from quorum_operator.crd import ReplacementOrder
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    FailureLatch,
+    Identity,
+    Incarnation,
+    Key,
+    NodeReport,
+    Observation,
+    PodFacts,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+    Templates,
+    VolumeFacts,
+    Wanted,
+)
+
+STORAGE = StorageChoice("1Gi", None)
+
+
+class Unsafe(AssertionError):
+    """A step that must never be taken in this state."""
+
+
+@dataclass
+class Disk:
+    """The volume of one incarnation; `uuid` is set once it was formatted."""
+
+    state: str = "ok"  # ok, failed, full, mount-fails, host-gone
+    uuid: str | None = None
+    claim_deleting: bool = False
+    healed: bool = False
+    """It failed once and looks healthy again."""
+
+
+@dataclass
+class Pod:
+    """One pod. `up_at`: when its process answers."""
+
+    uid: str
+    created_at: float
+    up_at: float
+    exit_code: int | None = None
+    restart_hash: str = "r0"
+    down_since: float | None = None
+
+
+@dataclass
+class Set:
+    """One StatefulSet with its annotations."""
+
+    node_id: int
+    number: int
+    formation: int
+    founder: bool
+    created_at: float
+    replaces: int | None
+    storage: StorageChoice
+    version: int = 1
+    replicas: int = 1
+    uuid: str | None = None
+    failed: FailureLatch | None = None
+    stopped: str | None = None
+    template: str = ""
+    disk: Disk = field(default_factory=Disk)
+    pod: Pod | None = None
+    caught_up_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"q-{self.node_id}-{self.number}"
+
+
+def majority(size: int) -> int:
+    return size // 2 + 1
+
+
+class Model:
+    """The world. `chance` decides delays and refusals; the planner never sees it."""
+
+    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
+        self.chance = chance
+        self.wanted = wanted
+        self.now = 1_000_000.0
+        self.identities: list[Identity] = []
+        self.sets: dict[str, Set] = {}
+        self.used: dict[int, int] = {}
+        self.objects_stale = True
+        self.restart_hash = "r0"
+        self.voters: dict[int, list[Key]] = {}
+        self.formed: dict[int, bool] = {}
+        self.offset = 0
+        self.epoch = 1
+        self.leader: Key | None = None
+        self.changes: list[tuple[str, Key]] = []
+        self.serial = 0
+        self.steps: list[steps.Step] = []
+
+    # What is.
+
+    @property
+    def index(self) -> int:
+        return max((each.index for each in self.identities), default=0)
+
+    def identity(self, index: int) -> Identity:
+        return next(each for each in self.identities if each.index == index)
+
+    def current_voters(self) -> list[Key]:
+        return self.voters.get(self.index, [])
+
+    def runs(self, each: Set) -> bool:
+        pod = each.pod
+        up = pod is not None and pod.exit_code is None and self.now >= pod.up_at
+        return up and each.disk.state == "ok"
+
+    def set_of(self, key: Key) -> Set | None:
+        mine = (e for e in self.sets.values() if e.formation == self.index)
+        return next((e for e in mine if (e.node_id, e.disk.uuid) == key), None)
+
+    def is_live(self, key: Key) -> bool:
+        each = self.set_of(key)
+        caught_up = each is not None and each.caught_up_at is not None
+        return each is not None and self.runs(each) and caught_up
+
+    def live(self) -> list[Key]:
+        return [key for key in self.current_voters() if self.is_live(key)]
+
+    def has_quorum(self) -> bool:
+        voters = self.current_voters()
+        return bool(voters) and len(self.live()) >= majority(len(voters))
+
+    # Time goes by.
+
+    def tick(self, seconds: float) -> None:
+        """Controllers, kubelets and replication do their part."""
+        self.now += seconds
+        for each in list(self.sets.values()):
+            self._control(each)
+        for each in self.sets.values():
+            self._run_process(each)
+        if not self.has_quorum():
+            self.leader = None
+        elif self.leader not in self.live():
+            self.leader = min(self.live())
+            self.epoch += 1
+        for each in self.sets.values():
+            self._replicate(each)
+
+    def _control(self, each: Set) -> None:
+        if each.replicas == 0:
+            each.pod = None
+        elif each.pod is None and each.disk.state != "host-gone":
+            if each.disk.claim_deleting:
+                each.disk = Disk()  # the claim went with its pod; a new, empty one is made
+                each.caught_up_at = None
+            self.serial += 1
+            delay = self.chance.choice([0.5, 1.0, 3.0])
+            self.serial += 1
+            each.pod = Pod(f"pod-{self.serial}", self.now, self.now + delay)
+            each.pod.restart_hash = self.restart_hash
+
+    def _run_process(self, each: Set) -> None:
+        pod, disk = each.pod, each.disk
+        if pod is None or self.now < pod.up_at or disk.state == "mount-fails":
+            return
+        if disk.state == "failed":
+            pod.exit_code = 74
+        elif disk.state == "full":
+            pod.exit_code = 73
+        elif pod.exit_code == 73 or (pod.exit_code == 1):
+            pod.exit_code = None
+        if pod.exit_code is not None or disk.uuid is not None:
+            return
+        identity = self.identity(each.formation)
+        formed_once = each.formation in self.voters
+        if each.founder and not identity.formed and not formed_once:
+            disk.uuid = identity.founder_uuid
+            self.voters[each.formation] = [Key(each.node_id, disk.uuid)]
+            self.formed[each.formation] = identity.initial_voters == 1
+            each.caught_up_at = self.now
+            self.offset += 3
+        else:
+            self.serial += 1
+            disk.uuid = f"u{self.serial}"
+
+    def _replicate(self, each: Set) -> None:
+        if each.formation != self.index or not self.runs(each) or each.disk.uuid is None:
+            return
+        if each.caught_up_at is None and self.leader is not None and self.chance.random() < 0.6:
+            each.caught_up_at = self.now
+
+    # What the operator sees.
+
+    def observe(self) -> Observation:
+        return Observation(
+            now=self.now,
+            name="q",
+            generation=1,
+            wanted=self.wanted,
+            identities=tuple(self.identities),
+            stale_objects=("Service/q-nodes",) if self.objects_stale else (),
+            incarnations=tuple(self._incarnation(each) for each in self.sets.values()),
+            used_numbers=dict(self.used),
+            templates={
+                each.name: Templates(self._template(each), self.restart_hash)
+                for each in self.sets.values()
+            },
+            view=self._view(),
+            hinted_voters=self._hint(),
+            known_voters=len(self.current_voters()),
+        )
+
+    def _template(self, each: Set) -> str:
+        may_format = each.founder and not self.identity(each.formation).formed
+        return f"{self.restart_hash}-{may_format}"
+
+    def _incarnation(self, each: Set) -> Incarnation:
+        disk = each.disk
+        ready = self.runs(each)
+        report = None
+        if ready and disk.uuid is not None:
+            formed = self.formed.get(each.formation, False) and each.caught_up_at is not None
+            report = NodeReport(disk.uuid, f"c{each.formation}", "follower", formed, True, "ok")
+        return Incarnation(
+            node_id=each.node_id,
+            number=each.number,
+            name=each.name,
+            uid=f"uid-{each.name}",
+            resource_version=str(each.version),
+            created_at=each.created_at,
+            formation=each.formation,
+            storage=each.storage,
+            replicas=each.replicas,
+            uuid=each.uuid,
+            failed=each.failed,
+            stopped=each.stopped,
+            replaces=each.replaces,
+            template_hash=each.template,
+            pod=self._pod(each, ready),
+            claim=ClaimFacts(f"data-{each.name}-0", "c", deleting=disk.claim_deleting),
+            volume=VolumeFacts(
+                f"pv-{each.name}", hosts=("h",), hosts_exist=disk.state != "host-gone"
+            ),
+            report=report,
+        )
+
+    def _pod(self, each: Set, ready: bool) -> PodFacts | None:
+        pod = each.pod
+        if pod is None:
+            return None
+        mount_fails = each.disk.state == "mount-fails"
+        return PodFacts(
+            name=f"{each.name}-0",
+            uid=pod.uid,
+            created_at=pod.created_at,
+            ip="10.0.0.1",
+            ready=ready,
+            started=not mount_fails,
+            exit_code=pod.exit_code,
+            exit_at=self.now if pod.exit_code is not None else None,
+            not_ready_since=None if ready else pod.created_at,
+            mount_failed_at=self.now if mount_fails else None,
+            restart_hash=pod.restart_hash,
+        )
+
+    def _view(self) -> QuorumView | None:
+        if self.leader is None or self.leader not in self.live() or not self.has_quorum():
+            return None
+        index, voters = self.index, self.current_voters()
+        others = [
+            Key(each.node_id, each.disk.uuid)
+            for each in self.sets.values()
+            if each.formation == index and self.runs(each) and each.disk.uuid is not None
+        ]
+        return QuorumView(
+            cluster_id=f"c{index}",
+            leader=self.leader,
+            epoch=self.epoch,
+            voters=tuple(self._replica(key) for key in voters),
+            observers=tuple(self._replica(key) for key in others if key not in voters),
+            voters_offset=self.offset,
+            voters_epoch=self.epoch,
+            voters_committed=True,
+            pending_change=False,
+            own_epoch_committed=True,
+            formed=self.formed[index],
+            initial_voters=self.identity(index).initial_voters,
+        )
+
+    def _replica(self, key: Key) -> ReplicaView:
+        each = self.set_of(key)
+        runs = each is not None and self.runs(each)
+        return ReplicaView(key, runs, self.is_live(key))
+
+    def _hint(self) -> frozenset[Key] | None:
+        voters = self.current_voters()
+        someone = any(
+            self.runs(each) and each.formation == self.index for each in self.sets.values()
+        )
+        return frozenset(voters) if someone and voters else None
+
+    # What the operator does.
+
+    def apply(self, step: steps.Step) -> None:
+        """Carry a step out, and check that it was safe."""
+        self.steps.append(step)
+        had_quorum = self.has_quorum()
+        match step:
+            case steps.CreateIdentity():
+                self._create_identity(step)
+            case steps.ApplyObjects():
+                self.objects_stale = False
+            case steps.CreateMember():
+                self._create_member(step)
+            case steps.AddVoter(key, name, position):
+                self._add(key, name, position)
+            case steps.RemoveVoter(key, position):
+                self._remove(key, position)
+            case steps.TransferLeadership(leader, successor):
+                assert leader == self.leader
+                self.leader = successor
+                self.epoch += 1
+            case steps.RecordFormed(index):
+                self.identities = [
+                    replace(each, formed=True) if each.index == index else each
+                    for each in self.identities
+                ]
+            case steps.RestartMember(pod, pod_uid):
+                self._restart(pod, pod_uid)
+            case steps.Wait() | steps.Nothing():
+                pass
+            case _:
+                self._write_set(step)
+        alone = isinstance(step, steps.RestartMember) and len(self.current_voters()) == 1
+        if had_quorum and not self.has_quorum() and not alone:
+            raise Unsafe(f"{step} took the majority away")
+
+    def _create_identity(self, step: steps.CreateIdentity) -> None:
+        if any(each.index == step.index for each in self.identities):
+            return
+        if self.formed.get(self.index, False):
+            raise Unsafe("a formed quorum formed again")
+        founder = f"f{step.index}"
+        self.identities.append(
+            Identity(
+                step.index,
+                f"c{step.index}",
+                step.founder_id,
+                founder,
+                step.initial_voters,
+                formed=False,
+            )
+        )
+        self.leader = None
+
+    def _create_member(self, step: steps.CreateMember) -> None:
+        made = Set(
+            node_id=step.node_id,
+            number=step.number,
+            formation=step.formation,
+            founder=step.founder,
+            created_at=self.now,
+            replaces=step.replaces,
+            storage=self.wanted.storage,
+        )
+        if made.name in self.sets:
+            return
+        if self.used.get(step.node_id, 0) >= step.number:
+            raise Unsafe(f"{made.name} would adopt the claim of an earlier incarnation")
+        if step.founder:
+            made.uuid = self.identity(step.formation).founder_uuid
+        made.template = self._template(made)
+        self.used[step.node_id] = step.number
+        self.sets[made.name] = made
+
+    def _check_change(self, position: steps.VotersPosition) -> None:
+        if (position.offset, position.epoch) != (self.offset, self.epoch):
+            raise Unsafe("the compare-and-set does not name the committed voters record")
+
+    def _add(self, key: Key, name: str, position: steps.VotersPosition) -> None:
+        self._check_change(position)
+        voters = self.voters[self.index]
+        if key in voters or self.sets[name].uuid != key.uuid:
+            raise Unsafe(f"{key} is a voter already, or is not recorded")
+        exempt = len(voters) == 1 or not self.formed[self.index]
+        live = len(self.live())
+        if self.wanted.replacement_order is ReplacementOrder.ADD_FIRST:
+            live += 1
+        if not exempt and live < majority(len(voters) + 1):
+            raise Unsafe(f"adding {key} with {live} of {len(voters)} voters live")
+        if not self.is_live(key):
+            raise Unsafe(f"{key} has not caught up")
+        voters.append(key)
+        self.offset += 1
+        self.changes.append(("+", key))
+        if len(voters) >= self.identity(self.index).initial_voters:
+            self.formed[self.index] = True
+
+    def _remove(self, key: Key, position: steps.VotersPosition) -> None:
+        self._check_change(position)
+        voters = self.voters[self.index]
+        if key == self.leader:
+            raise Unsafe("the leader was removed without handing over")
+        before = len(self.live()) - majority(len(voters))
+        voters.remove(key)
+        after = len(self.live()) - majority(len(voters))
+        if after < 0:
+            raise Unsafe(f"removing {key} leaves no live majority")
+        floor = max(0, (self.wanted.replicas - 1) // 2 - 1)
+        if after < before and after < floor:
+            raise Unsafe(f"removing {key} lowers the tolerance to {after}")
+        self.offset += 1
+        self.changes.append(("-", key))
+
+    def _restart(self, pod: str, uid: str) -> None:
+        each = next(e for e in self.sets.values() if f"{e.name}-0" == pod)
+        if each.pod is not None and each.pod.uid == uid:
+            each.pod = None
+
+    def _write_set(self, step: steps.Step) -> None:
+        target = step.target  # type: ignore[union-attr]
+        each = self.sets.get(target.name)
+        if each is None or str(each.version) != target.resource_version:
+            return
+        each.version += 1
+        match step:
+            case steps.UpdateMember():
+                each.template = self._template(each)
+            case steps.RecordReplicaUuid(_, uuid):
+                each.uuid = uuid
+            case steps.LatchFailure(_, latch):
+                self._check_latch(each)
+                each.failed = latch
+            case steps.ScaleToZero():
+                self._check_stop(each)
+                each.replicas, each.stopped, each.pod = 0, "stopped", None
+            case steps.StartMember():
+                each.replicas, each.stopped = 1, None
+            case steps.DeleteIncarnation():
+                self._check_stop(each)
+                if each.replicas or each.failed is not None:
+                    raise Unsafe(f"{each.name} is deleted while it runs, or was to be kept")
+                del self.sets[each.name]
+
+    def _check_latch(self, each: Set) -> None:
+        emptied = each.uuid is not None and each.disk.uuid != each.uuid
+        if each.disk.state in {"ok", "full"} and not emptied and not each.disk.healed:
+            raise Unsafe(f"{each.name} is called failed, but its disk is {each.disk.state}")
+
+    def _check_stop(self, each: Set) -> None:
+        if each.formation < self.index:
+            return
+        if self.leader is None:
+            raise Unsafe(f"{each.name} is stopped without a confirmed describe")
+        key = Key(each.node_id, each.disk.uuid or "")
+        if key in self.current_voters() and each.failed is None:
+            raise Unsafe(f"{each.name} is stopped while it is a voter")
+
+    # What goes wrong.
+
+    def fail_disk(self, each: Set, state: str) -> None:
+        each.disk.state = state
+        if state == "host-gone":
+            each.pod = None
+        elif state == "mount-fails" and each.pod is not None:
+            each.pod.created_at = self.now
+        elif each.pod is not None and state == "failed":
+            each.pod.exit_code = 74
+
+    def crash_pod(self, each: Set) -> None:
+        """The pod is deleted or evicted; a new one comes."""
+        each.pod = None
