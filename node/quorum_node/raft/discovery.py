@@ -18,9 +18,9 @@ _HAS_SOMEONE = (Leader, Follower, Candidate)
 
 
 def is_searching(replica: ReplicaState) -> bool:
-    """Roles that have nobody to fetch from."""
+    """Roles that have nobody to fetch from, unless the replica is about to stop."""
     role = replica.role
-    if isinstance(role, _HAS_SOMEONE):
+    if replica.stopping or isinstance(role, _HAS_SOMEONE):
         return False
     return not (isinstance(role, Prospective) and role.fallback is not None)
 

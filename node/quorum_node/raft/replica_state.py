@@ -180,13 +180,18 @@ class ReplicaState:
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
 
     def may_campaign(self) -> bool:
-        """A voter, the newest key of its id, and in working order."""
-        return (
-            self.is_voter
-            and not self.stopping
-            and not self.halted
-            and self.voters.latest.voters.is_newest(self.key)
-        )
+        """A voter, the newest key of its id, and in working order.
+
+        A voter whose removal is in its log but not committed, as far as it knows, still campaigns:
+        its log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not
+        count its own vote then.
+        """
+        if self.stopping or self.halted:
+            return False
+        voters = self.voters
+        if self.is_voter:
+            return voters.latest.voters.is_newest(self.key)
+        return not voters.latest_is_committed and voters.committed.voters.is_newest(self.key)
 
     def has_live_leader(self) -> bool:
         """Leads itself, or follows a leader whose link is open and has not timed out."""

@@ -21,6 +21,10 @@ class ReplicaKey:
     id: int
     uuid: UUID | None = None
 
+    def __hash__(self) -> int:
+        # Keys are looked up with every fetch; of one id there are rarely two.
+        return self.id
+
     def __str__(self) -> str:
         return f"({self.id}, {'?' if self.uuid is None else uuid_text(self.uuid)})"
 

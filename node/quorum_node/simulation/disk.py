@@ -12,7 +12,7 @@ from random import Random
 
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.quorum_state import QuorumState
-from quorum_node.records.batches import read_header
+from quorum_node.records.batches import BatchHeader, read_header
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.recovery import scan_segment
 
@@ -72,6 +72,7 @@ class SimulatedLog:
     def __init__(self, disk: SimulatedDisk) -> None:
         self._disk = disk
         self._bases: list[int] = []
+        self._batches: list[tuple[int, int, int, int]] = []
         self._positions: list[int] = []
         self._cut_bytes = 1 << 62
         self.start_offset = 0
@@ -84,8 +85,7 @@ class SimulatedLog:
         position = 0
         while position < len(disk.content):
             header = read_header(disk.content, position)
-            self._bases.append(header.base_offset)
-            self._positions.append(position)
+            self._note(header, position)
             position += header.size_bytes
 
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
@@ -94,8 +94,7 @@ class SimulatedLog:
         if disk.full:
             raise DiskFull("simulated ENOSPC")
         assert base_offset == self.end_offset, f"append at {base_offset}, end {self.end_offset}"
-        self._bases.append(base_offset)
-        self._positions.append(len(disk.content))
+        self._note(read_header(data), len(disk.content))
         disk.content += data
         self.end_offset = end_offset
 
@@ -116,6 +115,7 @@ class SimulatedLog:
         del disk.content[size:]
         del self._bases[keep:]
         del self._positions[keep:]
+        del self._batches[keep:]
         self.end_offset = self._end_of(keep - 1) if keep else 0
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
@@ -162,14 +162,17 @@ class SimulatedLog:
         """(base offset, end offset, epoch, CRC) of the batch that holds `offset`."""
         if not 0 <= offset < self.end_offset:
             return None
-        index = bisect_right(self._bases, offset) - 1
-        header = read_header(self._disk.content, self._positions[index])
-        return header.base_offset, header.end_offset, header.leader_epoch, header.crc
+        return self._batches[bisect_right(self._bases, offset) - 1]
+
+    def _note(self, header: BatchHeader, position: int) -> None:
+        self._bases.append(header.base_offset)
+        self._positions.append(position)
+        self._batches.append(
+            (header.base_offset, header.end_offset, header.leader_epoch, header.crc)
+        )
 
     def _end_of(self, index: int) -> int:
-        if index + 1 < len(self._bases):
-            return self._bases[index + 1]
-        return read_header(self._disk.content, self._positions[index]).end_offset
+        return self._batches[index][1]
 
     def _stop_of(self, index: int) -> int:
         if index + 1 < len(self._positions):

@@ -20,7 +20,7 @@ from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.simulation.network import Weather
 
 PHASES = ("steady", "electing", "catching up", "changing")
-LONGEST_WAIT_MS = 1500.0
+LONGEST_WAIT_MS = 800.0
 
 
 class Faults:

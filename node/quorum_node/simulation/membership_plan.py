@@ -20,18 +20,20 @@ from quorum_node.simulation.host import SimulatedHost
 
 REQUEST_TIMEOUT_MS = 3000
 LOOK_AGAIN_MS = 40.0
+PAUSE_MS = 1500.0
 MAX_MEMBERS = 7
 
 
 class MembershipPlan:
-    """`changes` counts voter changes that were answered with success since formation."""
+    """`changes` counts voter changes that were answered with success; `restless`: wants ever new ones."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster
         self._random = random
         self.wanted: list[SimulatedHost] = []
         self.changes = 0
-        self.wanted_changes = 0
+        self.restless = False
+        self._pause_until_ms = 0.0
         self.refusals: dict[RaftError, int] = {}
         self._remove_first = False
         self._asking_until_ms: float | None = None
@@ -45,9 +47,9 @@ class MembershipPlan:
         self._look()
 
     def is_done(self) -> bool:
-        """The leader's committed voters are the wanted ones, and enough was changed."""
+        """The leader's committed voters are the wanted ones."""
         leader = self._cluster.leader
-        if leader is None or self.changes < self.wanted_changes:
+        if leader is None:
             return False
         voters = leader.replica.voters
         wanted = {host.key for host in self.wanted}
@@ -83,13 +85,14 @@ class MembershipPlan:
         if leader is None or not leader.replica.voters.latest_is_committed:
             return
         self._asking_until_ms = None
-        if self.is_done() and self.changes >= self.wanted_changes:
-            return
         voters = leader.replica.voters.latest.voters
         newcomers = [host for host in self.wanted if host.key not in voters]
         surplus = [key for key in voters.ordered_keys if not self._is_wanted(key)]
+        surplus.sort(key=self._is_alive)  # the dead ones leave first
         if not newcomers and not surplus:
-            self._want_something_else(leader)
+            if self.restless and now_ms >= self._pause_until_ms:
+                self._pause_until_ms = now_ms + self._random.random() * PAUSE_MS
+                self._want_something_else(leader)
             return
         if newcomers and not (surplus and self._remove_first):
             self._add(leader, newcomers[0], bool(surplus))
@@ -114,6 +117,10 @@ class MembershipPlan:
 
     def _is_wanted(self, key: ReplicaKey) -> bool:
         return any(host.key == key for host in self.wanted)
+
+    def _is_alive(self, key: ReplicaKey) -> bool:
+        host = self._cluster.host_of(key)
+        return host is not None and not host.retired
 
     def _has_caught_up(self, leader: SimulatedHost, newcomer: SimulatedHost) -> bool:
         role = leader.replica.role

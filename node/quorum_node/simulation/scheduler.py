@@ -8,6 +8,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+SPIN_LIMIT = 5000
+ASK_EVERY = 8
+
+
+class Spinning(AssertionError):
+    """Time stands still: something reacts to itself without end."""
+
 
 class Scheduler:
     """`now_ms` only moves in `run_until`."""
@@ -26,13 +33,19 @@ class Scheduler:
         heappush(self._heap, (self.now_ms + delay_ms, self._sequence, action, arguments))
 
     def run_until(self, done: Callable[[], bool], limit_ms: float) -> bool:
-        """Run until `done()` or the time limit; True if done. `done` is asked after every event."""
+        """Run until `done()` or the time limit; True if done. `done` is asked every few events."""
         heap = self._heap
-        while not done():
+        spinning = 0
+        while True:
+            if self.executed % ASK_EVERY == 0 and done():
+                return True
             if not heap or heap[0][0] > limit_ms:
                 self.now_ms = limit_ms
                 return done()
+            before_ms = self.now_ms
             self.now_ms, _, action, arguments = heappop(heap)
+            spinning = spinning + 1 if self.now_ms == before_ms else 0
+            if spinning > SPIN_LIMIT:
+                raise Spinning(f"{SPIN_LIMIT} events at {self.now_ms} ms, the last one {action}")
             self.executed += 1
             action(*arguments)
-        return True

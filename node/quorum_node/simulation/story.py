@@ -89,13 +89,14 @@ class Story:
 
     def _trouble(self) -> None:
         self.plan.changes = 0
-        self.plan.wanted_changes = WANTED_CHANGES
+        self.plan.restless = True
         self.cluster.clients.begin()
         self.faults.begin()
         self._await(self._had_enough, TROUBLE_LIMIT_MS, "enough writes, faults and changes")
 
     def _calm(self) -> None:
         self.faults.end()
+        self.plan.restless = False
         self.cluster.clients.slow = True
         calm_from_ms = self.cluster.scheduler.now_ms
         before = len(self.cluster.clients.acknowledged)
