@@ -48,6 +48,8 @@ class Cluster(ABC):
     """Three members of one system on loopback, data under `directory`."""
 
     name: str
+    fault_window_seconds: float
+    """How long after a signal commits are watched: well above what this system needs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -122,10 +124,14 @@ class Cluster(ABC):
         return result
 
     def start_probe(self, seconds: float) -> subprocess.Popen[str]:
-        """Starts the prober; `commits_of` reads its result."""
-        return subprocess.Popen(
+        """Starts the prober, waits for its first commit; `commits_of` reads its result."""
+        probe = subprocess.Popen(
             self.probe_command(seconds), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        assert probe.stdout is not None
+        if probe.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"prober: {probe.communicate(timeout=10)}")
+        return probe
 
 
 def commits_of(probe: subprocess.Popen[str]) -> list[float]:

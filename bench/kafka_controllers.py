@@ -21,6 +21,8 @@ HEAP_MB = 512
 class KafkaCluster(Cluster):
     """Kafka with its defaults, except for the append linger when one is given."""
 
+    fault_window_seconds = 12.0
+
     def __init__(self, directory: Path, linger_ms: int | None = None) -> None:
         super().__init__(directory)
         self.linger_ms = linger_ms

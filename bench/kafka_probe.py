@@ -1,4 +1,4 @@
-"""Writes to every node of a quorum, each in a closed loop, and prints when each commit was answered.
+"""Writes to every node of a quorum, each in a closed loop: prints "ready", and at the end when each commit was answered.
 
     python bench/kafka_probe.py --addresses HOST:PORT,HOST:PORT,... --seconds 10
 
@@ -25,44 +25,56 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, f
     return write_error(await reader.readexactly(size))
 
 
-async def probe(
-    address: tuple[str, int], end: float, pause_seconds: float, commits: list[float]
-) -> None:
-    """One node, until `end` (monotonic)."""
-    frame = write_frame("probe", 1)
-    writer: asyncio.StreamWriter | None = None
-    while time.monotonic() < end:
-        try:
-            if writer is None:
-                reader, writer = await asyncio.open_connection(*address)
-            error = await asyncio.wait_for(exchange(reader, writer, frame), ANSWER_TIMEOUT_SECONDS)
-        except (OSError, EOFError, TimeoutError):
-            if writer is not None:
-                writer.close()
-                writer = None
-            await asyncio.sleep(pause_seconds)
-            continue
-        if error == 0:
-            commits.append(time.time())
-        else:
-            await asyncio.sleep(pause_seconds)
-    if writer is not None:
-        writer.close()
+class Prober:
+    """Shared by the loops of all nodes."""
+
+    def __init__(self, seconds: float, pause_seconds: float) -> None:
+        self.seconds = seconds
+        self.pause_seconds = pause_seconds
+        self.end = float("inf")
+        self.commits: list[float] = []
+
+    def committed(self) -> None:
+        """Counts a commit; the time to run begins with the first one, which is announced."""
+        if not self.commits:
+            self.end = time.monotonic() + self.seconds
+            print("ready", flush=True)
+        self.commits.append(time.time())
+
+    async def probe(self, address: tuple[str, int]) -> None:
+        """One node, until the end."""
+        frame = write_frame("probe", 1)
+        writer: asyncio.StreamWriter | None = None
+        while time.monotonic() < self.end:
+            try:
+                if writer is None:
+                    reader, writer = await asyncio.open_connection(*address)
+                answer = exchange(reader, writer, frame)
+                error = await asyncio.wait_for(answer, ANSWER_TIMEOUT_SECONDS)
+            except (OSError, EOFError, TimeoutError):
+                if writer is not None:
+                    writer.close()
+                    writer = None
+                await asyncio.sleep(self.pause_seconds)
+                continue
+            if error == 0:
+                self.committed()
+            else:
+                await asyncio.sleep(self.pause_seconds)
+        if writer is not None:
+            writer.close()
 
 
 async def run(arguments: argparse.Namespace) -> list[float]:
     """All nodes at once; wall-clock times of commits, ascending."""
-    commits: list[float] = []
-    end = time.monotonic() + arguments.seconds
-    addresses = [
-        (host, int(port))
-        for host, port in (a.rsplit(":", 1) for a in arguments.addresses.split(","))
-    ]
-    tasks = [asyncio.create_task(probe(a, end, arguments.pause, commits)) for a in addresses]
-    await asyncio.wait(tasks, timeout=arguments.seconds + 1)
-    for task in tasks:
+    prober = Prober(arguments.seconds, arguments.pause)
+    pairs = (text.rsplit(":", 1) for text in arguments.addresses.split(","))
+    tasks = [asyncio.create_task(prober.probe((host, int(port)))) for host, port in pairs]
+    while time.monotonic() < prober.end + 1 and not all(task.done() for task in tasks):
+        await asyncio.wait(tasks, timeout=0.1)
+    for task in tasks:  # a frozen node's is still waiting
         task.cancel()
-    return sorted(commits)
+    return sorted(prober.commits)
 
 
 if __name__ == "__main__":
@@ -70,6 +82,6 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--addresses", required=True)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=5.0, help="from the first commit on")
     parser.add_argument("--pause", type=float, default=0.002)
     print(json.dumps({"commits": uvloop.run(run(parser.parse_args()))}))

@@ -13,6 +13,7 @@ class OurCluster(Cluster):
     """Members 0 to 2 are nodes 1 to 3."""
 
     name = "metadataquorum"
+    fault_window_seconds = 5.0
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

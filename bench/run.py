@@ -41,8 +41,7 @@ WITHOUT_FAULTS = frozenset({"kafka-linger-0"})
 """Linger changes latency only; killing leaders twice would tell nothing new."""
 CLIENTS = (1, 10, 100, 1000)
 WARMUP_SECONDS = 1.0
-PROBE_LEAD_SECONDS = 1.0
-FAULT_WINDOW_SECONDS = {"SIGKILL": 9.0, "SIGSTOP": 12.0, "SIGTERM": 6.0}
+PROBE_LEAD_SECONDS = 0.7
 
 
 @dataclass
@@ -115,8 +114,8 @@ def one_fault(cluster: Cluster, fault: str) -> float:
     """Hits the leader under probing writes; milliseconds, see `Round.faults`."""
     cluster.await_whole()
     leader = cluster.leader()
-    probe = cluster.start_probe(PROBE_LEAD_SECONDS + FAULT_WINDOW_SECONDS[fault])
-    time.sleep(PROBE_LEAD_SECONDS + 0.5)
+    probe = cluster.start_probe(PROBE_LEAD_SECONDS + cluster.fault_window_seconds)
+    time.sleep(PROBE_LEAD_SECONDS)
     hit = cluster.signal(leader, signal.Signals[fault])
     commits = commits_of(probe)
     if fault == "SIGSTOP":

@@ -1,7 +1,7 @@
 // Command etcdload loads and probes an etcd cluster with its own client; one JSON object on stdout.
 //
 //	etcdload load -endpoints a,b,c -clients 100 -seconds 5     closed loop, one put in flight a client
-//	etcdload probe -endpoints a,b,c -seconds 5                 one closed loop a member; prints the time of each commit
+//	etcdload probe -endpoints a,b,c -seconds 5                 one closed loop a member; prints "ready", then the times of commits
 package main
 
 import (
@@ -100,14 +100,28 @@ func load(addresses []string) map[string]any {
 func probe(addresses []string) map[string]any {
 	var lock sync.Mutex
 	var commits []float64
-	end := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+	var end time.Time
+	running := func() bool {
+		lock.Lock()
+		defer lock.Unlock()
+		return end.IsZero() || time.Now().Before(end)
+	}
+	committed := func() {
+		lock.Lock()
+		defer lock.Unlock()
+		if end.IsZero() { // the time to run begins with the first commit, which is announced
+			end = time.Now().Add(time.Duration(*seconds * float64(time.Second)))
+			fmt.Println("ready")
+		}
+		commits = append(commits, float64(time.Now().UnixNano())/1e9)
+	}
 	var group sync.WaitGroup
 	for _, address := range addresses {
 		group.Add(1)
 		go func() {
 			defer group.Done()
 			client := open(address)
-			for time.Now().Before(end) {
+			for running() {
 				ctx, cancel := context.WithTimeout(context.Background(), *attempt)
 				_, err := client.Put(ctx, "probe", "v")
 				cancel()
@@ -115,9 +129,7 @@ func probe(addresses []string) map[string]any {
 					time.Sleep(*pause)
 					continue
 				}
-				lock.Lock()
-				commits = append(commits, float64(time.Now().UnixNano())/1e9)
-				lock.Unlock()
+				committed()
 			}
 		}()
 	}

@@ -1,0 +1,281 @@
+"""Turns a run's JSON into docs/benchmarks.md and docs/benchmarks.svg.
+
+    python bench/report.py build/bench.json
+
+Figures are medians over the rounds of one run. A ratio is taken within a round, where both systems met the same
+machine minutes apart, and the median of those is shown. Targets are printed with what was reached, missed or not.
+"""
+
+import json
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("svg")
+mpl.rcParams["svg.hashsalt"] = "metadataquorum"
+import matplotlib.pyplot as plt  # noqa: E402
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+OURS = "metadataquorum"
+LABELS = {
+    OURS: "MetadataQuorum",
+    "etcd": "etcd 3.5.1",
+    "kafka": "Kafka 4.3.1",
+    "kafka-linger-0": "Kafka 4.3.1, linger 0",
+}
+COLOURS = {OURS: "#1b6ca8", "etcd": "#d1495b", "kafka": "#7a7a7a", "kafka-linger-0": "#b8b8b8"}
+FAULTS = {
+    "SIGKILL": "`kill -9` of the leader → next commit",
+    "SIGSTOP": "leader frozen (`SIGSTOP`) → next commit",
+    "SIGTERM": "leader stopped (`SIGTERM`): longest write gap",
+}
+
+
+class Results:
+    """One run, by system."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self.rounds: dict[str, list[dict[str, Any]]] = {}
+        for entry in document["rounds"]:
+            self.rounds.setdefault(entry["system"], []).append(entry)
+        self.systems = [name for name in LABELS if name in self.rounds]
+
+    def series(self, system: str, clients: int, key: str) -> list[float]:
+        """One figure per round."""
+        loads = [load for entry in self.rounds.get(system, []) for load in entry["loads"]]
+        return [load[key] for load in loads if load["clients"] == clients]
+
+    def load(self, system: str, clients: int, key: str) -> float | None:
+        """Median over the rounds."""
+        found = self.series(system, clients, key)
+        return median(found) if found else None
+
+    def ratio(self, other: str, clients: int, key: str) -> float | None:
+        """Ours through the other's, median of the ratios within rounds."""
+        pairs = zip(self.series(OURS, clients, key), self.series(other, clients, key), strict=False)
+        ratios = [ours / theirs for ours, theirs in pairs if theirs > 0]
+        return median(ratios) if ratios else None
+
+    def fault(self, system: str, fault: str) -> list[float]:
+        """All repeats, ascending, milliseconds."""
+        return sorted(ms for entry in self.rounds[system] for ms in entry["faults"].get(fault, []))
+
+    @property
+    def client_counts(self) -> list[int]:
+        """Numbers of clients that were tried."""
+        return sorted({load["clients"] for e in self.document["rounds"] for load in e["loads"]})
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """A figure for people."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}".replace(",", " ") if value >= 100 else f"{value:.{digits}f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def latency_table(results: Results) -> str:
+    """One client."""
+    rows = []
+    for name in results.systems:
+        cells = [number(results.load(name, 1, key), 2) for key in ("p50_ms", "p99_ms")]
+        ratio = "" if name == OURS else number(results.ratio(name, 1, "p50_ms"), 3)
+        rows.append([LABELS[name], *cells, number(results.load(name, 1, "per_second")), ratio])
+    return table(["", "p50, ms", "p99, ms", "commits/s", "our p50 : theirs"], rows)
+
+
+def throughput_table(results: Results) -> str:
+    """Several clients."""
+    counts = [count for count in results.client_counts if count > 1]
+    head = ["commits/s (p50, p99 in ms)", *(f"{count} clients" for count in counts)]
+    rows = []
+    for name in results.systems:
+        cells = []
+        for count in counts:
+            figures = [results.load(name, count, k) for k in ("per_second", "p50_ms", "p99_ms")]
+            rate, middle, tail = (number(figure) for figure in figures)
+            cells.append(f"{rate} ({middle}, {tail})")
+        rows.append([LABELS[name], *cells])
+    for name in results.systems[1:]:
+        ratios = [number(results.ratio(name, count, "per_second"), 2) for count in counts]
+        rows.append([f"ours : {LABELS[name]}", *ratios])
+    return table(head, rows)
+
+
+def fault_table(results: Results) -> str:
+    """Median, extremes and number of repeats."""
+    systems = [name for name in results.systems if results.fault(name, "SIGKILL")]
+    rows = []
+    for fault, title in FAULTS.items():
+        cells = [title]
+        for name in systems:
+            found = results.fault(name, fault)
+            if not found:
+                cells.append("–")
+                continue
+            low, middle, high = (number(ms, 0) for ms in (found[0], median(found), found[-1]))
+            cells.append(f"{middle} ms ({low}–{high}, n={len(found)})")
+        rows.append(cells)
+    return table(["median (range)", *(LABELS[name] for name in systems)], rows)
+
+
+def calibration_table(results: Results) -> str:
+    """What the generator does alone, and its share of a core in the real runs."""
+    rows = []
+    for entry in results.document["calibration"]:
+        micros = 1e6 * entry["cpu_seconds"] / max(1, entry["count"])
+        clients = entry["clients"]
+        real = results.load(OURS, clients, "per_second")
+        share = None if real is None else real * micros / 1e6
+        shown = "–" if share is None else f"{100 * share:.0f} %"
+        figures = [number(entry["per_second"]), number(entry["p50_ms"], 3), number(micros), shown]
+        rows.append([str(clients), *figures])
+    head = ["clients", "answers/s", "p50, ms", "CPU µs a write", "of one core at our rate above"]
+    return table(head, rows)
+
+
+def targets(results: Results) -> str:
+    """What was aimed at, and what came out."""
+
+    def verdict(value: float | None, limit: float, at_most: bool) -> str:
+        if value is None:
+            return "not measured"
+        return "reached" if (value <= limit if at_most else value >= limit) else "**missed**"
+
+    def middle(fault: str) -> float | None:
+        found = results.fault(OURS, fault)
+        return median(found) if found else None
+
+    etcd_latency = results.ratio("etcd", 1, "p50_ms")
+    kafka_latency = results.ratio("kafka", 1, "p50_ms")
+    etcd_rate = results.ratio("etcd", 100, "per_second")
+    kafka_rate = results.ratio("kafka", 100, "per_second")
+    checks: list[tuple[str, float | None, float, bool]] = [
+        ("latency p50, 1 client: ≤ 1/10 of Kafka's default", kafka_latency, 0.1, True),
+        ("latency p50, 1 client: ≤ 1.5 × etcd's", etcd_latency, 1.5, True),
+        ("the aim: ≤ 1.0 × etcd's", etcd_latency, 1.0, True),
+        ("throughput, 100 clients: ≥ 0.5 × etcd's", etcd_rate, 0.5, False),
+        ("the aim: ≥ 1.0 × etcd's", etcd_rate, 1.0, False),
+        ("throughput, 100 clients: ≥ 2 × Kafka's", kafka_rate, 2.0, False),
+        ("`kill -9` → next commit, p50 ≤ 300 ms", middle("SIGKILL"), 300, True),
+        ("`SIGSTOP`: fetch timeout + one election, p50 ≤ 4000 ms", middle("SIGSTOP"), 4000, True),
+        ("`SIGTERM`: write gap, p50 ≤ 50 ms", middle("SIGTERM"), 50, True),
+    ]
+    rows = [
+        [text, number(value, 2), verdict(value, limit, at_most)]
+        for text, value, limit, at_most in checks
+    ]
+    return table(["target", "measured", ""], rows)
+
+
+def draw(results: Results, path: Path) -> None:
+    """Three panels: latency of one client, throughput, faults."""
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    for place, name in enumerate(results.systems):
+        low, high = (results.load(name, 1, key) or 0 for key in ("p50_ms", "p99_ms"))
+        left.bar(place, low, color=COLOURS[name])
+        left.plot([place, place], [low, high], color="black", linewidth=1)
+        left.plot(place, high, marker="_", color="black", markersize=14)
+        rates = [results.load(name, count, "per_second") for count in results.client_counts]
+        middle.plot(
+            results.client_counts, rates, marker="o", color=COLOURS[name], label=LABELS[name]
+        )
+    left.set_xticks(range(len(results.systems)))
+    left.set_xticklabels(
+        [LABELS[name].replace(", ", ",\n") for name in results.systems], fontsize=8
+    )
+    left.set(yscale="log", ylabel="ms", title="One client: commit p50 (bar), p99 (dash)")
+    middle.set(
+        xscale="log", yscale="log", xlabel="clients", title="Commits a second, 256-byte values"
+    )
+    middle.legend(fontsize=8)
+    systems = [name for name in results.systems if results.fault(name, "SIGKILL")]
+    for row, fault in enumerate(reversed(FAULTS)):
+        for lane, name in enumerate(systems):
+            found = results.fault(name, fault)
+            height = row + 0.2 * (1 - lane)
+            right.plot(found, [height] * len(found), "|", color=COLOURS[name], markersize=9)
+    right.set_yticks(range(len(FAULTS)))
+    right.set_yticklabels(list(reversed(FAULTS)))
+    right.set(xscale="log", xlabel="ms without a commit", title="The leader is hit")
+    for axes in (left, middle, right):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+    # Trailing blanks would be changed by every editor that opens the file.
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+def document(results: Results) -> str:
+    """The whole page."""
+    machine = results.document["machine"]
+    disk = machine["fdatasync_ms"]
+    rounds = max(len(entries) for entries in results.rounds.values())
+    memory = ", ".join(
+        f"{LABELS[name]} {median(e['resident_mb'] for e in results.rounds[name]):.0f} MB"
+        for name in results.systems
+    )
+    return f"""# Benchmarks
+
+`make bench` makes this page. Three local processes of each system on one machine, one system at a time, in turns,
+{rounds} rounds in one run ({machine["date"]}). Absolute figures belong to the machine; compare only within the run.
+
+**Machine:** {machine["cores"]} virtual cores, {machine["memory_gib"]} GiB, {machine["system"]}, Python
+{machine["python"]}; servers and load generator share the cores. `fdatasync` after a 400-byte append: p50 {disk["p50"]}
+ms, p99 {disk["p99"]} ms. Load average at the start: {machine["load_at_start"]:.1f}.
+
+**Settings:** every system with its defaults; Kafka also with `controller.quorum.append.linger.ms=0`. A write is a
+256-byte value: one `IncrementalAlterConfigs` to us, one `incrementalAlterConfigs` of Kafka's AdminClient to Kafka
+(one admin client a client), one `Put` of etcd's Go client to etcd. Every client has one write in flight; all three
+acknowledge after a majority has the write on disk.
+
+![Latency, throughput, faults](benchmarks.svg)
+
+## One client
+
+{latency_table(results)}
+
+## Throughput
+
+{throughput_table(results)}
+
+## When the leader is hit
+
+Writes are tried on all members all the time, with 2 ms between attempts; the same prober serves us and Kafka.
+
+{fault_table(results)}
+
+## Targets
+
+{targets(results)}
+
+## What the load generator costs
+
+The generator for our nodes is one uvloop thread with pre-encoded requests. Against a server that answers at once:
+
+{calibration_table(results)}
+
+Resident memory of the largest member after the load: {memory}.
+"""
+
+
+def main() -> None:
+    """Command line."""
+    results = Results(json.loads(Path(sys.argv[1]).read_text()))
+    docs = REPOSITORY / "docs"
+    draw(results, docs / "benchmarks.svg")
+    (docs / "benchmarks.md").write_text(document(results))
+    print(document(results))
+
+
+if __name__ == "__main__":
+    main()
