@@ -268,9 +268,9 @@ Resident memory of the largest member after the load: {memory}.
 """
 
 
-def main() -> None:
-    """Command line."""
-    results = Results(json.loads(Path(sys.argv[1]).read_text()))
+def write(source: Path) -> None:
+    """Reads a run's JSON, writes the page and the picture, prints the page."""
+    results = Results(json.loads(source.read_text()))
     docs = REPOSITORY / "docs"
     draw(results, docs / "benchmarks.svg")
     (docs / "benchmarks.md").write_text(document(results))
@@ -278,4 +278,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write(Path(sys.argv[1]))

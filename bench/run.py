@@ -1,6 +1,6 @@
 """`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
 
-    python bench/run.py [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--output build/bench.json]
+    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--output build/bench.json]
 
 One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
 slow spell of the machine hits all of them. Results go to a JSON file and, through bench/report.py, into
@@ -25,6 +25,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
+import report  # noqa: E402
 from etcd_members import EtcdCluster  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
@@ -67,6 +68,12 @@ def main() -> None:
     parser.add_argument("--freezes", type=int, default=2, help="SIGSTOP of the leader, a round")
     parser.add_argument("--terms", type=int, default=4, help="SIGTERM of the leader, a round")
     parser.add_argument("--only", default=",".join(SYSTEMS))
+    parser.add_argument(
+        "--report",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write docs/benchmarks.md and its picture",
+    )
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
@@ -79,7 +86,8 @@ def main() -> None:
             results["rounds"] = [asdict(r) for r in rounds]
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             arguments.output.write_text(json.dumps(results, indent=1))
-    print(f"written to {arguments.output}")
+    if arguments.report:
+        report.write(arguments.output)
 
 
 def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:

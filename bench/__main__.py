@@ -1,0 +1,10 @@
+"""`python -m bench`: runs the comparison and writes docs/benchmarks.md; the options are those of run.py."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from run import main
+
+main()
