@@ -3,11 +3,15 @@
 Owns start and stop, and which event wakes which worker. Knows nothing of kopf.
 """
 
+import asyncio
+
 import httpx
 import structlog
 from aiohttp import web
 
+from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi, load_configuration
+from quorum_operator.kube.errors import ApiError
 from quorum_operator.metrics import Metrics
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reconcile import Reconciler
@@ -16,6 +20,8 @@ from quorum_operator.workers import Workers
 
 STALE_AFTER_S = 180.0
 """`/healthz` fails when some quorum had no good reconcile for this long."""
+
+DEFINITION_RETRY_S = 2.0
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -41,6 +47,7 @@ class Application:
         reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
         self._workers = Workers(reconciler, self.metrics, self._settings.resync_s)
         await self._serve()
+        await self._await_definition(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
 
     async def stop(self) -> None:
@@ -74,6 +81,18 @@ class Application:
         """A host or a volume changed."""
         if self._workers is not None:
             self._workers.wake_all()
+
+    @staticmethod
+    async def _await_definition(api: KubeApi) -> None:
+        """What is defined later would go unnoticed: kopf looks for it once, when it starts."""
+        while True:
+            try:
+                if await api.get(paths.DEFINITION) is not None:
+                    return
+                _log.warning("no resource definition yet: apply crds/metadataquorums.yaml")
+            except ApiError as error:
+                _log.warning("the API server can't be asked yet", error=str(error))
+            await asyncio.sleep(DEFINITION_RETRY_S)
 
     async def _serve(self) -> None:
         app = web.Application()

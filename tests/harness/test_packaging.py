@@ -3,6 +3,10 @@
 No pod runs here; that the operator works with what is installed is shown by tests/e2e.
 """
 
+import contextlib
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +35,7 @@ class Empty:
     """An API server on which nothing was installed before."""
 
     def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
         self.api = Kube(kubeconfig)
         self._helm = [str(programs.helm()), "--kubeconfig", str(kubeconfig)]
         self._helm += ["--namespace", chart.NAMESPACE]
@@ -72,6 +77,27 @@ class Empty:
         a finalizer would hold them."""
         for path in (_DEFINITION, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
             wait_for(f"no {path}", lambda path=path: self.api.find(path) is None, timeout_s=60)
+
+
+@contextlib.contextmanager
+def running_operator(kubeconfig: Path, log: Path) -> Iterator[None]:
+    settings = {
+        "KUBECONFIG": str(kubeconfig),
+        "WATCH_NAMESPACE": "default",
+        "METADATAQUORUM_OPERATOR_LISTEN": "127.0.0.1:0",
+    }
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "quorum_operator"],
+            env={**os.environ, **settings},
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +148,20 @@ def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
         empty.install()
     empty.install(adopt=True)
     assert empty.has_quorum()
+
+
+def test_an_operator_that_is_there_first_waits_for_the_definition(
+    empty: Empty, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with running_operator(empty.kubeconfig, log):
+        wait_for(
+            "a word of it", lambda: "no resource definition yet" in log.read_text(), timeout_s=30
+        )
+        empty.kubectl("apply", "-f", str(chart.CRD))
+        empty.add_quorum()
+        identity = kube.core("default", "configmaps", "q-identity")
+        wait_for("its work", lambda: empty.api.find(identity), timeout_s=30, seen=log.read_text)
 
 
 def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:

@@ -20,6 +20,7 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, create, patch]
+# create: an apply that finds nothing makes the object.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, create, patch]
@@ -36,7 +37,7 @@
 {{- end }}
 
 {{- /* What has no namespace, read only: whether the host or the volume of a member is gone, and whether
-       there is such a storage class; and whether MetadataQuorums are defined yet. */ -}}
+       there is such a storage class. */ -}}
 {{- define "mq.clusterRules" -}}
 - apiGroups: [""]
   resources: [nodes]
@@ -47,7 +48,4 @@
 - apiGroups: [storage.k8s.io]
   resources: [storageclasses]
   verbs: [get]
-- apiGroups: [apiextensions.k8s.io]
-  resources: [customresourcedefinitions]
-  verbs: [list, watch]
 {{- end }}

@@ -16,6 +16,8 @@ _GROUPS = {
     PLURAL: f"/apis/{GROUP}/{VERSION}",
 }
 NODES = "/api/v1/nodes"
+DEFINITION = f"/apis/{GROUP}/{VERSION}"
+"""Is there once MetadataQuorums are defined; open to every account."""
 
 
 def namespaced(plural: str, namespace: str, name: str | None = None) -> str:
