@@ -74,7 +74,7 @@ class Executor:
                     target, {names.ANNOTATION_FAILED: facts.latch_text(latch)}
                 )
             case steps.ScaleToZero(target, why):
-                return await self._annotate(target, {names.ANNOTATION_STOPPED: why}, replicas=0)
+                return await self._stop(target, why)
             case steps.StartMember(target):
                 return await self._annotate(target, {names.ANNOTATION_STOPPED: None}, replicas=1)
             case steps.AddVoter() | steps.RemoveVoter() | steps.TransferLeadership():
@@ -160,17 +160,22 @@ class Executor:
         return next(each for each in self._seen.incarnations if each.name == name)
 
     async def _annotate(
-        self, target: steps.Target, notes: dict[str, str | None], replicas: int | None = None
+        self, target: steps.Target, notes: dict[str, str | None], **spec: object
     ) -> Outcome:
-        body: dict[str, Any] = {
-            "metadata": {
-                "uid": target.uid,
-                "resourceVersion": target.resource_version,
-                "annotations": notes,
-            }
-        }
-        if replicas is not None:
-            body["spec"] = {"replicas": replicas}
+        """Bound to the UID alone: these notes hold whatever else has changed on the object."""
+        body: dict[str, Any] = {"metadata": {"uid": target.uid, "annotations": notes}}
+        if spec:
+            body["spec"] = spec
+        await self._api.merge(self._set(target.name), body)
+        return Outcome(True)
+
+    async def _stop(self, target: steps.Target, why: str) -> Outcome:
+        notes: dict[str, str | None] = {names.ANNOTATION_STOPPED: why}
+        if self._incarnation(target.name).failed is not None:
+            # The latch is never taken back, so the judgement can't have become wrong meanwhile.
+            return await self._annotate(target, notes, replicas=0)
+        meta = {"uid": target.uid, "resourceVersion": target.resource_version}
+        body = {"metadata": {**meta, "annotations": notes}, "spec": {"replicas": 0}}
         await self._api.merge(self._set(target.name), body)
         return Outcome(True)
 

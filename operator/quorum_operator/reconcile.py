@@ -1,6 +1,6 @@
 """One reconcile: observe → plan → execute exactly one step → write the status.
 
-Owns the order of these four and what is carried between them; holds no memory of its own, so that
+Owns the order of these four and what is carried between them; holds no memory that a step rests on, so that
 a restarted operator, or a second one, goes on from what is there.
 """
 
@@ -37,6 +37,7 @@ from quorum_operator.quorum_client import Described, QuorumClient
 Object = dict[str, Any]
 
 RETRY_REFUSED_S = 0.3
+OBJECTS_PERIOD_S = 20.0
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -54,6 +55,8 @@ class Reconciler:
 
     def __init__(self, api: KubeApi, nodes: QuorumClient, metrics: Metrics) -> None:
         self._api, self._nodes, self._metrics = api, nodes, metrics
+        self._checked: dict[str, tuple[int, float]] = {}
+        """Resource UID → generation and time at which all services and the like were in order."""
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -77,6 +80,12 @@ class Reconciler:
         )
         return _next(step, outcome)
 
+    def _objects_are_due(self, owner: Owner, resource: Object) -> bool:
+        """Services and ConfigMaps need no look in each reconcile of a repair."""
+        generation, at = self._checked.get(owner.uid, (0, 0.0))
+        current: int = resource["metadata"]["generation"]
+        return generation != current or time.monotonic() - at > OBJECTS_PERIOD_S
+
     async def _observe(
         self,
         owner: Owner,
@@ -84,7 +93,10 @@ class Reconciler:
         resource: Object,
         earlier: MetadataQuorumStatus,
     ) -> Observation:
-        cluster = await observe(self._api, owner, spec)
+        check = self._objects_are_due(owner, resource)
+        cluster = await observe(self._api, owner, spec, check_objects=check)
+        if check and not cluster.stale_objects:
+            self._checked[owner.uid] = (resource["metadata"]["generation"], time.monotonic())
         incarnations, described = await self._ask_nodes(cluster)
         meta = resource["metadata"]
         invalid = None
@@ -116,9 +128,10 @@ class Reconciler:
         """Reports of all pods at once, then a describe, the likely leader first."""
 
         async def ask(each: Incarnation) -> Incarnation:
-            if each.pod is None or each.pod.ip is None:
+            pod = each.pod
+            if pod is None or pod.ip is None or not pod.running:
                 return each
-            return with_report(each, await self._nodes.report(each.pod.ip))
+            return with_report(each, await self._nodes.report(pod.ip))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
         index = max((each.index for each in cluster.identities), default=0)

@@ -83,21 +83,20 @@ def claim_facts(claim: Object) -> ClaimFacts:
     )
 
 
-def volume_facts(volume: Object, nodes: list[Object]) -> VolumeFacts:
-    """A PersistentVolume; `nodes` are all Node objects, empty when they could not be read."""
-    hosts = _hosts(volume["spec"])
-    known = {node["metadata"]["name"] for node in nodes} | {
-        node["metadata"].get("labels", {}).get("kubernetes.io/hostname") for node in nodes
-    }
+def volume_facts(volume: Object, gone: set[str]) -> VolumeFacts:
+    """A PersistentVolume; `gone` are the hosts that are known not to exist (any more)."""
+    hosts = hosts_of(volume)
     return VolumeFacts(
         name=volume["metadata"]["name"],
         phase=volume.get("status", {}).get("phase", "Bound"),
         hosts=hosts,
-        hosts_exist=not nodes or not hosts or any(host in known for host in hosts),
+        hosts_exist=not hosts or any(host not in gone for host in hosts),
     )
 
 
-def _hosts(spec: Object) -> tuple[str, ...]:
+def hosts_of(volume: Object) -> tuple[str, ...]:
+    """The hosts that a volume is tied to; none when it can be reached without a particular one."""
+    spec = volume["spec"]
     terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
     hosts: list[str] = []
     for term in terms:
@@ -134,6 +133,7 @@ def pod_facts(pod: Object, mount_failure: Object | None) -> PodFacts:
         phase=status.get("phase", "Pending"),
         ready=is_ready,
         deleting="deletionTimestamp" in meta,
+        running="running" in state,
         started="running" in state or bool(ended),
         exit_code=ended.get("exitCode"),
         exit_reason=ended.get("reason"),

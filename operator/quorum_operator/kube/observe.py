@@ -40,26 +40,25 @@ class Cluster:
     storage_class_exists: bool
 
 
-async def observe(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> Cluster:
-    """Read everything live."""
+async def observe(
+    api: KubeApi, owner: Owner, spec: MetadataQuorumSpec, *, check_objects: bool
+) -> Cluster:
+    """Read everything live; services and the like only when `check_objects` is set."""
     space, labels = owner.namespace, owner.selector
 
     def listing(plural: str) -> Any:
         return api.find(paths.namespaced(plural, space), labels=labels)
 
-    config_maps, sets, pods, claims, nodes, present, has_class = await asyncio.gather(
+    config_maps, sets, pods, claims, stale, has_class = await asyncio.gather(
         listing("configmaps"),
         listing("statefulsets"),
         listing("pods"),
         listing("persistentvolumeclaims"),
-        _nodes(api),
-        _base_objects(api, owner, spec),
+        _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
         _has_storage_class(api, spec),
     )
     sets = [each for each in sets if _is_ours(each, owner)]
-    volumes, mounts = await asyncio.gather(
-        _volumes(api, claims, nodes), _mount_failures(api, space, pods)
-    )
+    volumes, mounts = await asyncio.gather(_volumes(api, claims), _mount_failures(api, space, pods))
     identities = tuple(
         facts.identity_facts(each)
         for each in config_maps
@@ -68,7 +67,7 @@ async def observe(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> Clust
     incarnations = _incarnations(spec, sets, pods, claims, volumes, mounts)
     return Cluster(
         identities=identities,
-        stale_objects=present,
+        stale_objects=stale,
         incarnations=incarnations,
         used_numbers=_used_numbers([*sets, *claims]),
         templates=_templates(owner, spec, identities, incarnations),
@@ -82,13 +81,6 @@ def _is_ours(found: Object, owner: Owner) -> bool:
     return any(reference.get("uid") == owner.uid for reference in references)
 
 
-async def _nodes(api: KubeApi) -> list[Object]:
-    try:
-        return await api.find(paths.NODES)
-    except ApiError:
-        return []  # unknown: nothing is concluded from hosts
-
-
 async def _has_storage_class(api: KubeApi, spec: MetadataQuorumSpec) -> bool:
     name = spec.storage.storage_class_name
     if not name:
@@ -99,7 +91,11 @@ async def _has_storage_class(api: KubeApi, spec: MetadataQuorumSpec) -> bool:
         return True
 
 
-async def _base_objects(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> tuple[str, ...]:
+async def _nothing_stale() -> tuple[str, ...]:
+    return ()
+
+
+async def _stale_objects(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> tuple[str, ...]:
     wanted = base_objects.build_all(owner, spec)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(
@@ -112,16 +108,23 @@ async def _base_objects(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) ->
     return tuple(stale)
 
 
-async def _volumes(
-    api: KubeApi, claims: list[Object], nodes: list[Object]
-) -> dict[str, VolumeFacts]:
+async def _volumes(api: KubeApi, claims: list[Object]) -> dict[str, VolumeFacts]:
     wanted = sorted({name for claim in claims if (name := claim["spec"].get("volumeName"))})
     found = await asyncio.gather(*(api.get(paths.volume(name)) for name in wanted))
-    return {
-        name: facts.volume_facts(volume, nodes)
-        for name, volume in zip(wanted, found, strict=True)
-        if volume is not None
-    }
+    volumes = [volume for volume in found if volume is not None]
+    hosts = sorted({host for volume in volumes for host in facts.hosts_of(volume)})
+    exist = await asyncio.gather(*(_host_exists(api, host) for host in hosts))
+    gone = {host for host, there in zip(hosts, exist, strict=True) if not there}
+    return {each["metadata"]["name"]: facts.volume_facts(each, gone) for each in volumes}
+
+
+async def _host_exists(api: KubeApi, host: str) -> bool:
+    """Whether a Node has this name, or this hostname. What can't be read is held to exist."""
+    try:
+        named = await api.find(paths.NODES, fields=f"metadata.name={host}")
+        return bool(named or await api.find(paths.NODES, labels=f"kubernetes.io/hostname={host}"))
+    except ApiError:
+        return True
 
 
 async def _mount_failures(api: KubeApi, space: str, pods: list[Object]) -> dict[str, Object]:

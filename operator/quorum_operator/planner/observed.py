@@ -69,6 +69,8 @@ class PodFacts:
     phase: str = "Running"
     ready: bool = True
     deleting: bool = False
+    running: bool = True
+    """Its container runs at this moment."""
     started: bool = True
     """The container has run in this pod at least once."""
     exit_code: int | None = None
@@ -102,7 +104,7 @@ class VolumeFacts:
     phase: str = "Bound"
     hosts: tuple[str, ...] = ()
     hosts_exist: bool = True
-    """False only when the node list was read, was not empty, and none of `hosts` is in it."""
+    """False only when the API server answered for each of `hosts` that there is no such Node."""
 
 
 @dataclass(frozen=True, slots=True)
