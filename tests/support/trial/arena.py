@@ -113,6 +113,7 @@ class Arena:
         """Ends the workload; every acknowledged record is on every voter, no read was stale, and
         the voters changed one at a time."""
         self.the_load.wait_for_acknowledgement(timeout_s=30)
+        self.the_load.wait_for_amount(at_least, timeout_s=60)
         verdict = self.the_load.verdict()
         assert verdict.problems == (), verdict.problems[:10]
         assert verdict.acknowledged >= at_least

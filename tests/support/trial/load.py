@@ -78,6 +78,17 @@ class Load:
 
         return wait_for("an acknowledged record", probe, timeout_s=timeout_s, seen=self.last)
 
+    def wait_for_amount(self, at_least: int, *, timeout_s: float) -> None:
+        """Until so many records were acknowledged, and so many reads answered."""
+
+        def enough() -> bool:
+            answered = sum(isinstance(event, history.Read) for event in history.load(self.reads))
+            return answered >= at_least and self.acknowledged() >= at_least
+
+        wait_for(
+            f"{at_least} records and reads", enough, timeout_s=timeout_s, seen=self.last, poll_s=1.0
+        )
+
     def longest_gap_s(self, start_ms: float, end_ms: float) -> float:
         """Longest time without an acknowledgement within the window."""
         return longest_gap_ms(self.events(), start_ms=start_ms, end_ms=end_ms) / 1000
