@@ -13,6 +13,7 @@ from support.harness.cluster import HarnessCluster
 from support.harness.operator_process import OperatorProcess
 from support.harness.pod_runtime import Program
 from support.harness.scene import NODE_IMAGE, Scene, install_definitions
+from support.harness.volumes import FOLDER_PREFIX, remove_abandoned
 from support.kind import ControlPlane, api_server
 from support.trial.kube import Kube
 
@@ -57,7 +58,8 @@ def cluster(api_server: ControlPlane) -> Iterator[HarnessCluster]:
     """The control plane with our kubelet, for the whole session."""
     if os.geteuid() != 0:
         pytest.skip("the harness mounts volumes and needs root")
-    folder = Path(tempfile.mkdtemp(prefix="metadataquorum-harness-"))
+    remove_abandoned(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
     try:
         with HarnessCluster(api_server.kubeconfig, folder, _programs()) as found:
             yield found

@@ -6,6 +6,7 @@ objects' heartbeat. Where a pod goes is the scheduler's; what it is made of is i
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -123,8 +124,8 @@ class Kubelet:
             self._wake.clear()
             try:
                 await self._once()
-            except (ApiError, httpx.HTTPError) as error:
-                # A conflict or a restart of the server: looked at again after the resync period.
+            except (ApiError, httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
+                # A conflict, a restart of the server, a disk: looked at again after the resync.
                 self.failures.append(error)
                 await asyncio.sleep(0.05)
 

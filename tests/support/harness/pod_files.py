@@ -4,6 +4,7 @@ Owns the translation from a pod's spec to a dictionary of variables and to direc
 NotYet while something the pod names does not exist, as a kubelet keeps a pod in ContainerCreating.
 """
 
+import os
 import re
 from base64 import b64decode
 from collections.abc import Mapping
@@ -147,7 +148,8 @@ class PodFiles:
 
 def _mountable(volume: Json) -> Path:
     path = Path(volume["spec"]["local"]["path"])
-    if not path.is_dir():
+    # By its parent's listing: a failed disk itself answers EIO, and yet it can be mounted.
+    if path.name not in os.listdir(path.parent):
         raise MountFailed(f"volume {volume['metadata']['name']} can't be mounted")
     return path
 

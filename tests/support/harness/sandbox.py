@@ -51,7 +51,9 @@ def _build(root: Path, mounts: Sequence[Mount]) -> list[str]:
         lines += _directory(root, directory, targets)
     for mount in sorted(mounts, key=lambda each: len(each.target.parts)):
         source, target = (shlex.quote(str(p)) for p in (mount.source, _under(root, mount.target)))
-        lines.append(f"mkdir -p {target}" if mount.source.is_dir() else f": >{target}")
+        # isfile says False, and does not raise, for a directory on a failed disk.
+        is_file = os.path.isfile(mount.source)
+        lines.append(f": >{target}" if is_file else f"mkdir -p {target}")
         lines.append(f"mount --bind {source} {target}")
         if mount.read_only:
             lines.append(f"mount -o remount,bind,ro {target}")

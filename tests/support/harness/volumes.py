@@ -12,6 +12,8 @@ from pathlib import Path
 
 from support.harness.kube_api import Json
 
+FOLDER_PREFIX = "metadataquorum-harness-"
+"""Followed by the id of the process that the folder belongs to."""
 PROVISIONER = "harness.local/directory"
 DIRECTORY_CLASS = "directory"
 DISK_CLASS = "disk"
@@ -82,8 +84,10 @@ class Volumes:
     def make(self, name: str, storage_class: str) -> Path:
         """A directory, or a mounted disk, for a PV. Repeating it changes nothing."""
         path = self.path(name)
+        if _is_mounted(path):
+            return path
         path.mkdir(exist_ok=True)
-        if storage_class == DISK_CLASS and not path.is_mount():
+        if storage_class == DISK_CLASS:
             image = self._image(name)
             with open(image, "wb") as file:
                 file.truncate(_DISK_SIZE_MIB << 20)
@@ -121,20 +125,33 @@ class Volumes:
 
     def remove(self, name: str) -> None:
         path = self.path(name)
-        if path.is_mount():
-            with contextlib.suppress(subprocess.CalledProcessError):
-                _run("umount", "--lazy", path)
+        if _is_mounted(path):
+            _run("umount", "--lazy", path)
         for image in self._folder.glob(f"{name}.*"):
             image.unlink(missing_ok=True)
         shutil.rmtree(path, ignore_errors=True)
 
     def remove_all(self) -> None:
-        for path in list(self._folder.iterdir()):
-            if path.is_dir():
-                self.remove(path.name)
+        for name in {path.name.split(".")[0] for path in self._folder.iterdir()}:
+            self.remove(name)
 
     def _image(self, name: str) -> Path:
         return self._folder / f"{name}.image"
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Removes the folders (and their disks) of harness processes that were killed."""
+    for folder in parent.glob(f"{FOLDER_PREFIX}*"):
+        owner = folder.name.removeprefix(FOLDER_PREFIX).split("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            Volumes(folder / "kubelet" / "volumes").remove_all()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_mounted(path: Path) -> bool:
+    """Asks the kernel's table: to ask a failed disk itself gives EIO."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    return any(line.split(" ")[1] == str(path) for line in mounts)
 
 
 def _run(*words: str | Path) -> None:
