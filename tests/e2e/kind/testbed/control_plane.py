@@ -4,8 +4,9 @@ and no pods.
     with ControlPlane() as running:
         client = make_client(running.kubeconfig)
 
-Ready in a few seconds, in a fresh directory on free ports, and gone without a trace afterwards, also
-when the test process is killed. StatefulSets get their Pod objects here, but nothing runs in them.
+Ready in a few seconds, in a fresh directory on free ports, and gone without a trace afterwards. When
+the test's process is killed the servers end with it, and the next start removes its directory.
+StatefulSets get their Pod objects here, but nothing runs in them.
 """
 
 import json
@@ -31,6 +32,7 @@ from testbed.pins import KUBERNETES_VERSION
 DEFAULT_CONTROLLERS = ("*", "-node-lifecycle-controller", "-taint-eviction-controller")
 """Without the two that would evict pods from Node objects behind which there is no kubelet."""
 
+_DIRECTORY_PREFIX = "metadataquorum-api-"
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.05
@@ -96,7 +98,8 @@ class ControlPlane:
 
     def _start(self) -> None:
         programs.kubernetes()
-        self._directory = Path(tempfile.mkdtemp(prefix="metadataquorum-api-"))
+        _remove_abandoned()
+        self._directory = Path(tempfile.mkdtemp(prefix=f"{_DIRECTORY_PREFIX}{os.getpid()}-"))
         self.token = secrets.token_hex(16)
         self.ca_file = self._directory / "apiserver.crt"
         self.kubeconfig = self._directory / "kubeconfig"
@@ -256,6 +259,14 @@ class ControlPlane:
 
 class _PortTaken(TestbedError):
     """Somebody took the port between our asking for a free one and the program's using it."""
+
+
+def _remove_abandoned() -> None:
+    """Directories of processes that were killed before they could remove them."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_DIRECTORY_PREFIX}*-*"):
+        owner = directory.name.removeprefix(_DIRECTORY_PREFIX).partition("-")[0]
+        if owner.isdecimal() and not Path("/proc", owner).exists():
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _free_ports(count: int) -> list[int]:
