@@ -28,6 +28,20 @@ _POLL_SECONDS = 0.01
 TOKEN = "test-token"
 
 
+_RETRIED = {
+    "NO_LEADER",
+    "NOT_LEADER",
+    "CHANGE_PENDING",
+    "OWN_EPOCH_NOT_COMMITTED",
+    "NOT_CAUGHT_UP",
+    "LEADERSHIP_LOST",
+    "SHUTTING_DOWN",
+    "STORAGE_FAILED",
+    "TIMED_OUT",
+}
+"""A person would try again, and a repeat of a put or of a voter change is harmless."""
+
+
 class WaitTimeout(AssertionError):
     """A condition did not come true in time."""
 
@@ -246,12 +260,9 @@ class LocalQuorum:
 
     def _retried(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """The answer of the leader; what a person would try again is tried again."""
-        retry = {"NO_LEADER", "NOT_LEADER", "CHANGE_PENDING", "OWN_EPOCH_NOT_COMMITTED",
-                 "NOT_CAUGHT_UP", "LEADERSHIP_LOST"}  # fmt: skip
-
         def attempt() -> dict[str, Any] | None:
             answer = self.request(method, path, **kwargs)
-            if answer is None or (answer.is_error and answer.json().get("code") in retry):
+            if answer is None or (answer.is_error and answer.json().get("code") in _RETRIED):
                 return None
             assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
             found: dict[str, Any] = answer.json()

@@ -103,6 +103,11 @@ class NodeConfig:
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
     """Read and check the file; `overrides` are key=value texts that win. Raises ConfigError."""
+    return check_config(read_pairs(path, overrides))
+
+
+def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:
+    """The unchecked properties, overrides applied. Raises ConfigError."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -116,7 +121,7 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
         if not found:
             raise ConfigError(f"--override {override!r} is not key=value")
         pairs[key.strip()] = value.strip()
-    return check_config(pairs)
+    return pairs
 
 
 def check_config(raw: dict[str, str]) -> NodeConfig:

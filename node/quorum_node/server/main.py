@@ -12,7 +12,7 @@ import structlog
 import uvloop
 
 from quorum_node.exit_codes import ExitCode, TerminationReason
-from quorum_node.server.config import NodeConfig, load_config
+from quorum_node.server.config import NodeConfig, check_config, read_pairs
 from quorum_node.server.config_values import ConfigError
 from quorum_node.server.process import NodeProcess
 from quorum_node.server.startup import open_replica, read_token
@@ -35,9 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     configure_logging("info")
     termination = Termination()
     try:
-        config = load_config(Path(parsed.config), parsed.override)
+        pairs = read_pairs(Path(parsed.config), parsed.override)
+        termination.adopt(pairs)
+        config = check_config(pairs)
         configure_logging(config.log_level)
-        termination.message_file = config.termination_message_file
         termination.latch = FailureLatch(config.failure_latch_file)
         termination.node_id = config.node_id
         token = read_token(config)

@@ -32,6 +32,12 @@ class Termination:
     node_id: int | None = None
     replica_uuid: str | None = None
 
+    def adopt(self, pairs: dict[str, str]) -> None:
+        """Take what is needed to die properly from properties that are not checked yet."""
+        file, node_id = pairs.get("termination.message.file"), pairs.get("node.id", "")
+        self.message_file = Path(file) if file else None
+        self.node_id = int(node_id) if node_id.isdecimal() else None
+
     def text(self, reason: TerminationReason, message: str) -> str:
         """The termination message: one JSON object."""
         return json.dumps(

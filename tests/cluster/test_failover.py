@@ -1,0 +1,157 @@
+"""Leaders that are killed, stopped or frozen: nothing acknowledged is lost, and it goes on soon."""
+
+import threading
+import time
+
+import pytest
+
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+
+
+class Writer:
+    """Commits numbered records until it is told to stop; knows which were acknowledged."""
+
+    def __init__(self, quorum: LocalQuorum) -> None:
+        self._quorum = quorum
+        self._stop = threading.Event()
+        self.acknowledged: list[int] = []
+        self.longest_gap_seconds = 0.0
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        wait_until(lambda: len(self.acknowledged) > 5, "the writer writes")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def more(self, count: int = 10) -> None:
+        """Wait for some more acknowledged records."""
+        goal = len(self.acknowledged) + count
+        wait_until(
+            lambda: len(self.acknowledged) >= goal or not self._thread.is_alive(),
+            f"{count} more records",
+        )
+        assert self._thread.is_alive(), "the writer has failed"
+
+    def _run(self) -> None:
+        number, last = 0, time.monotonic()
+        while not self._stop.is_set():
+            self._quorum.put(f"n{number}", str(number))
+            now = time.monotonic()
+            self.longest_gap_seconds = max(self.longest_gap_seconds, now - last)
+            last = now
+            self.acknowledged.append(number)
+            number += 1
+
+
+def assert_nothing_lost(quorum: LocalQuorum, acknowledged: list[int]) -> None:
+    """Every acknowledged record is in every replica's own log, and all logs agree."""
+    logs = []
+    end_offset = quorum.put("end", "end")["endOffset"]
+    for node in quorum.nodes.values():
+        wait_until(
+            lambda node=node: quorum.local(node.id)["highWatermark"] >= end_offset,
+            f"node {node.id} has everything",
+        )
+        logs.append(list(quorum.log_records(node.id)))
+    shortest = min(len(log) for log in logs)
+    assert all(log[:shortest] == logs[0][:shortest] for log in logs)
+    for log in logs:
+        found = {r["fields"]["name"] for r in log if r["type"] == "ConfigRecord"}
+        missing = [n for n in acknowledged if f"n{n}" not in found]
+        assert missing == []
+
+
+def restart(quorum: LocalQuorum, node: LocalNode) -> None:
+    node.wait_exit()
+    node.start()
+    quorum.wait_caught_up(node.id)
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("K595-06")
+def test_a_killed_leader_loses_nothing(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    with Writer(quorum) as writer:
+        for _ in range(4):
+            leader = quorum.leader
+            leader.kill()
+            writer.more()
+            restart(quorum, leader)
+    assert_nothing_lost(quorum, writer.acknowledged)
+
+
+@pytest.mark.requirement("K595-12")
+def test_a_stopped_leader_hands_over_and_exits_0(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    with Writer(quorum) as writer:
+        leader = quorum.leader
+        epoch = quorum.describe()["leaderEpoch"]
+        assert leader.terminate() == 0
+        writer.more()
+        # One epoch on: the first successor campaigned at once and won.
+        assert quorum.describe()["leaderEpoch"] == epoch + 1
+        restart(quorum, leader)
+    assert leader.termination_message == ""
+    assert_nothing_lost(quorum, writer.acknowledged)
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("K595-16")
+def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    leader = quorum.leader
+    with Writer(quorum) as writer:
+        leader.freeze()
+        try:
+            others = [n for n in quorum.nodes.values() if n is not leader]
+
+            def new_leader() -> bool:
+                views = [quorum.local(n.id)["leaderId"] for n in others]
+                return views[0] == views[1] and views[0] not in (None, leader.id)
+
+            wait_until(new_leader, "the others have a leader")
+        finally:
+            leader.thaw()
+        writer.more()
+        wait_until(lambda: quorum.local(leader.id)["role"] == "follower", "the old leader follows")
+    assert_nothing_lost(quorum, writer.acknowledged)
+
+
+def test_all_nodes_killed_at_once_come_back_with_everything(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    with Writer(quorum) as writer:
+        writer.more(30)
+        for node in quorum.nodes.values():
+            node.signal(9)
+        for node in quorum.nodes.values():
+            node.wait_exit()
+        for node in quorum.nodes.values():
+            node.start()
+        writer.more()
+    assert_nothing_lost(quorum, writer.acknowledged)
+
+
+def test_without_a_majority_nothing_is_confirmed(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    leader = quorum.leader
+    for node in quorum.followers:
+        node.kill()
+    answer = quorum.request("GET", "/v1/quorum?confirmed=true&timeoutMs=300", leader.id)
+    assert answer.status_code == 503
+    answer = quorum.request("PUT", "/v1/configs/topic/t/k", leader.id,
+                            json={"value": "v", "timeoutMs": 300})  # fmt: skip
+    assert answer.status_code in (503, 504)
+    answer = quorum.request("GET", "/v1/quorum", leader.id)
+    assert answer.status_code == 200
+    assert not answer.json()["confirmed"]
+    answer = quorum.request("GET", "/livez", leader.id)
+    assert answer.status_code == 200

@@ -1,0 +1,186 @@
+"""Starts that are refused: a clear message, the documented exit code, nothing overwritten."""
+
+import json
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from quorum_node.exit_codes import ExitCode
+from quorum_node.records.identity import uuid_text
+from support.local_quorum import LocalNode
+
+
+def content_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def refused(node: LocalNode, code: ExitCode, reason: str, *words: str) -> None:
+    """Start the node and see it refuse."""
+    node.start()
+    assert node.wait_exit() == code, node.log_text
+    message = json.loads(node.termination_message)
+    assert message["reason"] == reason
+    for word in words:
+        assert word in message["message"]
+    assert message["nodeId"] in (node.id, int(node.overrides.get("node.id", node.id)))
+
+
+@pytest.mark.requirement("K595-05")
+def test_another_nodes_or_clusters_directory(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    quorum.put("k", "v")
+    node = quorum.nodes[1]
+    assert node.terminate() == 0
+    before = content_of(node.data_dir)
+    node.overrides = {"node.id": "7"}
+    refused(node, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", "node.id=1", "node.id=7")
+    node.overrides = {"cluster.id": "another"}
+    refused(node, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", quorum.cluster_id, "another")
+    assert content_of(node.data_dir) == before
+    node.overrides = {}
+    node.start()
+    assert quorum.get("k") == "v"
+
+
+@pytest.mark.requirement("K595-05", "K595-20")
+def test_a_discovered_cluster_id_that_differs_is_fatal(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    stranger = quorum.add_node(2, cluster_id="another-cluster")
+    stranger.start()
+    assert stranger.wait_exit() == ExitCode.IDENTITY_MISMATCH, stranger.log_text
+    assert json.loads(stranger.termination_message)["reason"] == "IdentityMismatch"
+
+
+@pytest.mark.requirement("K595-05")
+def test_a_node_without_a_cluster_id_learns_it_and_keeps_it(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    newcomer = quorum.add_node(2, cluster_id="")
+    newcomer.start()
+    quorum.wait_caught_up(2)
+    assert quorum.local(2)["clusterId"] == quorum.cluster_id
+    text = (newcomer.data_dir / "meta.properties").read_text()
+    assert f"cluster.id={quorum.cluster_id}" in text
+    newcomer.terminate()
+    newcomer.overrides = {"cluster.id": "another"}
+    refused(newcomer, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", quorum.cluster_id)
+
+
+def test_a_second_formation_by_an_emptied_founder_is_refused(make_quorum) -> None:
+    """The amnesia case: an empty directory that claims its old identity."""
+    quorum = make_quorum(3)
+    quorum.form()
+    quorum.put("k", "v")
+    founder = quorum.nodes[1]
+    founder.kill()
+    shutil.rmtree(founder.data_dir)
+    # The same pod: it knows that it formatted before.
+    refused(founder, ExitCode.STORAGE_FAILED, "StorageFailed", "its data is lost")
+    # Another pod with the same configuration: the others know the cluster.
+    for path in (founder.root / "failed", founder.root / "formatted"):
+        path.unlink()
+    refused(
+        founder, ExitCode.IDENTITY_MISMATCH, "IdentityMismatch", "founds once", quorum.cluster_id
+    )
+    assert not (founder.data_dir / "meta.properties").exists()
+    assert quorum.get("k") == "v"
+
+
+@pytest.mark.requirement("K853-06")
+def test_an_emptied_voter_comes_back_as_somebody_else(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    quorum.put("k", "v")
+    node = quorum.nodes[3]
+    old_uuid = quorum.local(3)["replicaUuid"]
+    node.kill()
+    shutil.rmtree(node.data_dir)
+    (node.root / "formatted").unlink()
+    node.start()
+    quorum.wait_caught_up(3)
+    local = quorum.local(3)
+    assert local["replicaUuid"] != old_uuid
+    assert not local["isVoter"]
+    voters = {(v["id"], v["uuid"]): v for v in quorum.describe()["voters"]}
+    assert (3, old_uuid) in voters
+    assert (3, local["replicaUuid"]) not in voters
+    wait = quorum.describe()
+    assert not {(v["id"], v["uuid"]): v for v in wait["voters"]}[3, old_uuid]["lag"] < 0
+
+
+def test_a_missing_token_file(make_quorum) -> None:
+    quorum = make_quorum(1)
+    node = quorum.nodes[1]
+    (quorum.root / "token").unlink()
+    refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", "admin.token.file=", "token")
+    assert not node.data_dir.exists()
+    (quorum.root / "token").write_text("\n")
+    refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", "the file is empty")
+
+
+@pytest.mark.requirement("K595-01")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("controller.quorum.fetch.timeout.ms", "soon"),
+        ("controller.quorum.voters", "1@127.0.0.1:9093"),
+        ("listeners", "CONTROLLER://127.0.0.1:0"),
+    ],
+)
+def test_a_wrong_value_ends_the_start(make_quorum, key: str, value: str) -> None:
+    quorum = make_quorum(1)
+    node = quorum.nodes[1]
+    node.overrides = {key: value}
+    refused(node, ExitCode.BAD_CONFIGURATION, "BadConfiguration", key, value)
+    assert not node.data_dir.exists()
+
+
+def test_a_port_that_is_taken(make_quorum) -> None:
+    quorum = make_quorum(2, initial_voters=1)
+    quorum.nodes[1].start()
+    quorum.wait_leader()
+    second = quorum.nodes[2]
+    second.overrides = {"listeners": f"CONTROLLER://127.0.0.1:{quorum.nodes[1].port}"}
+    refused(second, ExitCode.BAD_CONFIGURATION, "BadConfiguration", "listeners=", "bound")
+
+
+def test_a_latched_failure_refuses_every_start(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    node = quorum.nodes[1]
+    node.kill()
+    (node.root / "failed").write_text('{"message": "EIO on sync"}')
+    for _ in range(2):
+        refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", "EIO on sync")
+
+
+def test_a_damaged_log_is_a_storage_failure_and_is_left_as_it_is(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    quorum.put("k", "v")
+    node = quorum.nodes[1]
+    node.kill()
+    path = next(node.data_dir.glob("__cluster_metadata-0/*.log"))
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 0x10
+    path.write_bytes(damaged)
+    refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", "is damaged at byte")
+    assert path.read_bytes() == bytes(damaged)
+    assert (node.root / "failed").exists()
+
+
+def test_a_founder_with_another_uuid_keeps_its_own(make_quorum) -> None:
+    quorum = make_quorum(1)
+    quorum.form()
+    node = quorum.nodes[1]
+    uuid = quorum.local(1)["replicaUuid"]
+    assert uuid == quorum.founder_uuid
+    node.kill()
+    node.overrides = {"formation.founder.uuid": uuid_text(uuid4())}
+    node.start()
+    quorum.wait_leader()
+    assert quorum.local(1)["replicaUuid"] == uuid

@@ -1,0 +1,143 @@
+"""Disks that really fail, and disks that are really full, under running replicas.
+
+The failed disk is an XFS that is shut down: writes and fsyncs give EIO, as of a dead device.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorum_node.api import ErrorCode
+from quorum_node.exit_codes import ExitCode
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.loop_disk import LoopDisk, require_loop_disks
+
+pytestmark = pytest.mark.slow
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[list[LoopDisk]]:
+    require_loop_disks()
+    made: list[LoopDisk] = []
+    yield made
+    for disk in made:
+        disk.close()
+
+
+def quorum_on_disks(make_quorum, disks: list[LoopDisk], root: Path, **disk: object) -> LocalQuorum:
+    """Three formed nodes, each with its data on a filesystem of its own."""
+    quorum: LocalQuorum = make_quorum(3)
+    for node in quorum.nodes.values():
+        made = LoopDisk(root / f"disk-{node.id}", **disk)  # type: ignore[arg-type]
+        disks.append(made)
+        node.data_dir = made.mount_point / "data"
+        node.overrides["metadata.log.dir"] = str(node.data_dir)
+    quorum.form()
+    return quorum
+
+
+def disk_of(node: LocalNode, disks: list[LoopDisk]) -> LoopDisk:
+    return next(d for d in disks if d.mount_point == node.data_dir.parent)
+
+
+def assert_died_of_storage(node: LocalNode) -> None:
+    assert node.wait_exit() == ExitCode.STORAGE_FAILED, node.log_text
+    message = json.loads(node.termination_message)
+    assert message["reason"] == "StorageFailed"
+    assert "EIO" in message["message"]
+    assert message["nodeId"] == node.id
+    assert json.loads((node.root / "failed").read_text()) == message
+
+
+@pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize("victim", ["follower", "leader"])
+def test_a_failed_disk_ends_its_replica_and_nothing_else(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path, victim: str
+) -> None:
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
+    quorum.put("before", "1")
+    leader = quorum.leader
+    node = leader if victim == "leader" else quorum.followers[0]
+    failed_at = time.monotonic()
+    disk_of(node, disks).shut_down()
+    quorum.put("after", "2")
+    assert_died_of_storage(node)
+    # Bounded in time, also where nobody would have waited for this replica.
+    assert time.monotonic() - failed_at < 20
+    assert quorum.get("before") == "1"
+    assert quorum.get("after") == "2"
+    if victim == "leader":
+        assert quorum.leader.id != node.id
+        texts = [n.log_text for n in quorum.nodes.values() if n is not node]
+        assert any("candidate in epoch 2" in text for text in texts)
+    # It never starts again, even if the disk looks healthy again.
+    uuid = json.loads(node.termination_message)["replicaUuid"]
+    node.data_dir = node.root / "healthy"
+    node.overrides["metadata.log.dir"] = str(node.data_dir)
+    node.start()
+    assert node.wait_exit() == ExitCode.STORAGE_FAILED
+    assert not node.data_dir.exists()
+    voters = {(v["id"], v["uuid"]): v for v in quorum.describe()["voters"]}
+    assert (node.id, uuid) in voters
+
+
+def test_an_idle_replica_notices_its_failed_disk(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
+    node = quorum.followers[0]
+    disk_of(node, disks).shut_down()
+    assert_died_of_storage(node)
+
+
+def test_the_leader_refuses_appends_below_its_reserve_and_goes_on_when_space_is_back(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
+    quorum.put("before", "1")
+    leader = quorum.leader
+    disk = disk_of(leader, disks)
+    disk.fill(leave_bytes=MIB // 2)
+
+    def refused() -> bool:
+        answer = quorum.request("PUT", "/v1/configs/topic/t/x", leader.id, json={"value": "v"})
+        return answer.status_code == 507 and answer.json()["code"] == ErrorCode.DISK_LOW
+
+    wait_until(refused, "appends are refused")
+    assert quorum.get("before") == "1"
+    assert quorum.local(leader.id)["storage"]["state"] == "full"
+    assert leader.is_running
+    disk.free()
+    quorum.put("after", "2")
+    assert quorum.leader.id == leader.id
+    assert not (leader.root / "failed").exists()
+
+
+def test_a_full_follower_exits_and_comes_back_with_its_data(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
+    quorum.put("before", "1")
+    node = quorum.followers[0]
+    disk = disk_of(node, disks)
+    disk.fill()
+    for number in range(200):
+        quorum.put(f"big{number}", "x" * 50_000)
+        if not node.is_running:
+            break
+    assert node.wait_exit() == ExitCode.DISK_FULL, node.log_text
+    assert json.loads(node.termination_message)["reason"] == "DiskFull"
+    assert not (node.root / "failed").exists()
+    uuid = json.loads(node.termination_message)["replicaUuid"]
+    disk.free()
+    node.start()
+    quorum.wait_caught_up(node.id)
+    assert quorum.local(node.id)["replicaUuid"] == uuid
+    end_offset = quorum.put("after", "2")["endOffset"]
+    wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end_offset, "all is there")
+    assert list(quorum.log_records(node.id)) == list(quorum.log_records(quorum.leader.id))

@@ -1,0 +1,78 @@
+"""Real filesystems on loop devices that fail or fill up on purpose. Needs root and loop devices."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def require_loop_disks() -> None:
+    """Skip the test, with the reason, where no loop device can be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a filesystem needs root")
+    for program in ("losetup", "mkfs.xfs", "xfs_io", "mount"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("no loop devices here")
+
+
+class LoopDisk:
+    """One filesystem, mounted at `mount_point`."""
+
+    def __init__(self, root: Path, size_mib: int, kind: str = "xfs") -> None:
+        self.mount_point = root / "mnt"
+        self.mount_point.mkdir(parents=True)
+        self._image = root / "disk.img"
+        with self._image.open("wb") as image:
+            image.truncate(size_mib << 20)
+        self._device = _run("losetup", "--find", "--show", str(self._image)).strip()
+        self.mounted = False
+        try:
+            options = ["-q"] if kind == "xfs" else ["-q", "-F", "-m", "0"]
+            _run(f"mkfs.{kind}", *options, self._device)
+            _run("mount", "-t", kind, self._device, str(self.mount_point))
+        except BaseException:
+            self.close()
+            raise
+        self.mounted = True
+
+    def shut_down(self) -> None:
+        """Every write and fsync fails with EIO from now on (XFS)."""
+        _run("xfs_io", "-x", "-c", "shutdown", str(self.mount_point))
+
+    def fill(self, leave_bytes: int = 0) -> None:
+        """Take all free space but `leave_bytes`."""
+        free = os.statvfs(self.mount_point)
+        size = free.f_bavail * free.f_frsize - leave_bytes
+        path = self.mount_point / "filler"
+        with path.open("ab") as filler:
+            os.posix_fallocate(filler.fileno(), filler.tell(), max(size, 1))
+        if leave_bytes == 0:
+            self._fill_the_rest(path)
+
+    def _fill_the_rest(self, path: Path) -> None:
+        with path.open("ab", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                return
+
+    def free(self) -> None:
+        """Give the space back."""
+        (self.mount_point / "filler").unlink()
+
+    def close(self) -> None:
+        """Unmount and detach."""
+        if self.mounted:
+            subprocess.run(["umount", "--lazy", str(self.mount_point)], check=False)
+        subprocess.run(["losetup", "--detach", self._device], check=False)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
