@@ -44,22 +44,22 @@ class LoopDisk:
         _run("xfs_io", "-x", "-c", "shutdown", str(self.mount_point))
 
     def fill(self, leave_bytes: int = 0) -> None:
-        """Take all free space but `leave_bytes`."""
-        free = os.statvfs(self.mount_point)
-        size = free.f_bavail * free.f_frsize - leave_bytes
+        """Take all free space but about `leave_bytes`."""
         path = self.mount_point / "filler"
-        with path.open("ab") as filler:
-            os.posix_fallocate(filler.fileno(), filler.tell(), max(size, 1))
-        if leave_bytes == 0:
-            self._fill_the_rest(path)
-
-    def _fill_the_rest(self, path: Path) -> None:
         with path.open("ab", buffering=0) as filler:
-            try:
-                while True:
-                    filler.write(bytes(4096))
-            except OSError:
-                return
+            for block_bytes in (256 * 1024, 4096, 512):
+                try:
+                    while self.free_bytes > leave_bytes + block_bytes or not leave_bytes:
+                        filler.write(bytes(block_bytes))
+                        os.fsync(filler.fileno())
+                except OSError:
+                    continue
+
+    @property
+    def free_bytes(self) -> int:
+        """What the filesystem says."""
+        stat = os.statvfs(self.mount_point)
+        return stat.f_bavail * stat.f_frsize
 
     def free(self) -> None:
         """Give the space back."""

@@ -196,8 +196,8 @@ def _quorum_servers(pairs: Pairs) -> tuple[HostPort, ...]:
     voters = pairs.voters(voters_key) if pairs.has(voters_key) else ()
     if servers and voters:
         raise ConfigError(
-            f"{servers_key} and {voters_key} are both set; they exclude each other: keep"
-            f" {servers_key}={pairs.text(servers_key)} and remove {voters_key}"
+            f"{servers_key}={pairs.text(servers_key)} and {voters_key}={pairs.text(voters_key)}"
+            f" exclude each other: keep the first and remove {voters_key}"
         )
     if voters:
         _refuse_static(voters_key, voters)

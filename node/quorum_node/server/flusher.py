@@ -24,12 +24,15 @@ class ThreadFlusher:
         self._done = done
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
+        self.busy_since: float | None = None
+        """Loop time at which the flush under way began."""
         self._work: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log-flusher", daemon=True)
         self._thread.start()
 
     def start(self, ticket: int) -> None:
         """Flush now. Called on the loop's thread."""
+        self.busy_since = self._loop.time()
         self._work.put(ticket)
 
     def close(self) -> None:
@@ -53,6 +56,7 @@ class ThreadFlusher:
     def _finished(
         self, ticket: int, result: int | StorageFailure | DiskFull, seconds: float
     ) -> None:
+        self.busy_since = None
         self._metrics.count("flushes")
         self._metrics.observe("flush_latency_seconds", seconds)
         self._done(ticket, result)

@@ -83,7 +83,7 @@ class NodeProcess:
             reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
         )
         self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
-        self._disk_watch = DiskWatch(self._reserve, self._host)
+        self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._host)
         configs = ConfigApi(self._host.appends, self._host.reads, self._host.applier.image)
         api = KafkaApi(
             {METADATA_PARTITION: self._host},

@@ -87,8 +87,8 @@ class ReplicaHost:
             reconnect_backoff_ms=reconnect_backoff_ms,
             on_malformed=events.malformed_peer,
         )
-        self._flusher = ThreadFlusher(log.flush, self._flushed, metrics)
-        self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self._flusher, self)
+        self.flusher = ThreadFlusher(log.flush, self._flushed, metrics)
+        self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self.flusher, self)
         self.applier = Applier(log, self._unreadable)
         self.appends = AppendQueue(self._propose, metrics)
         self.reads = ReadQueue(self._request_read, self.applier, metrics)
@@ -138,7 +138,7 @@ class ReplicaHost:
         if self._timer is not None:
             self._timer.cancel()
         self.peers.close()
-        self._flusher.close()
+        self.flusher.close()
 
     # -- the driver's transport
 

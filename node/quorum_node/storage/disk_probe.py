@@ -1,0 +1,25 @@
+"""A write and an fsync of one small file: does the disk still take anything?
+
+For a replica that has nothing to write: a dead disk under it would otherwise go unnoticed until the
+day it is needed.
+"""
+
+import os
+from pathlib import Path
+
+from quorum_node.storage.atomic_file import write_fully
+from quorum_node.storage.errors import storage_errors
+
+FILE_NAME = "disk-probe.tmp"
+
+
+def probe(directory: Path) -> None:
+    """Blocking. Raises StorageFailure, or DiskFull (which says nothing against the disk)."""
+    path = directory / FILE_NAME
+    with storage_errors(f"write and sync {path}"):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        try:
+            write_fully(descriptor, b"probe\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
