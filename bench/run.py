@@ -43,6 +43,7 @@ WITHOUT_FAULTS = frozenset({"kafka-linger-0"})
 CLIENTS = (1, 10, 100, 1000)
 WARMUP_SECONDS = 1.0
 PROBE_LEAD_SECONDS = 0.7
+CONSEQUENCE_SECONDS = 0.5
 
 
 @dataclass
@@ -136,15 +137,19 @@ def one_fault(cluster: Cluster, fault: str) -> float:
 def gap_ms(commits: list[float], hit: float, fault: str) -> float:
     """Milliseconds without a commit.
 
-    After a kill or freeze: from the signal to the first commit of another leader, which is after the longest pause
-    (answers already on their way may arrive right after the signal). After SIGTERM: the longest pause from then on.
+    After a kill or freeze: from the signal to the first commit of another leader, which ends the longest pause
+    (answers already on their way may arrive right after the signal). After SIGTERM: the longest pause itself. Only
+    pauses that began soon after the signal count: later ones are not the signal's doing.
     """
     before = [moment for moment in commits if moment <= hit]
     after = [moment for moment in commits if moment > hit]
     if not before or not after:
         raise RuntimeError(f"{fault}: {len(before)} commits before and {len(after)} after")
-    moments = [before[-1], *after]
-    pauses = [(end - start, end) for start, end in itertools.pairwise(moments)]
+    pauses = [
+        (end - start, end)
+        for start, end in itertools.pairwise([before[-1], *after])
+        if start < hit + CONSEQUENCE_SECONDS
+    ]
     longest, resumed = max(pauses)
     return 1e3 * (longest if fault == "SIGTERM" else resumed - hit)
 
