@@ -1,7 +1,7 @@
 """One container of a pod: a real process, started again when it ends, and its status.
 
-Owns the process, its probes and the containerStatus. Backoff and probe periods are shortened, so
-that a test takes seconds; the order of states is a kubelet's. Knows nothing of the API server.
+Owns the process and the containerStatus. The backoff is shortened, so that a test takes seconds; the
+order of states is a kubelet's. Knows nothing of the API server.
 """
 
 import asyncio
@@ -13,13 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-import httpx
-
 from support.harness.kube_api import Json
+from support.harness.probes import Probes
 
 _FIRST_BACKOFF_S = 0.2
 _LAST_BACKOFF_S = 3.0
-_PROBE_PERIOD_LIMIT_S = 0.5
 
 
 def now_text() -> str:
@@ -134,16 +132,30 @@ class Container:
         self.process_id = self._process.pid
         self._state = {"running": {"startedAt": started_at}}
         self._changed()
-        probes = asyncio.create_task(self._probe())
-        try:
-            code = await self._process.wait()
-        finally:
-            probes.cancel()
-            if self._process.returncode is None:
-                self._process.kill()
+        code = await self._ended_under_probes(self._process)
         self.ready = False
         self._state = {"terminated": self._ended(code, started_at)}
         self._changed()
+
+    async def _ended_under_probes(self, process: asyncio.subprocess.Process) -> int:
+        """The exit status. A process that is alive when this is cancelled is killed."""
+        probes = Probes(self.spec, self._address, self._set_ready, process.kill)
+        probing = asyncio.create_task(probes.run())
+        try:
+            code = await process.wait()
+            probes.ended.set()
+            # Its address answers nothing any more, so that a probe under way ends by itself.
+            await probing
+        finally:
+            probing.cancel()
+            if process.returncode is None:
+                process.kill()
+        return code
+
+    def _set_ready(self, ready: bool) -> None:
+        if ready != self.ready:
+            self.ready = ready
+            self._changed()
 
     def _open_log(self) -> BinaryIO:
         return open(self.log_path, "ab")
@@ -163,63 +175,3 @@ class Container:
             "containerID": f"harness://{self.process_id}",
         }
         return ended | ({"message": message} if message else {})
-
-    async def _probe(self) -> None:
-        async with httpx.AsyncClient(trust_env=False) as client:
-            if "startupProbe" in self.spec:
-                await self._started(client, self.spec["startupProbe"])
-            await asyncio.gather(self._watch_readiness(client), self._watch_liveness(client))
-
-    async def _started(self, client: httpx.AsyncClient, probe: Json) -> None:
-        good = await self._asked(client, probe)
-        while not good:
-            await asyncio.sleep(_period_s(probe))
-            good = await self._asked(client, probe)
-
-    async def _watch_readiness(self, client: httpx.AsyncClient) -> None:
-        probe = self.spec.get("readinessProbe")
-        failures = 0
-        while True:
-            good = probe is None or await self._asked(client, probe)
-            failures = 0 if good else failures + 1
-            ready = good or (self.ready and failures < _threshold(probe or {}))
-            if ready != self.ready:
-                self.ready = ready
-                self._changed()
-            if probe is None:
-                return
-            await asyncio.sleep(_period_s(probe))
-
-    async def _watch_liveness(self, client: httpx.AsyncClient) -> None:
-        probe = self.spec.get("livenessProbe")
-        failures = 0
-        while probe is not None:
-            await asyncio.sleep(_period_s(probe))
-            failures = 0 if await self._asked(client, probe) else failures + 1
-            if failures >= _threshold(probe) and self._process is not None:
-                self._process.kill()
-                return
-
-    async def _asked(self, client: httpx.AsyncClient, probe: Json) -> bool:
-        get = probe.get("httpGet")
-        if get is None:
-            raise NotImplementedError(f"the harness knows only httpGet probes, not {probe}")
-        port = get["port"] if isinstance(get["port"], int) else self._named_port(get["port"])
-        url = f"http://{self._address}:{port}{get.get('path', '/')}"
-        try:
-            answer = await client.get(url, timeout=float(probe.get("timeoutSeconds", 1)))
-        except httpx.HTTPError:
-            return False
-        return 200 <= answer.status_code < 400
-
-    def _named_port(self, name: str) -> int:
-        ports = self.spec.get("ports", [])
-        return int(next(port["containerPort"] for port in ports if port.get("name") == name))
-
-
-def _period_s(probe: Json) -> float:
-    return min(float(probe.get("periodSeconds", 10)), _PROBE_PERIOD_LIMIT_S)
-
-
-def _threshold(probe: Json) -> int:
-    return int(probe.get("failureThreshold", 3))

@@ -20,8 +20,8 @@ from support.trial.waiting import wait_for
 from support.workload.judgement import VoterSet, double_steps
 from support.workload.replica_log import read_replica_log
 
-CREATE_TIMEOUT_S = 60.0
-MOVE_TIMEOUT_S = 60.0
+CREATE_TIMEOUT_S = 120.0
+MOVE_TIMEOUT_S = 120.0
 _NODE_ID = "metadataquorum.dev/node-id"
 _FAILED = "metadataquorum.dev/failed"
 

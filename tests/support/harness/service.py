@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Callable
 
 _CHUNK_BYTES = 65_536
-_CONNECT_TIMEOUT_S = 1.0
 
 
 class TcpService:
@@ -53,9 +52,9 @@ class TcpService:
         for _ in known:
             self._turn += 1
             address = known[self._turn % len(known)]
-            connecting = asyncio.open_connection(address, self._target_port)
-            with contextlib.suppress(OSError, TimeoutError):
-                return await asyncio.wait_for(connecting, _CONNECT_TIMEOUT_S)
+            # Without a time limit: on one machine it is there or refused at once.
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(address, self._target_port)
         return None
 
 
