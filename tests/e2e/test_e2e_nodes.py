@@ -57,10 +57,10 @@ def test_a_deleted_node_with_local_volumes_is_left(arena: Arena) -> None:
 def test_a_founder_lost_before_formation_founds_again_under_a_new_cluster_id(
     arena: Arena,
 ) -> None:
-    # Two disks only: the third member has nowhere to live, so the quorum can't form yet.
-    everything = [Disk(w, s) for w in (1, 2, 3) for s in range(4)]
-    for disk in everything[2:]:
-        arena.stage.volumes.remove(disk)
+    # Two free disks only: the third member has nowhere to live, so the quorum can't form yet.
+    free = [name for name, phase in arena.stage.volumes.phases().items() if phase == "Available"]
+    for name in free[2:]:
+        arena.stage.volumes.remove(Disk.of_volume(name))
     try:
         quorum = arena.apply(replicas=3)
         path = kube.core(arena.namespace, "configmaps", f"{quorum.name}-identity")

@@ -6,6 +6,7 @@ run takes seconds. Quorums that an earlier run left behind are removed first.
 
 import os
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 
 from support.trial import installation, kube
@@ -28,9 +29,18 @@ class Stage:
     api: Kube
     volumes: Volumes
 
-    def provide_disks(self, slots: int) -> None:
-        """`slots` empty disks on each worker, as PersistentVolumes of the class `disks`."""
-        self.volumes.provide(Disk(w, s) for w in range(1, WORKERS + 1) for s in range(slots))
+    def provide_disks(self, free_slots: int) -> None:
+        """So many free, empty disks on each worker, as PersistentVolumes of the class `disks`.
+
+        Volumes that are in use don't count and are left alone.
+        """
+        phases = self.volumes.phases()
+        wanted: list[Disk] = []
+        for worker in range(1, WORKERS + 1):
+            slots = (Disk(worker, slot) for slot in count())
+            free = (disk for disk in slots if phases.get(disk.volume_name) != "Bound")
+            wanted += islice(free, free_slots)
+        self.volumes.provide(wanted)
 
 
 def cluster_name() -> str:
