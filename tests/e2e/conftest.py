@@ -6,13 +6,14 @@ A test that fails leaves a folder of diagnostics, whose path is in its report.
 
 import itertools
 import re
+import shutil
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 import pytest
 
 from support.trial import diagnostics, stage
 from support.trial.arena import Arena
+from support.trial.bed import state_directory
 from support.trial.stage import Stage
 
 _numbers = itertools.count(1)
@@ -48,10 +49,12 @@ def ready_stage() -> Iterator[Stage]:
 
 
 @pytest.fixture
-def arena(ready_stage: Stage, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Arena]:
+def arena(ready_stage: Stage, request: pytest.FixtureRequest) -> Iterator[Arena]:
     """A namespace, disks and a NodePort for one test; removed after it."""
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:28].strip("-")
-    made = Arena(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=tmp_path)
+    folder = state_directory() / "e2e" / slug
+    shutil.rmtree(folder, ignore_errors=True)
+    made = Arena(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=folder)
     made.prepare()
     try:
         yield made
