@@ -260,6 +260,7 @@ class LocalQuorum:
 
     def _retried(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         """The answer of the leader; what a person would try again is tried again."""
+
         def attempt() -> dict[str, Any] | None:
             answer = self.request(method, path, **kwargs)
             if answer is None or (answer.is_error and answer.json().get("code") in _RETRIED):

@@ -32,7 +32,7 @@ def test_a_stateful_set_gets_its_pod_objects_and_nothing_stays_behind() -> None:
 
 
 def test_it_ends_with_the_process_that_runs_it() -> None:
-    command = [sys.executable, KIND_DIRECTORY / "cluster.py", "control-plane"]
+    command = [sys.executable, str(KIND_DIRECTORY / "cluster.py"), "control-plane"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as verb:
         assert verb.stdout is not None
         directory = Path(verb.stdout.readline().strip()).parent
