@@ -1,0 +1,104 @@
+"""The StatefulSet of a member: unprivileged, fast to notice, and only the founder may format."""
+
+from dataclasses import replace
+from typing import Any
+
+from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
+from quorum_operator.desired import stateful_set
+from quorum_operator.desired.names import ANNOTATION_RESTART, ANNOTATION_UUID, Owner
+from quorum_operator.desired.stateful_set import Member
+from quorum_operator.planner.observed import Identity
+
+OWNER = Owner("demo", "space", "uid-1")
+IDENTITY = Identity(1, "cluster", 1, "founder-uuid", 3, formed=False)
+FOUNDER = Member(1, 1, IDENTITY, founder=True)
+OTHER = Member(2, 1, IDENTITY)
+SPEC = MetadataQuorumSpec()
+
+
+def container(body: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = body["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def arguments(body: dict[str, Any]) -> list[str]:
+    found: list[str] = container(body)["args"]
+    return found
+
+
+def test_names_follow_the_incarnation() -> None:
+    body = stateful_set.build(OWNER, SPEC, Member(3, 2, IDENTITY, replaces=1))
+    assert body["metadata"]["name"] == "demo-3-2"
+    assert "node.id=3" in arguments(body)
+    host = "demo-3-2-0.demo-nodes.space.svc"
+    assert f"advertised.listeners=CONTROLLER://{host}:9093" in arguments(body)
+
+
+def test_only_the_founder_may_format_and_only_until_the_quorum_is_formed() -> None:
+    def may_format(member: Member) -> bool:
+        return any("formation.founder" in each for each in _of(member))
+
+    def _of(member: Member) -> list[str]:
+        return arguments(stateful_set.build(OWNER, SPEC, member))
+
+    formed = replace(IDENTITY, formed=True)
+    assert may_format(FOUNDER)
+    assert not may_format(OTHER)
+    assert not may_format(replace(FOUNDER, identity=formed))
+    founder = stateful_set.build(OWNER, SPEC, FOUNDER)
+    assert founder["metadata"]["annotations"][ANNOTATION_UUID] == "founder-uuid"
+    assert ANNOTATION_UUID not in stateful_set.build(OWNER, SPEC, OTHER)["metadata"]["annotations"]
+
+
+def test_withdrawing_the_permission_changes_the_template_but_restarts_nobody() -> None:
+    formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
+    before = stateful_set.hashes(OWNER, SPEC, FOUNDER)
+    after = stateful_set.hashes(OWNER, SPEC, formed)
+    assert before.template_hash != after.template_hash
+    assert before.restart_hash == after.restart_hash
+    assert stateful_set.build(OWNER, SPEC, FOUNDER)["spec"]["updateStrategy"]["type"] == "OnDelete"
+
+
+def test_a_new_image_or_property_is_a_reason_to_restart() -> None:
+    hashes = {
+        stateful_set.hashes(OWNER, spec, OTHER).restart_hash
+        for spec in (
+            SPEC,
+            MetadataQuorumSpec(image="other"),
+            MetadataQuorumSpec(config={"metadata.log.segment.bytes": "1"}),
+        )
+    }
+    assert len(hashes) == 3
+    pod = stateful_set.build(OWNER, SPEC, OTHER)["spec"]["template"]
+    assert pod["metadata"]["annotations"][ANNOTATION_RESTART] in hashes
+
+
+def test_the_pod_is_unprivileged() -> None:
+    body = stateful_set.build(OWNER, SPEC, OTHER)
+    pod = body["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not pod["automountServiceAccountToken"]
+    security = container(body)["securityContext"]
+    assert security["readOnlyRootFilesystem"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert not security["allowPrivilegeEscalation"]
+
+
+def test_no_claim_is_lost_by_scaling_and_deleting_follows_the_policy() -> None:
+    kept = stateful_set.build(OWNER, SPEC, OTHER)["spec"]["persistentVolumeClaimRetentionPolicy"]
+    assert kept == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    spec = MetadataQuorumSpec(deletion_policy=DeletionPolicy.DELETE)
+    gone = stateful_set.build(OWNER, spec, OTHER)["spec"]["persistentVolumeClaimRetentionPolicy"]
+    assert gone == {"whenDeleted": "Delete", "whenScaled": "Retain"}
+
+
+def test_preferred_spread_never_keeps_a_newcomer_from_starting() -> None:
+    def rule(spread: Spread) -> list[str]:
+        spec = MetadataQuorumSpec(spread=spread)
+        pod = stateful_set.build(OWNER, spec, OTHER)["spec"]["template"]["spec"]
+        return [each["whenUnsatisfiable"] for each in pod.get("topologySpreadConstraints", [])]
+
+    assert rule(Spread.PREFERRED) == ["ScheduleAnyway"]
+    assert rule(Spread.REQUIRED) == ["DoNotSchedule"]
+    assert rule(Spread.NONE) == []

@@ -1,0 +1,88 @@
+"""Kubernetes objects as the API server gives them → the planner's facts."""
+
+from typing import Any
+
+from quorum_operator.kube import facts
+from quorum_operator.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, classify
+from quorum_operator.planner.observed import FailureLatch
+
+ENDED = {
+    "exitCode": 74,
+    "reason": "Error",
+    "finishedAt": "2026-01-02T03:04:05Z",
+    "message": '{"reason": "StorageFailed", "message": "EIO on append", "nodeId": 3}',
+}
+
+
+def pod(state: dict[str, Any], last: dict[str, Any], ready: str = "False") -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "uid": "u", "creationTimestamp": "2026-01-02T03:00:00Z"},
+        "spec": {"nodeName": "h1"},
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "conditions": [
+                {"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-02T03:04:06Z"}
+            ],
+            "containerStatuses": [{"state": state, "lastState": last}],
+        },
+    }
+
+
+def test_an_exit_code_is_seen_while_the_container_waits_and_after_it_runs_again() -> None:
+    states: tuple[dict[str, Any], ...] = (
+        {"waiting": {"reason": "CrashLoopBackOff"}},
+        {"running": {}},
+    )
+    for state in states:
+        seen = facts.pod_facts(pod(state, {"terminated": ENDED}), None)
+        assert seen.exit_code == 74
+        assert seen.exit_message == "StorageFailed: EIO on append"
+        assert seen.running == ("running" in state)
+    seen = facts.pod_facts(pod({"terminated": ENDED}, {}), None)
+    assert seen.exit_code == 74
+    assert seen.exit_at == facts.seconds("2026-01-02T03:04:05Z")
+    assert seen.not_ready_since == facts.seconds("2026-01-02T03:04:06Z")
+
+
+def test_a_ready_pod() -> None:
+    seen = facts.pod_facts(pod({"running": {}}, {}, ready="True"), None)
+    assert (seen.ready, seen.exit_code, seen.not_ready_since) == (True, None, None)
+
+
+def volume(*values: str, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
+    rule = {"key": key, "operator": "In", "values": list(values)}
+    terms = [{"matchExpressions": [rule]}]
+    affinity = {"required": {"nodeSelectorTerms": terms}}
+    return {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": affinity}, "status": {}}
+
+
+def test_a_local_volume_is_gone_with_its_host_and_not_before() -> None:
+    assert facts.volume_facts(volume("h1"), set()).hosts_exist
+    assert not facts.volume_facts(volume("h1"), {"h1"}).hosts_exist
+    assert facts.volume_facts(volume("h1", "h2"), {"h1"}).hosts_exist
+
+
+def test_a_volume_of_a_zone_is_tied_to_no_host() -> None:
+    zonal = volume("zone-a", key="topology.kubernetes.io/zone")
+    assert facts.hosts_of(zonal) == ()
+    assert facts.volume_facts(zonal, {"h1"}).hosts_exist
+
+
+def test_a_latch_survives_the_annotation_even_when_someone_rewrote_it() -> None:
+    latch = FailureLatch("StorageFailed", "EIO", 12.5, 11.0)
+    assert facts.latch_facts(facts.latch_text(latch)) == latch
+    assert facts.latch_facts(None) is None
+    for odd in ("yes", "{}", "[]", '{"reason": 1}'):
+        found = facts.latch_facts(odd)
+        assert found is not None
+        assert found.reason == "Failed"
+
+
+def test_errors_are_told_apart() -> None:
+    assert isinstance(classify(409, "AlreadyExists", ""), AlreadyExists)
+    assert isinstance(classify(409, "Conflict", ""), Conflict)
+    assert isinstance(classify(404, "NotFound", ""), NotFound)
+    assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
+    failed_test = "the server rejected our request: testing value in patch failed: test failed"
+    assert isinstance(classify(422, "Invalid", failed_test), Conflict)

@@ -1,0 +1,106 @@
+"""What proves a dead disk, what must last before it counts, and what never does."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_operator.planner.evidence import circumstance, proof
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    Incarnation,
+    NodeReport,
+    PodFacts,
+    StorageChoice,
+    VolumeFacts,
+)
+
+NOW = 1_000.0
+POD = PodFacts("q-3-1-0", "pod", created_at=900.0)
+WELL = Incarnation(
+    node_id=3,
+    number=1,
+    name="q-3-1",
+    uid="u",
+    resource_version="1",
+    created_at=900.0,
+    formation=1,
+    storage=StorageChoice("1Gi", None),
+    uuid="a",
+    pod=POD,
+    claim=ClaimFacts("data-q-3-1-0", "c", volume="pv"),
+    volume=VolumeFacts("pv", hosts=("h1",)),
+    report=NodeReport("a", "c1", "follower", True, True, "ok"),
+)
+DOWN = replace(POD, ready=False, not_ready_since=950.0)
+
+
+def with_pod(**changes: object) -> Incarnation:
+    return replace(WELL, pod=replace(DOWN, **changes), report=None)  # type: ignore[arg-type]
+
+
+PROOFS = {
+    "StorageFailed": with_pod(exit_code=74, exit_at=990.0),
+    "VolumeFailed": replace(WELL, volume=VolumeFacts("pv", phase="Failed")),
+    "VolumeLost": replace(WELL, claim=ClaimFacts("c", "c", phase="Lost")),
+    "HostDeleted": replace(WELL, volume=VolumeFacts("pv", hosts=("h1",), hosts_exist=False)),
+    "ReplicaReplaced": replace(WELL, report=NodeReport("b", "c1", "observer", True, True, "ok")),
+    "ClaimDeleted": replace(with_pod(), claim=None),
+}
+
+
+@pytest.mark.parametrize("reason", PROOFS)
+def test_proofs(reason: str) -> None:
+    sign = proof(PROOFS[reason], NOW)
+    assert sign is not None
+    assert sign.reason == reason
+
+
+def test_a_proof_dates_from_the_end_of_the_process() -> None:
+    sign = proof(PROOFS["StorageFailed"], NOW)
+    assert sign is not None
+    assert sign.since == 990.0
+
+
+def test_the_nodes_own_report_is_a_proof() -> None:
+    failed = replace(WELL, report=NodeReport("a", "c1", "follower", True, True, "failed", "EIO"))
+    sign = proof(failed, NOW)
+    assert sign is not None
+    assert sign.evidence == "EIO"
+
+
+NEITHER = {
+    "well": WELL,
+    "crash": with_pod(exit_code=137, waiting_reason="CrashLoopBackOff"),
+    "bug": with_pod(exit_code=70, waiting_reason="CrashLoopBackOff"),
+    "full disk": with_pod(exit_code=73, waiting_reason="CrashLoopBackOff", mount_failed_at=NOW),
+    "drained": replace(WELL, pod=None, report=None),
+    "cordoned": with_pod(unschedulable="0/3 nodes are available", host=None),
+    "image": with_pod(waiting_reason="ImagePullBackOff"),
+    "evicted": with_pod(deleting=True, mount_failed_at=NOW),
+    "claim terminating": replace(WELL, claim=ClaimFacts("c", "c", deleting=True)),
+    "mounted in the end": with_pod(mount_failed_at=NOW - 500),
+    "not recorded yet": replace(
+        WELL, uuid=None, report=NodeReport("b", "c1", "observer", True, True, "ok")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEITHER)
+def test_neither_proof_nor_circumstance(case: str) -> None:
+    assert proof(NEITHER[case], NOW) is None
+    assert circumstance(NEITHER[case], NOW) is None
+
+
+CIRCUMSTANCES = {
+    "VolumeNotMounted": with_pod(mount_failed_at=NOW - 20, mount_failure="I/O error"),
+    "PodCannotStart": with_pod(waiting_reason="CreateContainerError"),
+}
+
+
+@pytest.mark.parametrize("reason", CIRCUMSTANCES)
+def test_circumstances(reason: str) -> None:
+    assert proof(CIRCUMSTANCES[reason], NOW) is None
+    sign = circumstance(CIRCUMSTANCES[reason], NOW)
+    assert sign is not None
+    assert sign.reason == reason
+    assert sign.since == 950.0

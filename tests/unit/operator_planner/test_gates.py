@@ -1,0 +1,88 @@
+"""The arithmetic of safety, case by case."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_operator.crd import ReplacementOrder
+from quorum_operator.planner.gates import add_gate, remove_gate, restart_gate, tolerance
+from quorum_operator.planner.observed import Key, QuorumView, ReplicaView
+
+AUTO = ReplacementOrder.AUTO
+
+
+def view(size: int, dead: int = 0) -> QuorumView:
+    """Voters 1…size; the last `dead` of them do not fetch; voter 1 leads."""
+    voters = tuple(
+        ReplicaView(Key(n, "u"), n <= size - dead, n <= size - dead) for n in range(1, size + 1)
+    )
+    return QuorumView(
+        cluster_id="c",
+        leader=Key(1, "u"),
+        epoch=1,
+        voters=voters,
+        observers=(),
+        voters_offset=2,
+        voters_epoch=1,
+        voters_committed=True,
+        pending_change=False,
+        own_epoch_committed=True,
+        formed=True,
+        initial_voters=size,
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "dead", "open_"),
+    [
+        *[(1, 0, True), (2, 0, True), (3, 0, True), (3, 1, False), (4, 1, True), (5, 1, True)],
+        *[(5, 2, False), (6, 2, True), (7, 2, True), (7, 3, False)],
+    ],
+)
+def test_adding_counts_the_newcomer_as_dead(size: int, dead: int, open_: bool) -> None:
+    assert (add_gate(view(size, dead), AUTO, replacing=True) is None) == open_
+
+
+def test_the_drafts_order_counts_the_newcomer_only_when_it_replaces() -> None:
+    first = ReplacementOrder.ADD_FIRST
+    assert add_gate(view(3, 1), first, replacing=True) is None
+    assert add_gate(view(3, 1), first, replacing=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("size", "dead", "leaves", "target", "open_"),
+    [
+        (3, 1, 3, 3, True),  # the dead one goes
+        (3, 1, 2, 3, False),  # a live one would leave one of two
+        (4, 0, 4, 3, True),
+        (4, 1, 3, 3, True),  # two live of three remain; the tolerance was 0 before
+        (5, 0, 5, 3, True),
+        (5, 0, 5, 7, False),  # on the way to 7 the tolerance must not fall below 2
+        (2, 0, 2, 1, True),
+        (1, 0, 1, 1, False),
+    ],
+)
+def test_removing(size: int, dead: int, leaves: int, target: int, open_: bool) -> None:
+    assert (remove_gate(view(size, dead), Key(leaves, "u"), target) is None) == open_
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"pending_change": True}, {"voters_committed": False}, {"own_epoch_committed": False}],
+)
+def test_nothing_moves_while_something_is_unsettled(change: dict[str, bool]) -> None:
+    unsettled = replace(view(5), **change)  # type: ignore[arg-type]
+    assert add_gate(unsettled, AUTO, replacing=True) is not None
+    assert remove_gate(unsettled, Key(5, "u"), 3) is not None
+    assert restart_gate(unsettled, Key(5, "u")) is not None
+
+
+def test_restarting_needs_all_voters() -> None:
+    assert restart_gate(view(3), Key(2, "u")) is None
+    assert restart_gate(view(3, 1), Key(2, "u")) is not None
+    assert restart_gate(view(1), Key(1, "u")) is None
+
+
+def test_tolerance() -> None:
+    assert [tolerance(size, size) for size in range(1, 8)] == [0, 0, 1, 1, 2, 2, 3]
+    assert tolerance(5, 2) == -1

@@ -1,0 +1,260 @@
+"""The planner on observations that need not make sense: always one step, never an unsafe one."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    FailureLatch,
+    Identity,
+    Incarnation,
+    Key,
+    NodeReport,
+    Observation,
+    PodFacts,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+    VolumeFacts,
+    Wanted,
+)
+from quorum_operator.planner.plan import plan
+from quorum_operator.planner.status import build_status
+
+NOW = 1_000_000.0
+STORAGES = (StorageChoice("1Gi", None), StorageChoice("2Gi", "fast"))
+
+booleans = st.booleans()
+uuids = st.sampled_from(["a", "b", "c", "d"])
+ids = st.integers(1, 5)
+keys = st.builds(Key, ids, uuids)
+mostly = st.sampled_from([True, True, True, False])
+replicas = st.builds(ReplicaView, keys, mostly, mostly, st.integers(0, 9))
+latches = st.builds(
+    FailureLatch, st.just("StorageFailed"), st.just("x"), st.just(NOW), st.just(NOW)
+)
+pods = st.builds(
+    PodFacts,
+    name=st.just("p"),
+    uid=st.just("u"),
+    created_at=st.sampled_from([NOW - 100, NOW]),
+    ip=st.none() | st.just("10.0.0.1"),
+    ready=booleans,
+    deleting=booleans,
+    exit_code=st.sampled_from([None, 0, 1, 73, 74]),
+    waiting_reason=st.sampled_from([None, "CrashLoopBackOff", "CreateContainerError"]),
+    mount_failed_at=st.none() | st.just(NOW),
+    restart_hash=st.just("r"),
+)
+claims = st.builds(
+    ClaimFacts, st.just("c"), st.just("u"), st.sampled_from(["Bound", "Pending", "Lost"]), booleans
+)
+volumes = st.builds(
+    VolumeFacts, st.just("v"), st.sampled_from(["Bound", "Failed"]), st.just(("h",)), mostly
+)
+reports = st.builds(
+    NodeReport,
+    uuids,
+    st.just("c1"),
+    st.just("follower"),
+    booleans,
+    booleans,
+    st.sampled_from(["ok", "full", "failed"]),
+)
+incarnations = st.builds(
+    Incarnation,
+    node_id=ids,
+    number=st.integers(1, 3),
+    name=st.text("qrs", min_size=1, max_size=4),
+    uid=st.just("u"),
+    resource_version=st.just("1"),
+    created_at=st.just(NOW - 60),
+    formation=st.integers(1, 2),
+    storage=st.sampled_from(STORAGES),
+    replicas=st.integers(0, 1),
+    uuid=st.none() | uuids,
+    failed=st.none() | latches,
+    stopped=st.none() | st.just("left"),
+    replaces=st.none() | st.just(1),
+    pod=st.none() | pods,
+    claim=st.none() | claims,
+    volume=st.none() | volumes,
+    report=st.none() | reports,
+)
+
+
+@st.composite
+def views(draw: st.DrawFn) -> QuorumView:
+    voters = draw(st.lists(replicas, min_size=1, max_size=6, unique_by=lambda each: each.key))
+    members = {voter.key for voter in voters}
+    others = draw(st.lists(replicas, max_size=4, unique_by=lambda each: each.key))
+    return QuorumView(
+        cluster_id="c1",
+        leader=draw(st.sampled_from(voters)).key,
+        epoch=4,
+        voters=tuple(voters),
+        observers=tuple(each for each in others if each.key not in members),
+        voters_offset=17,
+        voters_epoch=3,
+        voters_committed=draw(mostly),
+        pending_change=not draw(mostly),
+        own_epoch_committed=draw(mostly),
+        formed=draw(mostly),
+        initial_voters=3,
+    )
+
+
+identities = st.builds(
+    Identity, st.integers(1, 2), st.just("c1"), ids, uuids, st.sampled_from([1, 3]), booleans
+)
+observations = st.builds(
+    Observation,
+    now=st.just(NOW),
+    name=st.just("q"),
+    generation=st.just(1),
+    wanted=st.builds(
+        Wanted,
+        st.sampled_from([1, 2, 3, 5, 7]),
+        st.sampled_from(STORAGES),
+        st.frozensets(ids, max_size=2),
+        st.sampled_from(ReplacementOrder),
+        paused=st.sampled_from([False, False, True]),
+        repair_enabled=mostly,
+        max_replacements_per_hour=st.sampled_from([0, 6]),
+    ),
+    deleting=st.sampled_from([False, False, False, True]),
+    identities=st.lists(identities, max_size=2, unique_by=lambda each: each.index).map(tuple),
+    stale_objects=st.sampled_from([(), (), ("Service/q-nodes",)]),
+    incarnations=st.lists(incarnations, max_size=6, unique_by=lambda each: each.name).map(tuple),
+    view=st.none() | views(),
+    invalid=st.sampled_from([None, None, None, "no such class"]),
+)
+
+
+def _live(view: QuorumView) -> set[Key]:
+    return {v.key for v in view.voters if (v.fetching and v.caught_up) or v.key == view.leader}
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True)
+@given(observations)
+def test_one_step_whatever_is_seen(seen: Observation) -> None:
+    step = plan(seen)
+    assert step == plan(replace(seen)), "same input, same step"
+    assert step.reason
+    status = build_status(seen, step, MetadataQuorumStatus(), "a=b")
+    assert status == build_status(seen, step, MetadataQuorumStatus(), "a=b")
+    if seen.deleting:
+        assert isinstance(step, steps.Nothing)
+    if seen.wanted.paused:
+        assert isinstance(step, steps.Nothing | steps.LatchFailure)
+    if isinstance(step, steps.AddVoter | steps.RemoveVoter | steps.TransferLeadership):
+        _check_move(seen, step)
+    if isinstance(step, steps.ScaleToZero | steps.DeleteIncarnation):
+        _check_stop(seen, step)
+
+
+def _check_move(
+    seen: Observation, step: steps.AddVoter | steps.RemoveVoter | steps.TransferLeadership
+) -> None:
+    view = seen.view
+    assert view is not None, "no voter change without a confirmed describe"
+    assert not view.pending_change
+    assert view.voters_committed
+    assert view.own_epoch_committed
+    size, live = len(view.voters), _live(view)
+    if isinstance(step, steps.TransferLeadership):
+        assert step.leader == view.leader
+        assert step.successor in live - {view.leader}
+        return
+    assert (step.position.offset, step.position.epoch) == (17, 3)
+    if isinstance(step, steps.AddVoter):
+        observer = next(each for each in view.observers if each.key == step.key)
+        assert observer.fetching
+        assert observer.caught_up
+        draft = seen.wanted.replacement_order is ReplacementOrder.ADD_FIRST
+        assert size == 1 or not view.formed or len(live) + draft >= (size + 1) // 2 + 1
+    else:
+        assert step.key != view.leader
+        assert len(live - {step.key}) >= (size - 1) // 2 + 1
+
+
+def _check_stop(seen: Observation, step: steps.ScaleToZero | steps.DeleteIncarnation) -> None:
+    each = next(one for one in seen.incarnations if one.name == step.target.name)
+    newest = max(identity.index for identity in seen.identities)
+    if each.formation < newest:
+        return
+    assert seen.view is not None, "nothing is stopped or deleted without a confirmed describe"
+    if each.failed is None:
+        assert each.key not in {voter.key for voter in seen.view.voters}
+    if isinstance(step, steps.DeleteIncarnation):
+        assert each.failed is None, "a failed member is kept for inspection"
+        assert each.pod is None
+
+
+@pytest.mark.parametrize("order", ReplacementOrder)
+def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None:
+    """One of three is dead and its successor has caught up: who moves first?"""
+    storage = STORAGES[0]
+    wanted = Wanted(3, storage, replacement_order=order)
+
+    def member(node_id: int, number: int, uuid: str, *, dead: bool = False) -> Incarnation:
+        return Incarnation(
+            node_id=node_id,
+            number=number,
+            name=f"q-{node_id}-{number}",
+            uid="u",
+            resource_version="1",
+            created_at=NOW - 99,
+            formation=1,
+            storage=storage,
+            replicas=0 if dead else 1,
+            uuid=uuid,
+            stopped="StorageFailed" if dead else None,
+            failed=FailureLatch("StorageFailed", "x", NOW, NOW) if dead else None,
+            claim=ClaimFacts("c", "u"),
+            pod=None if dead else PodFacts("p", "u", NOW - 99),
+        )
+
+    seen = Observation(
+        now=NOW,
+        name="q",
+        generation=1,
+        wanted=wanted,
+        identities=(Identity(1, "c1", 1, "a", 3, formed=True),),
+        incarnations=(
+            member(1, 1, "a"),
+            member(2, 1, "b"),
+            member(3, 1, "c", dead=True),
+            member(3, 2, "d"),
+        ),
+        view=QuorumView(
+            cluster_id="c1",
+            leader=Key(1, "a"),
+            epoch=4,
+            voters=(
+                ReplicaView(Key(1, "a"), True, True),
+                ReplicaView(Key(2, "b"), True, True),
+                ReplicaView(Key(3, "c"), False, False),
+            ),
+            observers=(ReplicaView(Key(3, "d"), True, True),),
+            voters_offset=17,
+            voters_epoch=3,
+            voters_committed=True,
+            pending_change=False,
+            own_epoch_committed=True,
+            formed=True,
+            initial_voters=3,
+        ),
+    )
+    step = plan(seen)
+    if order is ReplacementOrder.ADD_FIRST:
+        assert isinstance(step, steps.AddVoter)
+        assert step.key == Key(3, "d")
+    else:
+        assert isinstance(step, steps.RemoveVoter)
+        assert step.key == Key(3, "c")
