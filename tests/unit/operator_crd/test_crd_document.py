@@ -30,9 +30,7 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 def test_schema_is_structural() -> None:
     version = build()["spec"]["versions"][0]
     for part in _schemas(version["schema"]["openAPIV3Schema"]):
-        assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & {
-            key for key in part if isinstance(key, str)
-        }
+        assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & set(part)
         if "x-kubernetes-validations" in part:
             for rule in part["x-kubernetes-validations"]:
                 assert rule["rule"]
