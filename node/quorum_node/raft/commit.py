@@ -2,8 +2,12 @@
 
 Owns when a record is committed and what follows. Must not know how replicas reported their offsets.
 Source: KIP-595, "Extra condition on commitment" (Raft's figure 8): nothing is committed in an epoch
-before a record of that epoch is on a majority. The majority must hold in the latest voter set and
-in the latest committed one.
+before a record of that epoch is on a majority of the latest voter set.
+
+While a change that this leader made itself is not committed, the majority must hold in the voter set
+before it as well. An uncommitted set of an earlier leader counts alone, as in Raft: what is missing may
+only be the news that it was committed, and a removed voter that has been switched off since can't be
+waited for. (The simulation showed such a quorum without commits for good.)
 """
 
 from quorum_node.raft import reads
@@ -30,7 +34,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
         return
     voters = replica.voters
     committed = _majority_end(replica, leader)
-    if not voters.latest_is_committed:
+    if not voters.latest_is_committed and voters.latest.epoch == replica.epoch:
         committed = min(committed, _majority_end(replica, leader, of_committed=True))
     if committed <= replica.high_watermark or committed <= leader.epoch_start_offset:
         return

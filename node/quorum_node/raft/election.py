@@ -26,12 +26,17 @@ def campaign(replica: ReplicaState) -> None:
     """Ask first whether it would be elected; a single voter needs nobody."""
     if not replica.may_campaign():
         return
-    if len(replica.voters.latest.voters) == 1:
+    if is_only_voter(replica):
         start_candidacy(replica)
         return
     become_prospective(replica)
     replica.discovery = Discovery(deadline_ms=replica.now_ms + replica.config.retry_backoff_ms)
     _ask_everyone(replica)
+
+
+def is_only_voter(replica: ReplicaState) -> bool:
+    """Nobody else has to be asked. (A set of one may also be a set without this replica.)"""
+    return replica.voters.latest.voters.ordered_keys == (replica.key,)
 
 
 def start_candidacy(replica: ReplicaState) -> None:

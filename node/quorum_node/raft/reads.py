@@ -8,8 +8,8 @@ which followers pull:
 2. All parked fetches are answered at once; every fetch answer carries the current round.
 3. A follower's next fetch echoes the round of the last answer that it processed from this leader in
    this epoch. Such a fetch causally follows the read, and its sender was in this epoch then.
-4. A majority of echoes >= the read's round (latest and committed voter set; the leader counts
-   itself if it is a voter) proves that no newer leader was elected before the read arrived.
+4. A majority of echoes >= the read's round (of the latest and of the committed voter set; the
+   leader counts itself if it is a voter) proves that no newer leader was elected before the read arrived.
 5. The offset is the high watermark at arrival, or, if no record of the leader's own epoch was
    committed yet, the high watermark of that commit.
 

@@ -100,7 +100,7 @@ class Replica(ReplicaState):
     def _start(self) -> None:
         """Join in where the durable state left off; a single voter elects itself at once."""
         voters = self.voters.latest.voters
-        if self.may_campaign() and len(voters) == 1:
+        if self.may_campaign() and election.is_only_voter(self):
             election.start_candidacy(self)
             return
         leader = voters.newest(self.remembered_leader_id)

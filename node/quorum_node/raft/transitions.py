@@ -142,6 +142,10 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
     if leader.leader_epoch > replica.epoch:
         if endpoint is not None:
             become_follower(replica, leader.leader_epoch, leader_id, endpoint)
+        elif not replica.is_voter:
+            # An epoch without a leader is of no use to an observer, and might be one that only a
+            # removed voter dreams of: the observer could then not follow the real leader any more.
+            return False
         else:
             become_unattached(replica, leader.leader_epoch)
         return True

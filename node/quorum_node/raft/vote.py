@@ -6,7 +6,11 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 * A request for another key is refused: an empty disk never votes as its old self.
 * At most one key gets the vote of an epoch, and the vote is durable before it is told.
 * A candidate that is not in the own voter set: refused. While a leader is alive its epoch is not
-  taken either; otherwise it is, and this voter campaigns itself.
+  taken either; otherwise it is, and this voter campaigns itself. If that was in vain, the next one
+  gets the vote after all: it may be a voter by a record that has not arrived here, and with a log that
+  nobody else's reaches it may be the only one who can win. (The simulation showed the draft's rule
+  alone without a leader for good, with three of four voters alive. Granting is safe: the vote counts
+  only in the candidate's own voter set, and the log comparison holds for everyone.)
 * A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
   candidate's log then makes it a voter, by a record that has not arrived here yet.
 * A pre-vote changes nothing and is granted only if no leader is alive here.
@@ -37,9 +41,10 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET
     known = replica.voters.latest.voters.is_newest(request.candidate)
+    eligible = known or _trusts_strangers(replica)
     if request.pre_vote:
-        return _would_grant(replica, request, known), RaftError.NONE
-    if not known:
+        return _would_grant(replica, request, eligible), RaftError.NONE
+    if not eligible:
         if not replica.has_live_leader() and request.candidate_epoch > replica.epoch:
             # The draft's rule: it may be a voter by a record that this replica has not, or had not.
             become_unattached(replica, request.candidate_epoch, _soon_ms(replica))
@@ -67,8 +72,15 @@ def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
     return True
 
 
-def _would_grant(replica: ReplicaState, request: VoteRequest, known: bool) -> bool:
-    if replica.has_live_leader() or not known:
+def _trusts_strangers(replica: ReplicaState) -> bool:
+    """No leader is alive, and this replica has campaigned in vain or can't campaign at all."""
+    if replica.has_live_leader():
+        return False
+    return replica.campaigns > 0 or not replica.may_campaign()
+
+
+def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) -> bool:
+    if replica.has_live_leader() or not eligible:
         return False
     if request.candidate_epoch > replica.epoch:
         become_unattached(replica, request.candidate_epoch)

@@ -12,7 +12,7 @@ from random import Random
 
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.quorum_state import QuorumState
-from quorum_node.records.batches import BatchHeader, read_header
+from quorum_node.records.batches import HEADER_BYTES, BatchHeader, read_header
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.recovery import scan_segment
 
@@ -84,7 +84,7 @@ class SimulatedLog:
         self.recovered = LogState(0, scan.end_offset, scan.epoch_starts, scan.control_batches)
         position = 0
         while position < len(disk.content):
-            header = read_header(disk.content, position)
+            header = read_header(bytes(disk.content[position : position + HEADER_BYTES]))
             self._note(header, position)
             position += header.size_bytes
 

@@ -14,6 +14,8 @@ from quorum_node.raft.leadership import ChangePhase, Leader
 from quorum_node.raft.messages import ResignRequest
 from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
 from quorum_node.raft.quorum import majority
+from quorum_node.raft.voters import VoterSet
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.membership_plan import MembershipPlan
@@ -147,7 +149,10 @@ class Faults:
             self.struck[(kind, phase)] += 1
             self.count += 1
             self.history.append(f"{now_ms:9.1f} ms  {kind} while {phase}")
-        self._cluster.scheduler.after(50 + self._random.random() * 400, self._arm)
+        # The longer it takes, the more room is left to get somewhere.
+        patience = 1 + self.count / 15
+        delay_ms = (50 + self._random.random() * 400) * patience
+        self._cluster.scheduler.after(delay_ms, self._arm)
 
     # -- the kinds; each returns whether it could strike
 
@@ -315,24 +320,30 @@ class Faults:
         return self._random.choice(hosts)
 
     def _survives_without(self, gone: SimulatedHost) -> bool:
-        """In every voter set that anyone may act on, a majority of disks is left, with one to spare.
+        """A majority of disks is left in every voter set that anyone may act on, now or soon.
 
-        One to spare, because the plan may take a member away before it hears of the death.
+        Soon: the plan may be taking a member away, and not have heard of this death yet.
         """
         if gone not in self._plan.wanted:
             return False
+        wanted = {host.key for host in self._plan.wanted}
         for host in self._cluster.hosts.values():
-            if host.run == 0:
+            if host.run == 0 or (host.retired and host.disk.broken):
                 continue
-            entries = host.replica.voters.entries
             committed = host.replica.voters.committed.offset
-            for entry in entries:
-                if entry.offset < committed or not len(entry.voters):
-                    continue
-                keys = entry.voters.ordered_keys
-                alive = [self._cluster.host_of(key) for key in keys if key != gone.key]
-                count = sum(each is not None and not each.disk.broken for each in alive)
-                in_force = not host.retired or not host.disk.broken
-                if in_force and gone.key in keys and count < majority(len(keys)):
+            for entry in host.replica.voters.entries:
+                if entry.offset >= committed and not self._set_survives(entry.voters, gone, wanted):
                     return False
+        return True
+
+    def _set_survives(self, voters: VoterSet, gone: SimulatedHost, wanted: set[ReplicaKey]) -> bool:
+        keys = voters.ordered_keys
+        if gone.key not in keys:
+            return True
+        leaving = [key for key in keys if key not in wanted and key != gone.key]
+        for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
+            hosts = [self._cluster.host_of(key) for key in left if key != gone.key]
+            alive = sum(each is not None and not each.disk.broken for each in hosts)
+            if alive < majority(len(left)):
+                return False
         return True

@@ -239,6 +239,9 @@ class HostListener:
             return
         self._deadline_ms = None
         host.handle(run, TimerExpired())
-        # An early or useless expiry leaves the deadline as it was: keep the timer alive.
-        if self._deadline_ms is None and host.up and run == host.run:
-            self.deadline_changed(host.driver.next_deadline_ms())
+        self._keep_alive(run)
+
+    def _keep_alive(self, run: int) -> None:
+        """An expiry that changed nothing leaves the deadline as it was, and is not told again."""
+        if self._deadline_ms is None and self._host.up and run == self._host.run:
+            self.deadline_changed(self._host.driver.next_deadline_ms())

@@ -72,9 +72,9 @@ class MembershipPlan:
         self._remove_first = self._random.random() < 0.5
 
     def _new_host(self, id: int | None = None, founder: bool = False) -> SimulatedHost:
-        if id is None:
-            id, self._next_id = self._next_id, self._next_id + 1
-        return self._cluster.add_host(id, founder=founder)
+        number = self._next_id if id is None else id
+        self._next_id = max(self._next_id, number + 1)
+        return self._cluster.add_host(number, founder=founder)
 
     def _look(self) -> None:
         self._cluster.scheduler.after(LOOK_AGAIN_MS, self._look)
@@ -88,15 +88,18 @@ class MembershipPlan:
         voters = leader.replica.voters.latest.voters
         newcomers = [host for host in self.wanted if host.key not in voters]
         surplus = [key for key in voters.ordered_keys if not self._is_wanted(key)]
-        surplus.sort(key=self._is_alive)  # the dead ones leave first
+        # The dead ones leave first, of one id the newest: the older one waits for its successor.
+        surplus.reverse()
+        surplus.sort(key=self._is_alive)
         if not newcomers and not surplus:
             if self.restless and now_ms >= self._pause_until_ms:
                 self._pause_until_ms = now_ms + self._random.random() * PAUSE_MS
                 self._want_something_else(leader)
             return
-        if newcomers and not (surplus and self._remove_first):
+        doubled = newcomers and self._is_doubled(leader, newcomers[0])
+        if newcomers and not (surplus and (self._remove_first or doubled)):
             self._add(leader, newcomers[0], bool(surplus))
-        elif not newcomers or self._has_caught_up(leader, newcomers[0]):
+        elif not newcomers or doubled or self._has_caught_up(leader, newcomers[0]):
             self._remove(leader, surplus[0])
 
     def _want_something_else(self, leader: SimulatedHost) -> None:
@@ -117,6 +120,10 @@ class MembershipPlan:
 
     def _is_wanted(self, key: ReplicaKey) -> bool:
         return any(host.key == key for host in self.wanted)
+
+    def _is_doubled(self, leader: SimulatedHost, newcomer: SimulatedHost) -> bool:
+        keys = leader.replica.voters.latest.voters.ordered_keys
+        return sum(key.id == newcomer.key.id for key in keys) > 1
 
     def _is_alive(self, key: ReplicaKey) -> bool:
         host = self._cluster.host_of(key)

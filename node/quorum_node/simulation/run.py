@@ -48,7 +48,7 @@ def run_seed(seed: int) -> Outcome | Failure:
     story = Story(seed)
     try:
         return story.play()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the seed that shows it matters
+    except Exception as error:
         return Failure(seed, f"{type(error).__name__}: {error}", story.faults.history)
 
 

@@ -44,12 +44,14 @@ class VoterRecords:
         return sorted(found, key=lambda each: each[0])
 
     def sets_in_force(self, host: "SimulatedHost", committed_before: int) -> list[VoterSet]:
-        """The latest set of a leader's log, and the one before while the latest is not committed.
+        """The latest set of a leader's log, and the one before while the leader's own is not committed.
 
         `committed_before`: the leader's high watermark before the step that is looked at.
         """
         sets = self.of_log(host)
         latest_offset, latest = sets[-1]
-        if latest_offset < committed_before or len(sets) == 1:
+        batch = host.log.batch_at(latest_offset)
+        inherited = batch is not None and batch[2] != host.replica.epoch
+        if latest_offset < committed_before or inherited or len(sets) == 1:
             return [latest]
         return [latest, sets[-2][1]]

@@ -1,0 +1,248 @@
+"""BeginQuorumEpoch, EndQuorumEpoch, and leaders that nobody hears (KIP-595)."""
+
+import pytest
+
+from quorum_node.raft import RaftError, RoleName
+from quorum_node.raft.events import ShutdownRequested, StorageFailed
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    ResignRequest,
+    ResignResponse,
+)
+from quorum_node.raft.outputs import HaltReason, Send
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+
+
+def begin(cores: Cores, node: Node, leader_id: int, epoch: int) -> BeginQuorumEpochResponse:
+    request = BeginQuorumEpochRequest(
+        CLUSTER_ID, leader_id, epoch, node.key, endpoints_of(str(leader_id))[0]
+    )
+    answer = cores.request(node, request)
+    assert isinstance(answer, BeginQuorumEpochResponse)
+    return answer
+
+
+def end(
+    cores: Cores, node: Node, leader_id: int, epoch: int, *successors: Node
+) -> EndQuorumEpochResponse:
+    keys = tuple(successor.key for successor in successors)
+    answer = cores.request(node, EndQuorumEpochRequest(CLUSTER_ID, leader_id, epoch, keys))
+    assert isinstance(answer, EndQuorumEpochResponse)
+    return answer
+
+
+@pytest.mark.requirement("K595-11", "K595-14", "K595-15")
+def test_begin_of_an_older_epoch_is_fenced() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    answer = begin(cores, cores.nodes["2"], 3, 0)
+    assert answer.error is RaftError.FENCED_LEADER_EPOCH
+    assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
+
+
+@pytest.mark.requirement("K595-11", "K595-14", "K595-15")
+@pytest.mark.parametrize("name", ["1", "2"])
+def test_a_second_leader_of_an_epoch_is_refused(name: str) -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    answer = begin(cores, cores.nodes[name], 3, 1)
+    assert answer.error is RaftError.INVALID_QUORUM_STATE
+    assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
+    assert cores.nodes[name].replica.leader_id == 1
+
+
+@pytest.mark.requirement("K595-11")
+def test_the_leader_of_an_epoch_is_remembered_across_a_crash() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.partition(["1"], ["2"], ["3"])
+    cores.crash(two)
+    cores.restart(two)
+    assert begin(cores, two, 3, 1).error is RaftError.INVALID_QUORUM_STATE
+    assert begin(cores, two, 1, 1).error is RaftError.NONE
+
+
+@pytest.mark.requirement("K595-11")
+def test_begin_is_repeated_until_it_is_endorsed() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(4000)
+    leader = cores.leader
+    begins: list[str] = []
+
+    def count(node: Node, output: object) -> None:
+        if isinstance(output, Send) and isinstance(output.request, BeginQuorumEpochRequest):
+            begins.append(output.destination.host)
+
+    cores.observer = count
+    cores.advance(5000)
+    assert begins.count("3") >= 3
+    assert begins.count("1") + begins.count("2") == 0
+    cores.restart(three)
+    cores.advance(1500)
+    begins.clear()
+    cores.advance(5000)
+    assert begins == []
+    assert three.replica.leader_id == leader.key.id
+
+
+@pytest.mark.requirement("K595-11")
+def test_a_fetch_endorses_as_well() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    role = cores.nodes["1"].replica.role
+    assert role.name is RoleName.LEADER
+    assert getattr(role, "unendorsed") == set()  # noqa: B009 - the role is a union
+
+
+@pytest.mark.requirement("K595-12")
+def test_the_first_successor_campaigns_at_once_and_the_others_wait_their_turn() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3", "4", "5")
+    two, three, four, five = (cores.nodes[name] for name in "2345")
+    cores.partition(["1"], ["2"], ["3"], ["4"], ["5"])
+    order = (two, three, four, five)
+    for node in order:
+        assert end(cores, node, 1, 1, *order).error is RaftError.NONE
+    assert two.replica.role.name is RoleName.CANDIDATE
+    assert two.replica.epoch == 2
+    waits = [getattr(n.replica.role, "election_deadline_ms") - cores.now_ms for n in order[1:]]  # noqa: B009
+    assert waits == [20, 40, 80], "MIN(max, base * 2^(N-1))"
+
+
+@pytest.mark.requirement("K595-12", "K595-14", "K595-15")
+def test_end_is_checked() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    one, two, three = (cores.nodes[name] for name in "123")
+    assert end(cores, two, 1, 0, two).error is RaftError.FENCED_LEADER_EPOCH
+    assert end(cores, two, 3, 1, two).error is RaftError.INVALID_QUORUM_STATE
+    assert end(cores, two, -1, 1, two).error is RaftError.INVALID_QUORUM_STATE
+    assert end(cores, one, 1, 1, one).error is RaftError.INVALID_QUORUM_STATE
+    assert two.replica.leader_id == 1, "nothing of that changed anything"
+    cores.partition(["1"], ["2"], ["3"])
+    answer = end(cores, two, 1, 1, three)
+    assert answer.error is RaftError.INCONSISTENT_VOTER_SET
+    assert answer.leader.leader_epoch == 1
+
+
+@pytest.mark.requirement("K595-12")
+def test_a_candidate_may_say_that_it_gives_up() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.partition(["1"], ["2"], ["3"])
+    cores.crash(one)
+    assert end(cores, two, -1, 4, three, two).error is RaftError.NONE
+    assert two.replica.epoch == 4
+    assert end(cores, three, -1, 4, three, two).error is RaftError.NONE
+    assert three.replica.epoch == 5, "the first in the list campaigns at once"
+
+
+@pytest.mark.requirement("K595-12")
+def test_a_graceful_stop_hands_over_without_a_gap() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    proposal = cores.propose(one, "last")
+    start_ms = cores.now_ms
+    cores.do(one, ShutdownRequested())
+    cores.advance(30)
+    assert proposal in one.committed
+    assert cores.leader is not one
+    assert cores.leader.committed_values() == ["last"]
+    assert cores.now_ms - start_ms <= 50
+    assert one.halted is not None
+    assert one.halted.reason is HaltReason.SHUTDOWN
+
+
+@pytest.mark.requirement("K595-12")
+def test_resign_prefers_the_wanted_successor() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    for name in ("3", "2"):
+        leader = cores.leader
+        answer = cores.request(leader, ResignRequest(cores.nodes[name].key))
+        assert isinstance(answer, ResignResponse)
+        assert answer.error is RaftError.NONE
+        cores.advance(20)
+        assert cores.leader is cores.nodes[name]
+    refused = cores.request(one, ResignRequest())
+    assert isinstance(refused, ResignResponse)
+    assert refused.error is RaftError.NOT_QUORUM_LEADER
+    assert refused.leader.leader_id == 2
+
+
+def test_failed_storage_says_so_once_and_acknowledges_nothing_any_more() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    ends: list[object] = []
+    cores.observer = lambda node, output: (
+        ends.append(output)
+        if isinstance(output, Send) and isinstance(output.request, EndQuorumEpochRequest)
+        else None
+    )
+    cores.partition(["1"], ["2", "3"])
+    proposal = cores.propose(one, "never")
+    cores.heal()
+    cores.do(one, StorageFailed("EIO"))
+    assert len(ends) == 2
+    assert one.failed[proposal] is RaftError.STORAGE_FAILED
+    assert one.halted is not None
+    assert one.halted.reason is HaltReason.STORAGE_FAILED
+    later = cores.propose(one, "later")
+    read = cores.read(one)
+    assert one.failed[later] is RaftError.STORAGE_FAILED
+    assert one.reads[read] is RaftError.STORAGE_FAILED
+    assert cores.request(one, ResignRequest()) is None
+    assert next(one.replica.step(ShutdownRequested(), cores.now_ms).__iter__(), None) is None
+
+
+@pytest.mark.requirement("K595-16")
+def test_a_zombie_leader_resigns_finds_the_new_quorum_and_follows() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    lost = cores.propose(one, "zombie")
+    cores.advance(4500)
+    assert not one.is_leader
+    assert one.failed[lost] is RaftError.LEADERSHIP_LOST
+    new = cores.leader
+    assert new is not one
+    cores.heal()
+    cores.advance(3000)
+    assert one.replica.leader_id == new.key.id
+    assert one.replica.epoch == new.replica.epoch
+    assert one.values() == []
+
+
+@pytest.mark.requirement("K595-16")
+def test_a_removed_zombie_leader_becomes_an_observer() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    cores.advance(4500)
+    answer = cores.remove_voter(cores.leader, one.key)
+    assert answer is not None
+    assert answer.error is RaftError.NONE
+    cores.heal()
+    cores.advance(5000)
+    assert one.replica.leader_id == cores.leader.key.id
+    assert not one.replica.is_voter
+
+
+@pytest.mark.requirement("K595-16")
+def test_a_leader_with_a_majority_stays() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.crash(cores.nodes["3"])
+    cores.advance(30_000)
+    assert one.is_leader
+    assert one.replica.epoch == 1

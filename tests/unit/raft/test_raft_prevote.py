@@ -1,0 +1,114 @@
+"""Pre-vote and the closed-link hint (KIP-650, "Pre-vote")."""
+
+import pytest
+
+from quorum_node.raft import RoleName
+from quorum_node.raft.messages import VoteRequest, VoteResponse
+from quorum_node.raft.outputs import PersistQuorumState
+from support.raft.cores import CLUSTER_ID, Cores
+
+
+@pytest.mark.requirement("K650-01")
+def test_a_partitioned_voter_never_raises_the_epoch() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.partition(["1", "2"], ["3"])
+    cores.advance(60_000)
+    assert three.replica.epoch == 1
+    cores.heal()
+    cores.advance(3000)
+    assert one.is_leader
+    assert one.replica.epoch == 1
+    assert three.replica.leader_id == 1
+    cores.propose(one, "after")
+    cores.advance(100)
+    assert "after" in three.committed_values()
+
+
+@pytest.mark.requirement("K650-01")
+def test_a_removed_voter_never_raises_the_epoch() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.partition(["1", "2"], ["3"])
+    cores.advance(600)
+    answer = cores.remove_voter(one, three.key)
+    assert answer is not None
+    assert answer.position is not None
+    cores.advance(20_000)
+    assert three.replica.is_voter, "it can't know"
+    cores.heal()
+    cores.advance(5000)
+    assert one.is_leader
+    assert one.replica.epoch == 1
+    assert not three.replica.is_voter
+
+
+@pytest.mark.requirement("K650-01")
+def test_an_election_still_happens_when_the_leader_is_gone() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    one.up = False  # silent, connections stay open
+    cores.partition(["1"], ["2", "3"])
+    cores.advance(4500)
+    assert cores.leader is not one
+    assert cores.leader.replica.epoch == 2
+
+
+@pytest.mark.requirement("K650-01")
+@pytest.mark.parametrize("name", ["1", "2"])
+def test_a_pre_vote_is_refused_by_whoever_has_a_leader_and_changes_nothing(name: str) -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    node, three = cores.nodes[name], cores.nodes["3"]
+    saved: list[object] = []
+    cores.observer = lambda node, output: (
+        saved.append(output) if isinstance(output, PersistQuorumState) else None
+    )
+    request = VoteRequest(CLUSTER_ID, three.key, 5, 5, 99, voter=node.key, pre_vote=True)
+    answer = cores.request(node, request)
+    assert isinstance(answer, VoteResponse)
+    assert not answer.vote_granted
+    assert (node.replica.epoch, saved) == (1, [])
+
+
+@pytest.mark.requirement("K650-01")
+def test_a_granted_pre_vote_is_no_vote() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.partition(["1"], ["2"], ["3"])
+    cores.crash(one)
+    answer = cores.request(
+        two, VoteRequest(CLUSTER_ID, three.key, 1, 1, 99, voter=two.key, pre_vote=True)
+    )
+    assert isinstance(answer, VoteResponse)
+    assert answer.vote_granted
+    assert two.replica.epoch == 1
+    assert two.state is not None
+    assert two.state.voted is None
+
+
+def test_closed_connections_start_an_election_long_before_the_fetch_timeout() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    start_ms = cores.now_ms
+    cores.crash(one)
+    while not any(node.is_leader for node in cores.nodes.values()):
+        cores.advance(1)
+        assert cores.now_ms - start_ms < 200
+    assert cores.leader.replica.epoch == 2
+
+
+def test_a_closed_connection_alone_deposes_nobody() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    one.up = False
+    cores.propose(one, "lost")  # not even delivered
+    cores.crash(one)
+    one.up = True
+    cores.advance(3000)
+    assert one.replica.epoch == cores.leader.replica.epoch or one is not cores.leader
+    assert two.replica.role.name in (RoleName.FOLLOWER, RoleName.LEADER)

@@ -1,0 +1,407 @@
+"""Replication, divergence, the high watermark, and what is durable when (KIP-595, "Fetch")."""
+
+from typing import Any
+
+import pytest
+
+from quorum_node.raft import RaftError
+from quorum_node.raft.events import DiskLow, RequestReceived
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+)
+from quorum_node.raft.outputs import AppendBatch, FlushLog, HaltReason, Respond, Send
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.control import LeaderChange, decode_control
+from quorum_node.records.identity import ReplicaKey
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+
+
+def fetch(cores: Cores, node: Node, **changes: Any) -> FetchResponse | None:
+    values: dict[str, Any] = {
+        "cluster_id": CLUSTER_ID,
+        "replica": key_of(9),
+        "current_leader_epoch": node.replica.epoch,
+        "fetch_offset": node.replica.log_end,
+        "last_fetched_epoch": node.replica.epochs.last_epoch,
+        "max_wait_ms": 0,
+    }
+    answer = cores.request(node, FetchRequest(**{**values, **changes}))
+    assert answer is None or isinstance(answer, FetchResponse)
+    return answer
+
+
+@pytest.mark.requirement("K595-06")
+def test_a_fetch_acknowledges_only_what_is_durable() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.crash(cores.nodes["3"])
+    two.hold_flush = True
+    proposal = cores.propose(one, "a")
+    cores.advance(400)
+    assert two.values() == ["a"]
+    assert proposal not in one.committed
+    cores.release_flush(two)
+    assert proposal in one.committed
+
+
+@pytest.mark.requirement("K595-06")
+def test_the_leader_counts_itself_only_when_it_is_durable() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.crash(cores.nodes["3"])
+    one.hold_flush = True
+    proposal = cores.propose(one, "a")
+    assert cores.nodes["2"].durable_batches == len(cores.nodes["2"].batches)
+    assert proposal not in one.committed
+    cores.release_flush(one)
+    assert proposal in one.committed
+
+
+@pytest.mark.requirement("K595-06")
+def test_the_leaders_own_fsync_may_come_last() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    one.hold_flush = True
+    proposal = cores.propose(one, "a")
+    assert proposal in one.committed, "two of three have it durably"
+
+
+@pytest.mark.requirement("K595-06")
+def test_followers_are_answered_before_the_leaders_own_flush() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    outputs: list[object] = []
+    cores.observer = lambda node, output: outputs.append(output) if node is one else None
+    cores.propose(one, "a")
+    kinds = [type(output) for output in outputs]
+    assert kinds.index(AppendBatch) < kinds.index(Respond) < kinds.index(FlushLog)
+    assert [kinds[i] for i in range(4)] == [AppendBatch, Respond, Respond, FlushLog]
+
+
+@pytest.mark.requirement("K595-29")
+def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    proposal = cores.propose(one, "a", "b", "c")
+    assert (proposal in one.committed, proposal in one.failed) == (False, False)
+    cores.heal()
+    cores.advance(2500)
+    done = one.committed[proposal]
+    assert done.end_offset - done.base_offset == 3
+    assert one.replica.high_watermark >= done.end_offset
+    assert one.committed_values() == ["a", "b", "c"]
+
+
+@pytest.mark.requirement("K595-29")
+def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    first = cores.propose(one, "x=1")
+    cores.advance(4500)
+    assert one.failed[first] is RaftError.LEADERSHIP_LOST
+    again = cores.propose(cores.leader, "x=1")
+    assert again in cores.leader.committed
+    elsewhere = cores.propose(one, "x=2")
+    assert one.failed[elsewhere] is RaftError.NOT_QUORUM_LEADER
+
+
+@pytest.mark.requirement("K595-10")
+def test_a_new_leader_writes_leader_change_before_anything_else() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.crash(one)
+    cores.advance(500)
+    leader = cores.leader
+    first = next(b for b in leader.batches if b.leader_epoch == leader.replica.epoch)
+    change = decode_control(decode_records(split_batches(first.data)[0][0])[0])
+    assert isinstance(change, LeaderChange)
+    assert change.leader_id == leader.key.id
+    assert set(change.voters) == {node.key for node in cores.nodes.values()}
+    assert set(change.granting_voters) == {cores.nodes["2"].key, cores.nodes["3"].key}
+
+
+@pytest.mark.requirement("K595-10")
+def test_the_high_watermark_waits_for_a_record_of_the_own_epoch() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.partition(["1", "2"], ["3"])
+    three.up = False
+    one.hold_flush = True  # so that the commit is not told
+    cores.propose(one, "old")
+    before = two.replica.high_watermark
+    cores.crash(one, lose_unflushed=False)
+    three.up = True
+    cores.partition(["1"], ["2", "3"])
+    two.hold_flush = three.hold_flush = True
+    cores.advance(5000)
+    assert two.replica.high_watermark == before
+    leader = cores.leader
+    assert leader.values() == ["old"]
+    for node in (two, three):
+        cores.release_flush(node)
+    cores.advance(100)
+    assert leader.replica.high_watermark == leader.replica.log_end
+
+
+@pytest.mark.requirement("K595-13")
+def test_any_two_logs_converge() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    for round_ in range(3):  # leave several epochs of uncommitted records on 1
+        cores.partition(["1"], ["2", "3"])
+        for _ in range(round_ + 2):
+            cores.propose(one, f"lost {round_}") if one.is_leader else None
+        cores.advance(4500)
+        other = cores.leader
+        for number in range(3):
+            cores.propose(other, f"kept {round_} {number}")
+        if round_ < 2:
+            cores.heal()
+            cores.advance(5000)
+    cores.heal()
+    cores.advance(5000)
+    cores.propose(cores.leader, "end")
+    cores.advance(100)
+    assert one.values() == two.values() == three.values()
+    assert [b.data for b in one.batches] == [b.data for b in two.batches]
+
+
+@pytest.mark.requirement("K595-13", "K595-14", "K595-15")
+@pytest.mark.parametrize(
+    ("fetch_offset", "last_epoch", "epoch", "end_offset"),
+    [
+        (99, 3, 3, 8),  # longer than the leader's log
+        (7, 2, 1, 6),  # an epoch that the leader never saw
+        (7, 1, 1, 6),  # right epoch, too many records of it
+        (5, 9, 3, 8),  # a later epoch
+    ],
+)
+def test_the_leader_says_where_logs_part(
+    fetch_offset: int, last_epoch: int, epoch: int, end_offset: int
+) -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")  # epoch 1: offsets 0 to 4
+    cores.propose(one, "a")
+    one.replica.epoch = 3  # as if two elections had passed
+    cores.propose(one, "b", "c")
+    answer = fetch(cores, one, fetch_offset=fetch_offset, last_fetched_epoch=last_epoch)
+    assert answer is not None
+    assert answer.error is RaftError.OFFSET_OUT_OF_RANGE
+    assert answer.diverging is not None
+    assert (answer.diverging.epoch, answer.diverging.end_offset) == (epoch, end_offset)
+    assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 3)
+    assert answer.range is None
+
+
+def test_a_replica_that_is_told_to_drop_committed_records_stops_instead() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    liar = Cores()
+    liar.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    sends: list[Send] = []
+    cores.observer = lambda node, output: (
+        sends.append(output) if isinstance(output, Send) and node is two else None
+    )
+    cores.propose(cores.nodes["1"], "a", "b")
+    cores.advance(100)
+    from quorum_node.raft.events import ResponseReceived
+    from quorum_node.raft.messages import CurrentLeader, DivergingEpoch
+
+    answer = FetchResponse(
+        RaftError.OFFSET_OUT_OF_RANGE, CurrentLeader(1, 1), diverging=DivergingEpoch(1, 2)
+    )
+    cores.do(two, ResponseReceived(sends[-1].correlation, answer))
+    assert two.halted is not None
+    assert two.halted.reason is HaltReason.CORRUPTION
+    assert two.values() == ["a", "b"]
+
+
+@pytest.mark.requirement("K595-14", "K595-15")
+def test_every_error_carries_leader_and_epoch() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    seen = {}
+    for node, changes in (
+        (one, {"current_leader_epoch": 0}),
+        (one, {"current_leader_epoch": 5}),
+        (one, {"fetch_offset": -1}),
+        (one, {"cluster_id": "another"}),
+        (two, {}),
+    ):
+        answer = fetch(cores, node, **changes)
+        assert answer is not None
+        seen[answer.error] = answer
+        assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
+        assert answer.leader.endpoint == endpoints_of("1")[0]
+    assert set(seen) == {
+        RaftError.FENCED_LEADER_EPOCH,
+        RaftError.UNKNOWN_LEADER_EPOCH,
+        RaftError.OFFSET_OUT_OF_RANGE,
+        RaftError.INVALID_CLUSTER_ID,
+        RaftError.NOT_QUORUM_LEADER,
+    }
+
+
+@pytest.mark.requirement("K595-14", "K595-15", "K595-20")
+def test_another_cluster_id_is_refused_everywhere() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    requests = (
+        VoteRequest("another", three.key, 5, 5, 99, voter=two.key),
+        VoteRequest("another", three.key, 5, 5, 99, voter=two.key, pre_vote=True),
+        BeginQuorumEpochRequest("another", 3, 5, two.key, endpoints_of("3")[0]),
+        EndQuorumEpochRequest("another", 1, 1, (two.key,)),
+        FetchRequest("another", three.key, 1, 0, 0),
+    )
+    for request in requests:
+        answer = cores.request(two, request)
+        assert getattr(answer, "error", None) is RaftError.INVALID_CLUSTER_ID
+        leader = getattr(answer, "leader", None)
+        assert (leader.leader_id, leader.leader_epoch) == (1, 1)  # type: ignore[union-attr]
+    assert two.replica.epoch == 1
+    assert two.replica.leader_id == 1
+
+
+@pytest.mark.requirement("K595-15")
+def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    three.up = False
+    cores.partition(["1", "3"], ["2"])
+    cores.crash(three)
+    cores.heal()
+    cores.request(one, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, ()))
+    from quorum_node.raft.messages import ResignRequest
+
+    cores.request(one, ResignRequest())
+    cores.advance(50)
+    assert cores.leader is cores.nodes["2"]
+    sends: list[Send] = []
+    cores.observer = lambda node, output: (
+        sends.append(output) if isinstance(output, Send) and node is three else None
+    )
+    cores.restart(three)  # its quorum-state says: leader 1, epoch 1
+    assert [send.destination.host for send in sends[:2]] == ["1", "2"]
+    assert three.replica.leader_id == 2
+
+
+@pytest.mark.requirement("K853-02")
+def test_a_fetch_without_a_uuid_never_counts_as_a_voters() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.crash(cores.nodes["2"])
+    cores.crash(cores.nodes["3"])
+    cores.restart(one) if not one.up else None
+    proposal = cores.propose(one, "a")
+    for replica in (ReplicaKey(2, None), key_of(2, incarnation=5), key_of(9)):
+        fetch(cores, one, replica=replica)
+    assert proposal not in one.committed
+    fetch(cores, one, replica=cores.nodes["2"].key)
+    assert proposal in one.committed
+
+
+def test_an_observers_fetch_never_moves_the_high_watermark() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.start("4", bootstrap=["1"])
+    cores.start("5", bootstrap=["1"])
+    cores.advance(100)
+    cores.crash(cores.nodes["2"])
+    cores.crash(cores.nodes["3"])
+    proposal = cores.propose(one, "a")
+    cores.advance(300)
+    assert cores.nodes["4"].values() == ["a"]
+    assert proposal not in one.committed
+
+
+@pytest.mark.requirement("K595-17")
+def test_an_observer_finds_the_leader_through_any_server_and_follows_a_change() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    observer = cores.start("4", bootstrap=["3"])
+    cores.advance(200)
+    assert observer.replica.leader_id == 1
+    cores.propose(one, "a")
+    cores.advance(50)
+    assert observer.committed_values() == ["a"]
+    cores.crash(one)
+    cores.advance(1500)
+    cores.propose(cores.leader, "b")
+    cores.advance(600)
+    assert observer.replica.leader_id == cores.leader.key.id
+    assert observer.committed_values() == ["a", "b"]
+    assert not observer.replica.is_voter
+
+
+@pytest.mark.requirement("K595-22", "K595-14")
+def test_describe_is_the_leaders_and_shows_everyones_progress() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    observer = cores.start("4", bootstrap=["1"])
+    cores.crash(cores.nodes["3"])
+    cores.propose(one, "a", "b")
+    cores.advance(2500)
+    answer = cores.request(one, DescribeQuorumRequest())
+    assert isinstance(answer, DescribeQuorumResponse)
+    assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
+    assert answer.high_watermark == one.replica.log_end
+    by_id = {each.key.id: each for each in answer.voters}
+    assert [each.key.id for each in answer.voters] == [1, 2, 3]
+    assert [by_id[n].log_end_offset for n in (1, 2, 3)] == [7, 7, 5]
+    assert [by_id[n].caught_up for n in (1, 2, 3)] == [True, True, False]
+    assert by_id[3].last_fetch_ms is not None
+    assert cores.now_ms - by_id[3].last_fetch_ms > 2000
+    assert [each.key for each in answer.observers] == [observer.key]
+    assert answer.observers[0].last_caught_up_ms is not None
+    refused = cores.request(cores.nodes["2"], DescribeQuorumRequest())
+    assert isinstance(refused, DescribeQuorumResponse)
+    assert (refused.error, refused.leader.leader_id) == (RaftError.NOT_QUORUM_LEADER, 1)
+
+
+def test_a_parked_fetch_is_answered_the_moment_something_is_appended() -> None:
+    cores = Cores()
+    one = cores.quorum("1")
+    request = FetchRequest(CLUSTER_ID, key_of(9), 1, one.replica.log_end, 1, max_wait_ms=500)
+    one.replica.step(RequestReceived(77, request), cores.now_ms)
+    assert 77 not in one.answers
+    cores.propose(one, "a")
+    answer = one.answers[77]
+    assert isinstance(answer, FetchResponse)
+    assert answer.records
+
+
+def test_a_consumer_sees_only_what_is_committed() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    committed = one.replica.high_watermark
+    cores.propose(one, "uncommitted")
+    consumer = ReplicaKey(-1, None)
+    answer = fetch(cores, one, replica=consumer, fetch_offset=0, last_fetched_epoch=-1)
+    assert answer is not None
+    assert split_batches(answer.records)[0][-1].header.end_offset == committed
+
+
+def test_a_leader_short_of_disk_refuses_writes_and_goes_on() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.do(one, DiskLow(True))
+    refused = cores.propose(one, "a")
+    assert one.failed[refused] is RaftError.DISK_LOW
+    cores.do(one, DiskLow(False))
+    assert cores.propose(one, "b") in one.committed

@@ -1,0 +1,178 @@
+"""The driver's one duty: outputs in order, and nothing behind a failed one."""
+
+from uuid import UUID
+
+import pytest
+
+from quorum_node.raft import LogState, QuorumState, RaftConfig, Replica
+from quorum_node.raft.events import Proposed, ReadRequested
+from quorum_node.raft.messages import OutboundRequest, Response
+from quorum_node.raft.outputs import (
+    Halt,
+    HaltReason,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    RoleChanged,
+    TruncateLog,
+    VotersChanged,
+)
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.driver import ReplicaDriver
+from quorum_node.storage.errors import DiskFull, StorageFailure
+
+KEY = ReplicaKey(1, UUID(int=1))
+
+
+class Devices:
+    """All devices and the listener in one, writing down what is done."""
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.done: list[str] = []
+        self.fail: dict[str, Exception] = {}
+        self.tickets: list[int] = []
+        self.halts: list[Halt] = []
+        self.saved: QuorumState | None = None
+
+    def _do(self, what: str) -> None:
+        self.done.append(what)
+        if what in self.fail:
+            raise self.fail[what]
+
+    def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
+        self._do("append")
+        self.end_offset = end_offset
+
+    def truncate_to(self, end_offset: int) -> None:
+        self._do("truncate")
+
+    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        return b""
+
+    def flush(self) -> int:
+        self._do("flush")
+        return self.end_offset
+
+    def save(self, state: QuorumState) -> None:
+        self._do("save")
+        self.saved = state
+
+    def start(self, ticket: int) -> None:
+        self.tickets.append(ticket)
+
+    def send(
+        self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float
+    ) -> None:
+        self._do("send")
+
+    def respond(self, request_id: int, response: Response) -> None:
+        self._do("respond")
+
+    def proposal_committed(self, output: ProposalCommitted) -> None:
+        self._do("committed")
+
+    def proposal_failed(self, output: ProposalFailed) -> None:
+        self._do("failed")
+
+    def read_confirmed(self, output: ReadConfirmed) -> None:
+        self._do("read")
+
+    def read_failed(self, output: ReadFailed) -> None:
+        self._do("read failed")
+
+    def high_watermark_advanced(self, offset: int) -> None:
+        self._do(f"high watermark {offset}")
+
+    def role_changed(self, output: RoleChanged) -> None:
+        self._do(output.role.value)
+
+    def voters_changed(self, output: VotersChanged) -> None:
+        pass
+
+    def halted(self, output: Halt) -> None:
+        self.halts.append(output)
+
+    def deadline_changed(self, deadline_ms: float | None) -> None:
+        pass
+
+
+def single_voter() -> tuple[ReplicaDriver, Devices]:
+    devices = Devices()
+    config = RaftConfig((Endpoint("CONTROLLER", "one", 9093),), cluster_id="A", founder=True)
+    replica = Replica(config, KEY, None, LogState(), lambda: 0.5)
+    driver = ReplicaDriver(replica, devices, devices, devices, lambda: 0.0, devices, devices)
+    return driver, devices
+
+
+@pytest.mark.requirement("K595-06")
+def test_the_log_is_flushed_and_the_vote_saved_before_anything_follows() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    assert devices.done[:6] == ["candidate", "flush", "save", "leader", "flush", "save"]
+    assert devices.done[6] == "append"
+
+
+def test_flushes_are_coalesced_and_cover_what_came_meanwhile() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.tickets.clear()
+    for number in range(5):
+        driver.handle(Proposed(number, (b"x",)))
+    assert devices.tickets == [0], "one flush runs, the others wait for the next one"
+    assert "committed" not in devices.done
+    driver.flush_completed(0, 4)
+    assert devices.tickets == [0, 0]
+    assert devices.done.count("committed") == 1
+    driver.flush_completed(0, 8)
+    assert devices.done.count("committed") == 5
+
+
+def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.tickets.clear()
+    driver.handle(Proposed(1, (b"x",)))
+    driver._truncate(TruncateLog(4))
+    driver.flush_completed(0, 4)
+    assert "committed" not in devices.done
+    assert devices.tickets == [0, 1], "it is done again"
+    driver.flush_completed(1, 4)
+    assert "committed" in devices.done
+
+
+@pytest.mark.parametrize("what", ["append", "save", "flush"])
+def test_nothing_happens_behind_a_failure_and_the_replica_stops(what: str) -> None:
+    driver, devices = single_voter()
+    devices.fail[what] = StorageFailure("EIO")
+    driver.start()
+    assert devices.done[-1] == what
+    assert [halt.reason for halt in devices.halts] == [HaltReason.STORAGE_FAILED]
+    driver.handle(ReadRequested(1))
+    assert devices.done[-1] == "read failed"
+
+
+def test_a_failed_background_flush_stops_the_replica_and_is_not_retried() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.tickets.clear()
+    driver.handle(Proposed(1, (b"x",)))
+    driver.flush_failed(StorageFailure("EIO"))
+    assert [halt.reason for halt in devices.halts] == [HaltReason.STORAGE_FAILED]
+    assert devices.tickets == [0]
+    assert devices.done[-1] == "failed", "the proposal is told"
+    assert "committed" not in devices.done
+
+
+def test_a_full_disk_is_another_reason() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.fail["append"] = DiskFull("ENOSPC")
+    driver.handle(Proposed(1, (b"x",)))
+    assert [halt.reason for halt in devices.halts] == [HaltReason.DISK_FULL]
