@@ -113,6 +113,7 @@ def test_the_leader_refuses_appends_below_its_reserve_and_goes_on_when_space_is_
     assert quorum.local(leader.id)["storage"]["state"] == "full"
     assert leader.is_running
     disk.free()
+    wait_until(lambda: not refused(), "appends are taken again")
     quorum.put("after", "2")
     assert quorum.leader.id == leader.id
     assert not (leader.root / "failed").exists()

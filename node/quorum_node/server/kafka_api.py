@@ -59,6 +59,9 @@ class Replica(Protocol):
     def describe(self) -> ReplicaDescription:
         """What the core knows now."""
 
+    def voters_offset(self) -> int:
+        """Offset of the latest voters record, -1 when there is none."""
+
     def now(self) -> Now:
         """This instant on the core's clock and on the wall."""
 
@@ -162,9 +165,9 @@ class KafkaApi:
         supported = SupportedFeature(
             name=KRAFT_VERSION_FEATURE, min_version=0, max_version=MAX_KRAFT_VERSION
         )
-        description = self._main.describe()
+        voters_offset = self._main.voters_offset()
         finalized: tuple[FinalizedFeature, ...] = ()
-        if description.voters_position.offset >= 0:
+        if voters_offset >= 0:
             finalized = (
                 FinalizedFeature(
                     name=KRAFT_VERSION_FEATURE,
@@ -176,7 +179,7 @@ class KafkaApi:
             error_code=0,
             api_keys=self._api_keys,
             supported_features=(supported,) if version >= 4 else (),
-            finalized_features_epoch=max(description.high_watermark, 0) if finalized else -1,
+            finalized_features_epoch=voters_offset,
             finalized_features=finalized,
         )
 

@@ -25,6 +25,8 @@ from quorum_node.server.sockets import prepare_socket
 
 MAX_IN_FLIGHT = 5000
 """Requests of one connection that may wait for answers; beyond it the connection isn't read."""
+MAX_FRAMES_PER_TURN = 64
+"""Requests of one connection that are handled before others get their turn."""
 
 
 class InboundRequest:
@@ -59,10 +61,13 @@ class KafkaConnection(asyncio.Protocol):
     def __init__(self, server: "KafkaListener") -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
+        self._data = b""
+        self._position = 0
         self._waiting: deque[InboundRequest] = deque()
-        self._paused = False
-        self._reading_data = False
+        self._reading_paused = False
+        self._writing_paused = False
+        self._turn_scheduled = False
+        self._collecting = False
         self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -73,17 +78,20 @@ class KafkaConnection(asyncio.Protocol):
         self._server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop; cuts frames and hands requests to the handler."""
+        """Called by the loop."""
+        rest = self._data[self._position :]
+        self._data, self._position = (rest + data if rest else data), 0
+        if not self._turn_scheduled:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Handle some whole frames; more than one turn's worth waits, so that others get theirs."""
+        self._turn_scheduled = False
         if self._closed:
             return
-        buffer = self._buffer
-        if buffer:
-            buffer += data
-            data = bytes(buffer)
-            buffer.clear()
-        self._reading_data = True
+        self._collecting = True
         try:
-            position = self._handle_frames(data)
+            more = self._handle_frames()
         except UnsupportedRequest as error:
             self._refuse("unsupported", error)
             return
@@ -91,34 +99,52 @@ class KafkaConnection(asyncio.Protocol):
             self._refuse("malformed", error)
             return
         finally:
-            self._reading_data = False
-        if position < len(data):
-            buffer += memoryview(data)[position:]
+            self._collecting = False
         self.write_ready()
+        self._throttle(more)
 
-    def _handle_frames(self, data: bytes) -> int:
-        """Handle whole frames; returns the number of bytes used up."""
-        server, position, size = self._server, 0, len(data)
+    def _handle_frames(self) -> bool:
+        """Handle whole frames, up to a turn's worth; True if there may be more."""
+        server, data, size = self._server, self._data, len(self._data)
+        position, handled = self._position, 0
         while size - position >= SIZE_BYTES and not self._closed:
             frame_bytes = read_size(data, server.max_request_bytes, position)
             start = position + SIZE_BYTES
             if size - start < frame_bytes:
                 break
-            position = start + frame_bytes
+            if handled == MAX_FRAMES_PER_TURN:
+                return True
+            handled += 1
+            position = self._position = start + frame_bytes
             request = decode_request(data[start:position])
             inbound = InboundRequest(self, request)
             self._waiting.append(inbound)
             server.metrics.count_labelled("requests", request.api.name)
             server.handler(inbound)
-        if len(self._waiting) > MAX_IN_FLIGHT:
-            self._pause()
-        return position
+        if position == size:
+            self._data, self._position = b"", 0
+        return False
+
+    def _throttle(self, more: bool) -> None:
+        """Read only from a peer that reads, has little in flight, and waits for its turn."""
+        if self._transport is None or self._closed:
+            return
+        blocked = self._writing_paused or len(self._waiting) > MAX_IN_FLIGHT
+        if more and not blocked and not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._server.loop.call_soon(self._take_turn)
+        pause = blocked or more
+        if pause and not self._reading_paused:
+            self._transport.pause_reading()
+        if not pause and self._reading_paused:
+            self._transport.resume_reading()
+        self._reading_paused = pause
 
     def write_ready(self) -> None:
         """Write every answer whose turn has come, as one write."""
         waiting = self._waiting
-        # While frames of one read are handled their answers are collected.
-        if self._reading_data or not waiting or waiting[0].encoded is None:
+        # While the frames of a turn are handled their answers are collected.
+        if self._collecting or not waiting or waiting[0].encoded is None:
             return
         parts: list[bytes | memoryview] = []
         while waiting and (encoded := waiting[0].encoded) is not None:
@@ -126,16 +152,18 @@ class KafkaConnection(asyncio.Protocol):
             waiting.popleft()
         if self._transport is not None and not self._closed:
             self._transport.write(b"".join(parts))
-        if self._paused and len(waiting) < MAX_IN_FLIGHT // 2:
-            self._resume()
+        if self._reading_paused and not self._turn_scheduled:
+            self._throttle(more=self._position < len(self._data))
 
     def pause_writing(self) -> None:
         """Called by the loop: the peer doesn't read its answers, so don't read its requests."""
-        self._pause()
+        self._writing_paused = True
+        self._throttle(more=False)
 
     def resume_writing(self) -> None:
         """Called by the loop."""
-        self._resume()
+        self._writing_paused = False
+        self._throttle(more=self._position < len(self._data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop: nobody waits for these answers any more."""
@@ -160,22 +188,12 @@ class KafkaConnection(asyncio.Protocol):
     def _refuse(self, why: str, error: MalformedMessage) -> None:
         self._server.metrics.count_labelled("malformed_requests", "controller")
         self._server.on_malformed(why, str(error), self._peer_name())
-        self._buffer.clear()
+        self._data, self._position = b"", 0
         self.close()
 
     def _peer_name(self) -> str:
         peer = self._transport.get_extra_info("peername") if self._transport else None
         return f"{peer[0]}:{peer[1]}" if peer else "unknown"
-
-    def _pause(self) -> None:
-        if not self._paused and self._transport is not None and not self._closed:
-            self._paused = True
-            self._transport.pause_reading()
-
-    def _resume(self) -> None:
-        if self._paused and self._transport is not None and not self._closed:
-            self._paused = False
-            self._transport.resume_reading()
 
 
 class KafkaListener:
@@ -193,14 +211,14 @@ class KafkaListener:
         self.max_request_bytes = max_request_bytes
         self.on_malformed = on_malformed
         self.connections: set[KafkaConnection] = set()
+        self.loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._closing = False
         self._all_gone = asyncio.Event()
 
     async def start(self, host: str, port: int) -> None:
         """Bind and listen. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
+        self._server = await self.loop.create_server(
             lambda: KafkaConnection(self), host, port, backlog=1024, reuse_address=True
         )
 

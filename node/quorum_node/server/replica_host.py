@@ -112,6 +112,10 @@ class ReplicaHost:
         """What the core knows now."""
         return self.driver.describe()
 
+    def voters_offset(self) -> int:
+        """Offset of the latest voters record, -1 when there is none."""
+        return self.driver.replica.voters.latest.offset
+
     def now(self) -> Now:
         """This instant on both clocks."""
         return Now(clock_ms(), time.time_ns() // 1_000_000)

@@ -1,0 +1,176 @@
+"""The admin API over real nodes: who answers what, tokens, forwarding, reads and appends."""
+
+import httpx
+import pytest
+
+from quorum_node.api import (
+    FORWARDED_HEADER,
+    ErrorCode,
+    LogPage,
+    NodeDescription,
+    QuorumDescription,
+    VoterHistory,
+)
+from quorum_node.protocol import apis
+from quorum_node.protocol.describe import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartition,
+    DescribeQuorumRequestTopic,
+)
+from quorum_node.protocol.errors import ErrorCode as WireError
+from support.local_quorum import LocalQuorum, wait_until
+from support.one_request import ask
+
+
+def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
+    quorum = shared_quorum
+    leader = quorum.leader
+    for node in quorum.nodes.values():
+        get = lambda path, node=node: quorum.request("GET", path, node.id).content  # noqa: E731
+        local = NodeDescription.model_validate_json(get("/v1/node"))
+        assert (local.node_id, local.cluster_id) == (node.id, quorum.cluster_id)
+        assert local.role.value == ("leader" if node is leader else "follower")
+        assert local.leader_id == leader.id
+        assert [e.port for e in local.endpoints] == [node.port, node.admin_port]
+        confirmed = QuorumDescription.model_validate_json(get("/v1/quorum?confirmed=true"))
+        assert confirmed.confirmed
+        assert confirmed.node_id == leader.id
+        own = QuorumDescription.model_validate_json(get("/v1/quorum"))
+        assert own.node_id == node.id
+        assert [v.id for v in own.voters] == [1, 2, 3]
+        assert all((v.log_end_offset >= 0) == (node is leader) for v in own.voters)
+        LogPage.model_validate_json(get("/v1/log"))
+        VoterHistory.model_validate_json(get("/v1/voter-history"))
+        assert quorum.request("GET", "/openapi.json", node.id).status_code == 200
+
+
+def test_any_node_takes_writes_and_linearizable_reads(shared_quorum: LocalQuorum) -> None:
+    quorum = shared_quorum
+    for node in quorum.nodes.values():
+        path = f"/v1/configs/topic/t/from-{node.id}"
+        answer = quorum.request("PUT", path, node.id, json={"value": "v"})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["endOffset"] == answer.json()["offset"] + 1
+        for reader in quorum.nodes.values():
+            read = quorum.request("GET", path, reader.id)
+            assert read.json()["value"] == "v"
+            assert read.json()["offset"] >= answer.json()["endOffset"]
+
+
+@pytest.mark.requirement("K595-29")
+def test_a_batch_is_whole_and_in_one_place(shared_quorum: LocalQuorum) -> None:
+    quorum = shared_quorum
+    entry = {"resourceType": "topic", "resourceName": "batch", "value": "v"}
+    entries = [{**entry, "name": f"k{n}"} for n in range(50)]
+    answer = quorum.request("POST", "/v1/append", json={"entries": entries})
+    result = answer.json()
+    assert result["endOffset"] - result["offset"] == 50
+    # It returned after the commit: a majority has it, and the leader shows it.
+    assert quorum.describe()["highWatermark"] >= result["endOffset"]
+    page = quorum.request("GET", f"/v1/log?fromOffset={result['offset']}&maxRecords=50")
+    names = [record["fields"]["name"] for record in page.json()["records"]]
+    assert names == [f"k{n}" for n in range(50)]
+    # A repeat is harmless, and null deletes.
+    assert quorum.request("POST", "/v1/append", json={"entries": entries}).status_code == 200
+    gone = [{**each, "value": None} for each in entries]
+    assert quorum.request("POST", "/v1/append", json={"entries": gone}).status_code == 200
+    listed = quorum.request("GET", "/v1/configs?prefix=topic/batch/", quorum.leader.id).json()
+    assert listed["entries"] == []
+    assert quorum.request("GET", "/v1/configs/topic/batch/k0").status_code == 404
+
+
+def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuorum) -> None:
+    entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * (1 << 20)}
+    entries = [{**entry, "name": f"k{n}"} for n in range(5)]
+    answer = shared_quorum.request("POST", "/v1/append", json={"entries": entries})
+    assert (answer.status_code, answer.json()["code"]) == (413, ErrorCode.TOO_LARGE)
+    assert shared_quorum.request("GET", "/v1/configs/topic/big/k0").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/configs/topic/t/k", {"value": "v"}),
+        ("POST", "/v1/append", {"entries": []}),
+        ("POST", "/v1/resign", None),
+        ("DELETE", "/v1/voters/1/AAAAAAAAAAAAAAAAAAAAAQ", None),
+    ],
+)
+@pytest.mark.parametrize("token", [None, "wrong", "Bearer", "Basic test-token"])
+def test_changes_need_the_token(
+    shared_quorum: LocalQuorum, method: str, path: str, body: object, token: str | None
+) -> None:
+    entries = {"entries": [{"resourceType": "topic", "resourceName": "", "name": "n", "value": ""}]}
+    body = entries if path.endswith("append") else body
+    headers = {} if token is None else {"Authorization": token}
+    for node in shared_quorum.nodes.values():
+        url = node.admin_url + path
+        answer = httpx.request(method, url, json=body, headers=headers, trust_env=False)
+        assert (answer.status_code, answer.json()["code"]) == (401, ErrorCode.UNAUTHORIZED)
+    reading = httpx.get(shared_quorum.leader.admin_url + "/v1/quorum", trust_env=False)
+    assert reading.status_code == 200
+
+
+@pytest.mark.requirement("K595-15")
+def test_a_stale_client_learns_the_leader_in_one_round_trip(shared_quorum: LocalQuorum) -> None:
+    quorum = shared_quorum
+    leader, follower = quorum.leader, quorum.followers[0]
+    answer = quorum.request(
+        "PUT",
+        "/v1/configs/topic/t/k",
+        follower.id,
+        json={"value": "v"},
+        headers={FORWARDED_HEADER: "9"},
+    )
+    assert (answer.status_code, answer.json()["code"]) == (503, ErrorCode.NOT_LEADER)
+    assert answer.json()["leaderId"] == leader.id
+    assert answer.json()["leaderUrl"] == leader.admin_url
+    part = DescribeQuorumRequestPartition(partition_index=0)
+    topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
+    response = ask(
+        ("127.0.0.1", follower.port),
+        apis.DESCRIBE_QUORUM,
+        2,
+        DescribeQuorumRequest(topics=(topic,)),
+    )
+    refused = response.topics[0].partitions[0]
+    assert refused.error_code == WireError.NOT_LEADER_OR_FOLLOWER
+    assert (refused.leader_id, refused.leader_epoch) == (
+        leader.id,
+        quorum.describe()["leaderEpoch"],
+    )
+
+
+@pytest.mark.requirement("K595-22")
+def test_describe_quorum_on_the_wire(make_quorum) -> None:
+    quorum = make_quorum(2, initial_voters=1)
+    quorum.form()
+    quorum.wait_caught_up(2)
+    part = DescribeQuorumRequestPartition(partition_index=0)
+    topic = DescribeQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
+    port = quorum.nodes[1].port
+    response = ask(
+        ("127.0.0.1", port), apis.DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=(topic,))
+    )
+    found = response.topics[0].partitions[0]
+    assert (found.leader_id, found.error_code) == (1, 0)
+    assert found.high_watermark == quorum.describe()["highWatermark"]
+    assert [r.replica_id for r in found.current_voters] == [1]
+    observer = found.observers[0]
+    assert observer.replica_id == 2
+    assert observer.log_end_offset == found.high_watermark
+    assert observer.last_fetch_timestamp_ms >= observer.last_caught_up_timestamp_ms > 1.6e12
+
+
+def test_a_resigned_leader_is_followed_by_the_wanted_successor(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    leader = quorum.leader
+    wanted = quorum.followers[-1].id
+    answer = quorum.request("POST", "/v1/resign", json={"successorId": wanted})
+    assert answer.status_code == 200, answer.text
+    wait_until(lambda: quorum.wait_leader() != leader.id, "another leads")
+    assert quorum.leader.id == wanted
+    quorum.put("k", "v")
+    answer = quorum.request("POST", "/v1/resign", json={"successorId": 99})
+    assert answer.json()["code"] == ErrorCode.VOTER_NOT_FOUND

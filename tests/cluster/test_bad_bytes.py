@@ -1,0 +1,215 @@
+"""Random, truncated and oversized bytes on both listeners: that connection ends, nobody else's."""
+
+import random
+import re
+import socket
+import struct
+
+import pytest
+
+from quorum_node.protocol import apis
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.describe import DescribeQuorumRequest
+from quorum_node.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from quorum_node.protocol.frames import encode_request
+from support.local_quorum import LocalNode, LocalQuorum
+
+SEED = 20
+
+
+def counted(quorum: LocalQuorum, node: LocalNode, listener: str) -> int:
+    text = quorum.client.get(node.admin_url + "/metrics").text
+    found = re.search(rf'malformed_requests_total{{listener="{listener}"}} (\d+)', text)
+    return int(found[1]) if found else 0
+
+
+def connect(port: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), 10)
+    connection.settimeout(10)
+    return connection
+
+
+def is_closed_by_peer(connection: socket.socket) -> bool:
+    """Read on until the peer closes; False if it leaves the connection open."""
+    try:
+        while connection.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+    return True
+
+
+def is_still_open(connection: socket.socket) -> bool:
+    """Answers wait to be read, or nothing does; no end of file."""
+    return bool(connection.recv(1))
+
+
+def good_frames() -> list[bytes]:
+    fetch = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=(
+            FetchTopic(
+                topic="__cluster_metadata",
+                partitions=(FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=9),),
+            ),
+        ),
+    )
+    versions = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    return [
+        encode_request(apis.API_VERSIONS, 3, 1, "fuzz", versions),
+        encode_request(apis.DESCRIBE_QUORUM, 1, 2, "fuzz", DescribeQuorumRequest(topics=())),
+        encode_request(apis.FETCH, 12, 3, "fuzz", fetch),
+    ]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def malformed_frames() -> list[bytes]:
+    """Bytes that can't be a request, each a reason of its own."""
+    cut = [framed(frame[4:-1]) for frame in good_frames()]
+    too_long = [framed(frame[4:] + b"x") for frame in good_frames()]
+    return [
+        struct.pack(">i", -1),
+        struct.pack(">i", 0x7FFFFFFF),
+        struct.pack(">i", (16 << 20) + 1),
+        framed(b""),
+        framed(b"\0"),
+        framed(struct.pack(">hhih", 32000, 0, 1, -1)),
+        framed(struct.pack(">hhih", 1, 99, 1, -1)),
+        framed(struct.pack(">hhih", 1, -3, 1, -1)),
+        framed(struct.pack(">hhih", 18, 0, 1, 5000)),
+        framed(struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe"),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        bytes(range(255, 155, -1)),
+        *cut,
+        *too_long,
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(malformed_frames())))
+def test_what_is_no_request_closes_its_connection_and_is_counted(
+    shared_quorum: LocalQuorum, number: int
+) -> None:
+    node = shared_quorum.leader
+    before = counted(shared_quorum, node, "controller")
+    with connect(node.port) as bystander, connect(node.port) as connection:
+        connection.sendall(malformed_frames()[number])
+        assert is_closed_by_peer(connection)
+        assert counted(shared_quorum, node, "controller") == before + 1
+        bystander.sendall(good_frames()[0])
+        assert len(bystander.recv(65536)) > 20
+    shared_quorum.put("still", str(number))
+
+
+def test_random_damage_hurts_nobody(shared_quorum: LocalQuorum) -> None:
+    rng = random.Random(SEED)
+    node = shared_quorum.leader
+    epoch = shared_quorum.describe()["leaderEpoch"]
+    for _ in range(300):
+        frame = bytearray(rng.choice(good_frames()))
+        for _ in range(rng.randint(1, 6)):
+            frame[rng.randrange(4, len(frame))] = rng.randrange(256)
+        data = bytes(frame[: rng.randint(1, len(frame))]) if rng.random() < 0.3 else bytes(frame)
+        with connect(node.port) as connection:
+            connection.sendall(data)
+    for _ in range(100):
+        with connect(node.port) as connection:
+            connection.sendall(rng.randbytes(rng.randint(1, 2000)))
+    shared_quorum.put("after", "damage")
+    assert shared_quorum.describe()["leaderEpoch"] == epoch
+    assert all(n.is_running for n in shared_quorum.nodes.values())
+    assert "a bug" not in node.log_text
+
+
+def test_a_request_in_single_bytes_is_a_request(shared_quorum: LocalQuorum) -> None:
+    with connect(shared_quorum.leader.port) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in good_frames()[0] * 2:
+            connection.sendall(bytes([byte]))
+        received = b""
+        size = None
+        while size is None or len(received) < 2 * (size + 4):
+            received += connection.recv(65536)
+            size = struct.unpack(">i", received[:4])[0]
+        assert struct.unpack(">i", received[4:8])[0] == 1
+
+
+def test_what_is_no_http_is_answered_with_400_and_counted(shared_quorum: LocalQuorum) -> None:
+    node = shared_quorum.leader
+    before = counted(shared_quorum, node, "admin")
+    for data in (
+        b"\0\1\2\3\r\n\r\n",
+        b"NOT HTTP AT ALL\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+    ):
+        with connect(node.admin_port) as connection:
+            connection.sendall(data)
+            assert is_closed_by_peer(connection)
+    assert counted(shared_quorum, node, "admin") == before + 3
+    with connect(node.admin_port) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nX: " + b"a" * 200_000)
+        assert is_closed_by_peer(connection)
+    rng = random.Random(SEED)
+    for _ in range(50):
+        with connect(node.admin_port) as connection:
+            connection.sendall(rng.randbytes(rng.randint(1, 500)))
+    assert shared_quorum.client.get(node.admin_url + "/livez").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/v1/configs/topic/t/k", b"{", 422),
+        ("PUT", "/v1/configs/topic/t/k", b'{"value": 5}', 422),
+        ("PUT", "/v1/configs/topic/t/k", b'{"value": "v", "what": 1}', 422),
+        ("PUT", "/v1/configs/topic/t/k", b'{"value": "v", "timeoutMs": -1}', 422),
+        ("PUT", "/v1/configs/nonsense/t/k", b'{"value": "v"}', 400),
+        ("POST", "/v1/append", b'{"entries": []}', 422),
+        ("POST", "/v1/voters", b'{"id": 9, "uuid": "x", "endpoints": []}', 422),
+        (
+            "POST",
+            "/v1/voters",
+            b'{"id": 9, "uuid": "x", "endpoints": [{"name": "CONTROLLER", "host": "h", "port": 1}]}',
+            400,
+        ),
+        ("DELETE", "/v1/voters/9/nonsense", b"", 400),
+        ("DELETE", "/v1/voters/x/nonsense", b"", 422),
+        ("GET", "/v1/log?fromOffset=-1", b"", 422),
+        ("GET", "/nowhere", b"", 404),
+        ("POST", "/v1/node", b"", 405),
+    ],
+)
+def test_wrong_documents_are_refused_with_a_reason(
+    shared_quorum: LocalQuorum, method: str, path: str, body: bytes, status: int
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = shared_quorum.request(method, path, content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["message"]
+    assert answer.json()["leaderId"] in (1, 2, 3)
+
+
+def test_a_body_that_is_too_large_is_refused(shared_quorum: LocalQuorum) -> None:
+    answer = shared_quorum.request("POST", "/v1/append", content=b"x" * (17 << 20))
+    assert answer.status_code == 413
+
+
+def test_a_slow_reader_holds_up_nobody(shared_quorum: LocalQuorum) -> None:
+    node = shared_quorum.leader
+    with connect(node.port) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(0.2)
+        frame = good_frames()[0] * 200
+        try:
+            for _ in range(400):
+                connection.sendall(frame)
+        except TimeoutError:
+            pass  # the node has stopped reading this connection
+        for number in range(20):
+            shared_quorum.put("slow", str(number))
+        assert is_still_open(connection)
