@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
-from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus, Phase
+from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
 from quorum_operator.execute import Executor, Outcome
 from quorum_operator.kube import paths
@@ -25,7 +25,6 @@ from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
-    RepairMemory,
     StorageChoice,
     Wanted,
 )
@@ -36,7 +35,8 @@ from quorum_operator.quorum_client import Described, QuorumClient
 
 Object = dict[str, Any]
 
-RETRY_REFUSED_S = 0.3
+RETRY_REFUSED_S = 0.2
+RETRY_REFUSED_MAX_S = 5.0
 OBJECTS_PERIOD_S = 20.0
 
 _log = structlog.get_logger("quorum_operator")
@@ -57,6 +57,8 @@ class Reconciler:
         self._api, self._nodes, self._metrics = api, nodes, metrics
         self._checked: dict[str, tuple[int, float]] = {}
         """Resource UID → generation and time at which all services and the like were in order."""
+        self._refused: dict[str, tuple[str, int]] = {}
+        """Resource UID → what was refused last, and how often in a row."""
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -74,11 +76,21 @@ class Reconciler:
         seen = await self._observe(owner, spec, resource, earlier)
         step = plan(seen)
         outcome = await self._execute(owner, spec, seen, step)
+        refusals = self._count_refusals(owner, step, outcome)
         await asyncio.gather(
-            self._tell(owner, step, outcome),
+            self._tell(owner, step, outcome, refusals),
             self._write_status(path, resource, seen, step, earlier, owner),
         )
-        return _next(step, outcome)
+        return _next(step, outcome, refusals)
+
+    def _count_refusals(self, owner: Owner, step: Step, outcome: Outcome) -> int:
+        if outcome.changed or not changes_something(step):
+            self._refused.pop(owner.uid, None)
+            return 0
+        last, times = self._refused.get(owner.uid, ("", 0))
+        times = times + 1 if last == outcome.message else 1
+        self._refused[owner.uid] = (outcome.message, times)
+        return times
 
     def _objects_are_due(self, owner: Owner, resource: Object) -> bool:
         """Services and ConfigMaps need no look in each reconcile of a repair."""
@@ -121,7 +133,6 @@ class Reconciler:
             known_voters=earlier.voters,
             invalid=invalid,
             unconfirmed_since=_unconfirmed_since(earlier),
-            repairs=_repairs(earlier),
         )
 
     async def _ask_nodes(self, cluster: Cluster) -> tuple[tuple[Incarnation, ...], Described]:
@@ -161,9 +172,9 @@ class Reconciler:
         )
         return outcome
 
-    async def _tell(self, owner: Owner, step: Step, outcome: Outcome) -> None:
-        """An event on the resource for every step that was tried."""
-        if not changes_something(step):
+    async def _tell(self, owner: Owner, step: Step, outcome: Outcome, refusals: int) -> None:
+        """An event on the resource for every step; one that is refused again and again, once."""
+        if not changes_something(step) or refusals > 1:
             return
         warning = isinstance(step, LatchFailure) or not outcome.changed
         message = step.reason + (f" — {outcome.message}" if outcome.message else "")
@@ -227,21 +238,6 @@ def _unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
     return None
 
 
-def _repairs(earlier: MetadataQuorumStatus) -> tuple[RepairMemory, ...]:
-    return tuple(
-        RepairMemory(
-            node_id=entry.id,
-            incarnation=entry.incarnation,
-            from_uuid=entry.from_uuid,
-            to_uuid=entry.to_uuid,
-            reason=entry.reason,
-            started_at=seconds_of(entry.started_at),
-            finished_at=seconds_of(entry.finished_at) if entry.finished_at else None,
-        )
-        for entry in earlier.repairs
-    )
-
-
 def _comparable(status: MetadataQuorumStatus) -> Object:
     """The status without what changes all the time and alone is worth no write."""
     document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -250,14 +246,11 @@ def _comparable(status: MetadataQuorumStatus) -> Object:
     return document
 
 
-def _next(step: Step, outcome: Outcome) -> Next:
+def _next(step: Step, outcome: Outcome, refusals: int) -> Next:
     if isinstance(step, Wait):
         return Next(step.retry_after_s)
+    if outcome.changed:
+        return Next(0.0)
     if changes_something(step):
-        return Next(0.0 if outcome.changed else RETRY_REFUSED_S)
+        return Next(min(RETRY_REFUSED_S * 2 ** min(refusals - 1, 8), RETRY_REFUSED_MAX_S))
     return Next()
-
-
-def is_settled(status: MetadataQuorumStatus) -> bool:
-    """Whether the quorum is as wanted."""
-    return status.phase is Phase.READY

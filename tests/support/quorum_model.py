@@ -395,6 +395,8 @@ class Model:
         voters = self.voters[self.index]
         if key in voters or self.sets[name].uuid != key.uuid:
             raise Unsafe(f"{key} is a voter already, or is not recorded")
+        if sum(1 for each in voters if each.id == key.id) > 1:
+            raise Unsafe(f"id {key.id} would stand three times")
         exempt = len(voters) == 1 or not self.formed[self.index]
         live = len(self.live())
         if self.wanted.replacement_order is ReplacementOrder.ADD_FIRST:

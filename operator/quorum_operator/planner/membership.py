@@ -92,6 +92,8 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step:
         return _remove(at, view)
     if order is ReplacementOrder.REMOVE_FIRST and _may_go_first(at, view):
         return _remove(at, view)
+    if all(at.stands_twice(slot.node_id) for slot in at.caught_up):
+        return _remove(at, view)
     blocked = add_gate(view, order, replacing=first_leaving is not None)
     if blocked is None:
         return _add(at, view)
@@ -113,7 +115,8 @@ def _add(at: Situation, view: QuorumView) -> Step:
     alone = len(at.caught_up) == 1 and len(at.slots) > 1
     if alone and view.formed and len(view.voters) % 2 == 1 and not at.leaving:
         return _wait_for_newcomers(at)
-    incarnation = at.caught_up[0].incarnation
+    first = next(slot for slot in at.caught_up if not at.stands_twice(slot.node_id))
+    incarnation = first.incarnation
     assert incarnation is not None
     assert incarnation.uuid is not None
     key = Key(incarnation.node_id, incarnation.uuid)

@@ -209,19 +209,6 @@ class Templates:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairMemory:
-    """An earlier entry of status.repairs; reporting only, never a ground for a step."""
-
-    node_id: int
-    incarnation: int
-    from_uuid: str | None
-    to_uuid: str | None
-    reason: str
-    started_at: float
-    finished_at: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything one reconcile saw."""
 
@@ -247,4 +234,3 @@ class Observation:
     """What is wrong with the spec beyond the reach of CEL, such as an unknown storage class."""
     unconfirmed_since: float | None = None
     """Since when no describe could be confirmed, by the last status."""
-    repairs: tuple[RepairMemory, ...] = ()

@@ -169,11 +169,13 @@ class Situation:
         if needed <= 0:
             return ()
         retire = self.seen.wanted.retire
+        # An id whose successor is a voter already needs none; nor may an id stand three times.
+        settled = {key.id for key in self.staying}
         succeeded = sorted(
             {
                 entry.key.id
                 for entry in self.leaving
-                if entry.why in _SUCCEEDED_BY_SAME_ID and entry.key.id not in retire
+                if entry.why in _SUCCEEDED_BY_SAME_ID and entry.key.id not in retire | settled
             }
         )
         taken = {key.id for key in self.voters}
@@ -213,6 +215,10 @@ class Situation:
     def caught_up(self) -> tuple[Slot, ...]:
         """Slots whose newcomer may become a voter now."""
         return tuple(slot for slot in self.slots if self.is_caught_up(slot.incarnation))
+
+    def stands_twice(self, node_id: int) -> bool:
+        """Whether an id has two voters already: one must go before a third key may come."""
+        return sum(1 for key in self.voters if key.id == node_id) > 1
 
     @cached_property
     def leftovers(self) -> tuple[Incarnation, ...]:

@@ -20,7 +20,7 @@ from quorum_operator.planner.conditions import Finding, judge
 from quorum_operator.planner.gates import majority, tolerance
 from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, Key, Observation
 from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.step import AddVoter, Nothing, RemoveVoter, Step, Wait
+from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 
 MAX_REPAIRS = 10
 UNCONFIRMED_GRACE_S = 10.0
@@ -246,8 +246,3 @@ def _repair(at: Situation, each: Incarnation) -> RepairStatus:
         finished_at=finished,
         seconds=round(at.now - started, 1) if finished is not None else None,
     )
-
-
-def is_steady(step: Step) -> bool:
-    """Nothing to do at all."""
-    return isinstance(step, Nothing)

@@ -196,52 +196,48 @@ def _check_stop(seen: Observation, step: steps.ScaleToZero | steps.DeleteIncarna
         assert each.pod is None
 
 
-@pytest.mark.parametrize("order", ReplacementOrder)
-def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None:
-    """One of three is dead and its successor has caught up: who moves first?"""
-    storage = STORAGES[0]
-    wanted = Wanted(3, storage, replacement_order=order)
+def member(node_id: int, number: int, uuid: str, *, dead: bool = False) -> Incarnation:
+    """A recorded incarnation; a dead one is latched and stopped."""
+    return Incarnation(
+        node_id=node_id,
+        number=number,
+        name=f"q-{node_id}-{number}",
+        uid="u",
+        resource_version="1",
+        created_at=NOW - 99,
+        formation=1,
+        storage=STORAGES[0],
+        replicas=0 if dead else 1,
+        uuid=uuid,
+        stopped="StorageFailed" if dead else None,
+        failed=FailureLatch("StorageFailed", "x", NOW, NOW) if dead else None,
+        claim=ClaimFacts("c", "u"),
+        pod=None if dead else PodFacts("p", "u", NOW - 99),
+    )
 
-    def member(node_id: int, number: int, uuid: str, *, dead: bool = False) -> Incarnation:
-        return Incarnation(
-            node_id=node_id,
-            number=number,
-            name=f"q-{node_id}-{number}",
-            uid="u",
-            resource_version="1",
-            created_at=NOW - 99,
-            formation=1,
-            storage=storage,
-            replicas=0 if dead else 1,
-            uuid=uuid,
-            stopped="StorageFailed" if dead else None,
-            failed=FailureLatch("StorageFailed", "x", NOW, NOW) if dead else None,
-            claim=ClaimFacts("c", "u"),
-            pod=None if dead else PodFacts("p", "u", NOW - 99),
-        )
 
-    seen = Observation(
+def observed(
+    wanted: Wanted, members: list[Incarnation], voters: set[str], observers: set[str]
+) -> Observation:
+    """A formed quorum led by the first voter; members are named by their UUID here."""
+
+    def replica(each: Incarnation) -> ReplicaView:
+        alive = each.failed is None
+        return ReplicaView(Key(each.node_id, each.uuid or ""), alive, alive)
+
+    return Observation(
         now=NOW,
         name="q",
         generation=1,
         wanted=wanted,
         identities=(Identity(1, "c1", 1, "a", 3, formed=True),),
-        incarnations=(
-            member(1, 1, "a"),
-            member(2, 1, "b"),
-            member(3, 1, "c", dead=True),
-            member(3, 2, "d"),
-        ),
+        incarnations=tuple(members),
         view=QuorumView(
             cluster_id="c1",
-            leader=Key(1, "a"),
+            leader=Key(members[0].node_id, members[0].uuid or ""),
             epoch=4,
-            voters=(
-                ReplicaView(Key(1, "a"), True, True),
-                ReplicaView(Key(2, "b"), True, True),
-                ReplicaView(Key(3, "c"), False, False),
-            ),
-            observers=(ReplicaView(Key(3, "d"), True, True),),
+            voters=tuple(replica(each) for each in members if each.uuid in voters),
+            observers=tuple(replica(each) for each in members if each.uuid in observers),
             voters_offset=17,
             voters_epoch=3,
             voters_committed=True,
@@ -251,10 +247,50 @@ def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None
             initial_voters=3,
         ),
     )
-    step = plan(seen)
+
+
+@pytest.mark.parametrize("order", ReplacementOrder)
+def test_the_order_of_a_replacement_among_three(order: ReplacementOrder) -> None:
+    """One of three is dead and its successor has caught up: who moves first?"""
+    members = [
+        member(1, 1, "a"),
+        member(2, 1, "b"),
+        member(3, 1, "c", dead=True),
+        member(3, 2, "d"),
+    ]
+    wanted = Wanted(3, STORAGES[0], replacement_order=order)
+    step = plan(observed(wanted, members, {"a", "b", "c"}, {"d"}))
     if order is ReplacementOrder.ADD_FIRST:
         assert isinstance(step, steps.AddVoter)
         assert step.key == Key(3, "d")
     else:
         assert isinstance(step, steps.RemoveVoter)
         assert step.key == Key(3, "c")
+
+
+def test_a_second_failure_while_the_first_successor_has_just_joined() -> None:
+    """3 was removed; 2 stands twice, old and new: 3 needs a newcomer, 2 needs no third one."""
+    members = [
+        *(member(1, 1, "a"), member(2, 1, "b", dead=True), member(2, 2, "b2")),
+        *(member(3, 1, "c", dead=True), member(4, 1, "d"), member(5, 1, "e")),
+    ]
+    wanted = Wanted(5, STORAGES[0])
+    voters = {"a", "b", "b2", "d", "e"}
+    step = plan(observed(wanted, members, voters, set()))
+    assert isinstance(step, steps.CreateMember)
+    assert (step.node_id, step.number, step.replaces) == (3, 2, 1)
+    step = plan(observed(wanted, [*members, member(3, 2, "c2")], voters, {"c2"}))
+    assert isinstance(step, steps.AddVoter)
+    assert step.key == Key(3, "c2")
+
+
+def test_an_id_never_stands_three_times() -> None:
+    """Both keys of 3 are dead: one of them goes before a third one comes."""
+    members = [
+        *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c", dead=True)),
+        *(member(3, 2, "c2", dead=True), member(3, 3, "c3"), member(4, 1, "d")),
+    ]
+    for order in ReplacementOrder:
+        wanted = Wanted(5, STORAGES[0], replacement_order=order)
+        step = plan(observed(wanted, members, {"a", "b", "c", "c2", "d"}, {"c3"}))
+        assert isinstance(step, steps.CreateMember | steps.RemoveVoter)
