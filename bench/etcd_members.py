@@ -14,7 +14,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from cluster import BENCH, MEMBERS, Cluster
+from contender import BENCH, MEMBERS, Cluster
+
 from support.stock_kafka import cache_directory
 
 SOURCE = BENCH / "etcdload"

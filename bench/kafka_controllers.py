@@ -9,9 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from contender import BENCH, MEMBERS, Cluster, python
 from kafka_client import Address, await_leader
 
-from cluster import BENCH, MEMBERS, Cluster, python
 from support import stock_kafka
 
 FIRST_PORT = 24390

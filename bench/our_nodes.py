@@ -3,9 +3,9 @@
 import subprocess
 from pathlib import Path
 
+from contender import MEMBERS, Cluster, python
 from kafka_client import Address, await_leader
 
-from cluster import MEMBERS, Cluster, python
 from support.local_quorum import LocalQuorum, wait_until
 
 

@@ -26,11 +26,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 import report  # noqa: E402
+from contender import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
 from etcd_members import EtcdCluster  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
-
-from cluster import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
 
 SYSTEMS: dict[str, Callable[[Path], Cluster]] = {
     "metadataquorum": OurCluster,

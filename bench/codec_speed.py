@@ -1,6 +1,6 @@
 """What the codecs cost on the hot paths: microseconds a call, best of several rounds.
 
-    python bench/codecs.py
+    python bench/codec_speed.py
 
 A commit on three voters decodes one IncrementalAlterConfigs request, encodes one batch, and for each
 follower decodes a Fetch request and encodes a Fetch response: these are the lines to watch.
