@@ -133,7 +133,15 @@ class PeerConnection:
             self._write(request)
             return
         self._queued[request.correlation] = request
-        if self._connecting is None and self._link is None:
+        self._connect_if_idle()
+
+    def warm(self) -> None:
+        """Connect without a request, so that the first one needs no handshake; best effort."""
+        if self._loop.time() >= self._connect_after:
+            self._connect_if_idle()
+
+    def _connect_if_idle(self) -> None:
+        if self._connecting is None and self._link is None and not self._shut:
             self._connecting = self._loop.create_task(self._connect())
 
     def shut(self) -> None:

@@ -58,6 +58,16 @@ class PeerPool:
     ) -> None:
         """Send; exactly one callback with this correlation follows, never from within."""
         channel = Channel.FETCH if isinstance(request, FetchRequest) else Channel.CONTROL
+        connection = self._connection(destination, channel)
+        peer_request = PeerRequest(correlation, request, timeout_ms)
+        self._metrics.count_labelled("peer_requests", peer_request.api.name)
+        connection.send(peer_request)
+
+    def warm(self, destination: Endpoint) -> None:
+        """Open the control connection now: an election must not wait for handshakes."""
+        self._connection(destination, Channel.CONTROL).warm()
+
+    def _connection(self, destination: Endpoint, channel: Channel) -> PeerConnection:
         key = (destination.host, destination.port, channel)
         connection = self._connections.get(key)
         if connection is None:
@@ -69,9 +79,7 @@ class PeerPool:
                 self._ended,
                 self._on_malformed,
             )
-        peer_request = PeerRequest(correlation, request, timeout_ms)
-        self._metrics.count_labelled("peer_requests", peer_request.api.name)
-        connection.send(peer_request)
+        return connection
 
     @property
     def in_flight(self) -> int:

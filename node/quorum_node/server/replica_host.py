@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.events import (
     DiskLow,
@@ -199,10 +200,12 @@ class ReplicaHost:
         if output.role is RoleName.LEADER:
             self._metrics.count("elections_won")
         self._events.role_changed(output)
+        self._warm_peers()
 
     def voters_changed(self, output: VotersChanged) -> None:
         """Tell."""
         self._events.voters_changed(output)
+        self._warm_peers()
 
     def halted(self, output: Halt) -> None:
         """The replica is over; the process ends soon."""
@@ -218,6 +221,14 @@ class ReplicaHost:
         self._arm(deadline_ms)
 
     # -- inside
+
+    def _warm_peers(self) -> None:
+        replica = self.driver.replica
+        if replica.is_voter and not replica.halted and not replica.stopping:
+            for voter in replica.voters.latest.voters:
+                endpoint = voter.endpoint(CONTROLLER)
+                if voter.key.id != replica.key.id and endpoint is not None:
+                    self.peers.warm(endpoint)
 
     def _arm(self, deadline_ms: float) -> None:
         self._timer_ms = deadline_ms

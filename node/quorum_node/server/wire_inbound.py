@@ -37,6 +37,8 @@ from quorum_node.server.wire_errors import wire_error
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
+_MAX_ANSWER_BYTES = 8 << 20
+"""Whatever a fetcher asks for: an answer is held in memory."""
 _NO_WAIT_LIMIT_MS = 60_000
 
 
@@ -103,10 +105,16 @@ def _fetch(
         part.fetch_offset,
         part.last_fetched_epoch,
         wait_ms,
-        max(0, min(max_bytes, part.partition_max_bytes)),
+        _answer_bytes(max_bytes, part.partition_max_bytes),
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
     )
+
+
+def _answer_bytes(max_bytes: int, partition_max_bytes: int) -> int:
+    # Kafka's own Raft client leaves the limit of the partition at 0 and means none.
+    wanted = min(max_bytes, partition_max_bytes) if partition_max_bytes > 0 else max_bytes
+    return max(0, min(wanted, _MAX_ANSWER_BYTES))
 
 
 def _split_vote(body: el.VoteRequest) -> Split:

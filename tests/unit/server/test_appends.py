@@ -1,0 +1,99 @@
+"""Coalescing of appends: all or nothing, in order, a lone client never waits."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.server.appends import (
+    MAX_BATCH_BYTES,
+    MAX_BATCHES_IN_FLIGHT,
+    AppendQueue,
+    Committed,
+    TooLarge,
+)
+from quorum_node.server.metrics import Metrics
+
+Proposals = list[tuple[int, tuple[bytes, ...]]]
+
+
+def scenario(test: Callable[[AppendQueue, Proposals], Coroutine[None, None, None]]) -> None:
+    async def body() -> None:
+        proposals: Proposals = []
+        queue = AppendQueue(lambda number, values: proposals.append((number, values)), Metrics())
+        await test(queue, proposals)
+
+    asyncio.run(body())
+
+
+async def turn() -> None:
+    """Let callbacks of the loop run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_what_comes_in_one_turn_shares_a_batch_and_each_learns_its_own_offsets() -> None:
+    async def test(queue: AppendQueue, proposals: Proposals) -> None:
+        outcomes: list[object] = []
+        queue.submit((b"a",), outcomes.append)
+        queue.submit((b"b", b"c"), outcomes.append)
+        await turn()
+        assert proposals == [(1, (b"a", b"b", b"c"))]
+        queue.committed(1, 10, 4)
+        assert outcomes == [Committed(10, 11, 4), Committed(11, 13, 4)]
+
+    scenario(test)
+
+
+def test_batches_in_flight_are_bounded_and_the_rest_goes_together() -> None:
+    async def test(queue: AppendQueue, proposals: Proposals) -> None:
+        outcomes: list[object] = []
+        for number in range(10):
+            queue.submit((b"%d" % number,), outcomes.append)
+            await turn()
+        assert len(proposals) == MAX_BATCHES_IN_FLIGHT
+        queue.committed(1, 0, 1)
+        await turn()
+        assert proposals[-1][1] == tuple(b"%d" % n for n in range(MAX_BATCHES_IN_FLIGHT, 10))
+        for number, values in proposals[1:]:
+            queue.committed(number, 100 * number, 1)
+            assert values
+        assert len(outcomes) == 10
+
+    scenario(test)
+
+
+def test_an_append_is_never_split_over_batches() -> None:
+    async def test(queue: AppendQueue, proposals: Proposals) -> None:
+        half = bytes(MAX_BATCH_BYTES // 2 + 1)
+        for _ in range(3):
+            queue.submit((half,), lambda outcome: None)
+        await turn()
+        assert [len(values) for _, values in proposals] == [1] * MAX_BATCHES_IN_FLIGHT
+
+    scenario(test)
+
+
+def test_what_fits_into_no_batch_is_refused_whole() -> None:
+    async def test(queue: AppendQueue, proposals: Proposals) -> None:
+        outcomes: list[object] = []
+        queue.submit((bytes(MAX_BATCH_BYTES), b"x"), outcomes.append)
+        await turn()
+        assert outcomes == [TooLarge(MAX_BATCH_BYTES + 1)]
+        assert proposals == []
+
+    scenario(test)
+
+
+@pytest.mark.parametrize("error", [RaftError.NOT_QUORUM_LEADER, RaftError.LEADERSHIP_LOST])
+def test_a_failed_batch_fails_every_append_in_it(error: RaftError) -> None:
+    async def test(queue: AppendQueue, proposals: Proposals) -> None:
+        outcomes: list[object] = []
+        queue.submit((b"a",), outcomes.append)
+        queue.submit((b"b",), outcomes.append)
+        await turn()
+        queue.failed(1, error)
+        assert outcomes == [error, error]
+
+    scenario(test)

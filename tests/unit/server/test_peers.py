@@ -1,0 +1,233 @@
+"""Connections to peers over real sockets: every send ends once, and in the right way."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS, APIS, VOTE
+from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
+from quorum_node.protocol.frames import Request, decode_request, encode_response
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import (
+    CurrentLeader,
+    FetchRequest,
+    OutboundRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.peers import PeerPool
+from quorum_node.server.wire_inbound import join_epoch
+
+ME = ReplicaKey(1)
+VOTE_REQUEST = VoteRequest("c", ME, 5, 4, 30, ReplicaKey(2), True)
+FETCH_REQUEST = FetchRequest("c", ME, 5, 30, 4)
+ANSWER = VoteResponse(RaftError.NONE, CurrentLeader(-1, 5), True)
+
+
+class Outcomes:
+    """Collects how sends ended."""
+
+    def __init__(self) -> None:
+        self.ended: dict[int, object] = {}
+        self._changed = asyncio.Event()
+
+    def response_received(self, correlation: int, response: object) -> None:
+        self._end(correlation, response)
+
+    def request_failed(self, correlation: int, reason: FailureReason) -> None:
+        self._end(correlation, reason)
+
+    def _end(self, correlation: int, outcome: object) -> None:
+        assert correlation not in self.ended, "a send ends once"
+        self.ended[correlation] = outcome
+        self._changed.set()
+
+    async def of(self, correlation: int) -> object:
+        async with asyncio.timeout(10):
+            while correlation not in self.ended:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.ended[correlation]
+
+
+Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Peer:
+    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.writers: list[asyncio.StreamWriter] = []
+        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", 0)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", port)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                request = decode_request(await reader.readexactly(size))
+                if request.api is API_VERSIONS:
+                    writer.write(encode_response(API_VERSIONS, 4, request.correlation_id, ALL))
+                else:
+                    await self._handle(request, writer)
+
+    def close(self) -> None:
+        self._server.close()
+        for writer in self.writers:
+            writer.close()
+
+
+ALL = ApiVersionsResponse(
+    error_code=0,
+    api_keys=tuple(
+        ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
+        for a in APIS.values()
+    ),
+)
+
+
+async def grant(request: Request, writer: asyncio.StreamWriter) -> None:
+    assert isinstance(request.body, WireVoteRequest)
+    body = join_epoch(request.body, [ANSWER])
+    writer.write(encode_response(VOTE, request.version, request.correlation_id, body))
+
+
+async def silence(request: Request, writer: asyncio.StreamWriter) -> None:
+    """A frozen peer."""
+
+
+async def hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def babble(request: Request, writer: asyncio.StreamWriter) -> None:
+    writer.write(struct.pack(">ii", 8, request.correlation_id) + b"\xff\xff\xff\xff")
+
+
+def pool_for(outcomes: Outcomes) -> PeerPool:
+    return PeerPool(
+        "test", outcomes, Metrics(), reconnect_backoff_ms=1, on_malformed=lambda peer, text: None
+    )
+
+
+def run(
+    handle: Handle, requests: list[tuple[OutboundRequest, float]], *, rounds: int = 1
+) -> list[object]:
+    """Send each request, all at once, `rounds` times over; returns how each ended."""
+
+    async def scenario() -> list[object]:
+        peer = Peer(handle)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        number = 0
+        found = []
+        for _ in range(rounds):
+            first = number
+            for request, timeout_ms in requests:
+                pool.send(number, peer.endpoint, request, timeout_ms)
+                number += 1
+            found += [await outcomes.of(each) for each in range(first, number)]
+        assert pool.in_flight == 0
+        pool.close()
+        peer.close()
+        return found
+
+    return asyncio.run(scenario())
+
+
+def test_requests_are_pipelined_and_answered() -> None:
+    assert run(grant, [(VOTE_REQUEST, 5000)] * 5, rounds=3) == [ANSWER] * 15
+
+
+def test_a_closed_connection_is_told_at_once() -> None:
+    found = run(hang_up, [(VOTE_REQUEST, 60_000), (VOTE_REQUEST, 60_000)], rounds=2)
+    assert found == [FailureReason.CLOSED] * 4
+
+
+def test_a_frozen_peer_is_a_timeout_and_never_a_closed_connection() -> None:
+    found = run(silence, [(VOTE_REQUEST, 50), (VOTE_REQUEST, 60_000)])
+    assert found == [FailureReason.TIMEOUT] * 2
+
+
+def test_a_refused_connection_is_told_at_once() -> None:
+    async def scenario() -> object:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            endpoint = Endpoint(CONTROLLER, "127.0.0.1", unused.getsockname()[1])
+            outcomes = Outcomes()
+            pool = pool_for(outcomes)
+            pool.send(1, endpoint, VOTE_REQUEST, 60_000)
+            return await outcomes.of(1)
+
+    assert asyncio.run(scenario()) is FailureReason.REFUSED
+
+
+def test_an_answer_that_is_none_closes_the_connection() -> None:
+    assert run(babble, [(VOTE_REQUEST, 60_000)]) == [FailureReason.CLOSED]
+
+
+def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
+    async def park_fetches(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.api is VOTE:
+            await grant(request, writer)
+
+    async def scenario() -> None:
+        peer = Peer(park_fetches)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        pool.send(1, peer.endpoint, FETCH_REQUEST, 60_000)
+        pool.send(2, peer.endpoint, VOTE_REQUEST, 60_000)
+        assert await outcomes.of(2) == ANSWER
+        assert 1 not in outcomes.ended
+        peer.close()
+        assert await outcomes.of(1) is FailureReason.CLOSED
+        pool.close()
+
+    asyncio.run(scenario())
+
+
+def test_it_connects_again_after_a_failure() -> None:
+    seen: list[int] = []
+
+    async def first_hang_up(request: Request, writer: asyncio.StreamWriter) -> None:
+        seen.append(1)
+        await (hang_up if len(seen) == 1 else grant)(request, writer)
+
+    assert run(first_hang_up, [(VOTE_REQUEST, 5000)], rounds=3) == [
+        FailureReason.CLOSED,
+        ANSWER,
+        ANSWER,
+    ]
+
+
+@pytest.mark.parametrize("handle", [grant, silence, hang_up, babble])
+def test_nothing_is_called_after_the_pool_was_closed(handle: Handle) -> None:
+    async def scenario() -> dict[int, object]:
+        peer = Peer(handle)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        pool.send(1, peer.endpoint, VOTE_REQUEST, 20)
+        pool.close()
+        await asyncio.sleep(0.05)
+        peer.close()
+        return outcomes.ended
+
+    assert asyncio.run(scenario()) == {}

@@ -1,0 +1,128 @@
+"""The core's messages over the wire and back: nothing is lost in any version that carries it."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from quorum_node.protocol.apis import Api
+from quorum_node.protocol.codec import decode, encode
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.schema import Message
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.wire_errors import raft_error, wire_error
+from quorum_node.server.wire_inbound import (
+    METADATA_PARTITION,
+    Answer,
+    join_epoch,
+    join_fetch,
+    split,
+)
+from quorum_node.server.wire_outbound import api_of, from_wire, to_wire
+
+ME = ReplicaKey(1, UUID(int=11))
+OTHER = ReplicaKey(2, UUID(int=22))
+HERE = Endpoint(CONTROLLER, "node-1.local", 9093)
+LEADER = raft.CurrentLeader(2, 7, Endpoint(CONTROLLER, "node-2.local", 9093))
+
+REQUESTS: list[raft.OutboundRequest] = [
+    raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, 12),
+    raft.VoteRequest("c", ME, 8, 6, 40, OTHER, False),
+    raft.VoteRequest(None, ME, 8, 6, 40, OTHER, True),
+    raft.BeginQuorumEpochRequest("c", 1, 8, OTHER, HERE),
+    raft.EndQuorumEpochRequest("c", 1, 8, (OTHER, ReplicaKey(3, UUID(int=33))), HERE),
+    raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8),
+]
+
+
+def over_the_wire(message: Message, version: int) -> Message:
+    return decode(type(message), version, encode(message, version))
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_request_arrives_as_it_was_sent(request_: raft.OutboundRequest) -> None:
+    version = api_of(request_).max_version
+    found = split(over_the_wire(to_wire(request_, version), version))
+    assert found == [(METADATA_PARTITION, request_)]
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_fetch_in_every_version(version: int) -> None:
+    sent = raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, 12)
+    key, found = split(over_the_wire(to_wire(sent, version), version))[0]
+    assert key == METADATA_PARTITION
+    expected = replace(
+        sent,
+        replica=ME if version >= 17 else ReplicaKey(1),
+        high_watermark=39 if version >= 18 else -1,
+    )
+    assert found == expected
+
+
+FETCH_ANSWERS = [
+    raft.FetchResponse(RaftError.NONE, LEADER, 40, 0, records=b"batches", answer=3),
+    raft.FetchResponse(RaftError.NONE, LEADER, 40, 0),
+    raft.FetchResponse(
+        RaftError.OFFSET_OUT_OF_RANGE, LEADER, 40, 0, raft.DivergingEpoch(5, 33), answer=4
+    ),
+    raft.FetchResponse(RaftError.FENCED_LEADER_EPOCH, LEADER),
+    raft.FetchResponse(RaftError.UNKNOWN_LEADER_EPOCH, LEADER),
+    raft.FetchResponse(RaftError.NOT_QUORUM_LEADER, raft.CurrentLeader(-1, 9)),
+]
+
+
+def fetch_answer_over_the_wire(answer: Answer, version: int = 18) -> raft.InboundResponse:
+    request = to_wire(REQUESTS[0], version)
+    return from_wire(over_the_wire(join_fetch(request, [answer]), version))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", FETCH_ANSWERS)
+def test_a_fetch_answer_arrives_as_it_was_given(answer: raft.FetchResponse) -> None:
+    assert fetch_answer_over_the_wire(answer) == answer
+
+
+def test_a_removed_voter_gets_data_and_no_error() -> None:
+    """Draft: NOT_FOLLOWER. Shipped: the data holds the voters record that removed it."""
+    answer = raft.FetchResponse(RaftError.NOT_FOLLOWER, LEADER, 40, 0, records=b"batches")
+    assert fetch_answer_over_the_wire(answer) == replace(answer, error=RaftError.NONE)
+
+
+def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:
+    answer = raft.FetchResponse(RaftError.INVALID_CLUSTER_ID, LEADER)
+    request = to_wire(REQUESTS[0], 18)
+    assert join_fetch(request, [answer]).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID  # type: ignore[arg-type]
+    found = fetch_answer_over_the_wire(answer)
+    assert isinstance(found, raft.FetchResponse)
+    assert found.error is RaftError.INVALID_CLUSTER_ID
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (REQUESTS[1], raft.VoteResponse(RaftError.NONE, LEADER, True)),
+        (REQUESTS[1], raft.VoteResponse(RaftError.FENCED_LEADER_EPOCH, LEADER, False)),
+        (REQUESTS[3], raft.BeginQuorumEpochResponse(RaftError.NONE, LEADER)),
+        (REQUESTS[4], raft.EndQuorumEpochResponse(RaftError.INCONSISTENT_VOTER_SET, LEADER)),
+    ],
+)
+@pytest.mark.requirement("K595-15")
+def test_epoch_answers_carry_leader_epoch_and_endpoint(
+    request_: raft.OutboundRequest, answer: raft.Response
+) -> None:
+    api: Api = api_of(request_)
+    body = join_epoch(to_wire(request_, api.max_version), [answer])  # type: ignore[arg-type]
+    assert from_wire(over_the_wire(body, api.max_version)) == answer
+    oldest = from_wire(over_the_wire(body, 0))
+    assert oldest.leader == replace(LEADER, endpoint=None)  # type: ignore[union-attr]
+
+
+def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:
+    for error in RaftError:
+        code = wire_error(error)
+        silent = error in (RaftError.NONE, RaftError.NOT_FOLLOWER)
+        assert (code is ErrorCode.NONE) == silent
+    for code_number in range(-1, 200):
+        assert (raft_error(code_number) is RaftError.NONE) == (code_number == 0)
