@@ -62,7 +62,7 @@ class EtcdCluster(Cluster):
     """etcd with its defaults: heartbeat 100 ms, election timeout 1000 ms."""
 
     name = "etcd"
-    fault_window_seconds = 8.0
+    fault_window_seconds = 5.0
 
     def create(self) -> None:
         binary(), driver()

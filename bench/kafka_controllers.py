@@ -21,7 +21,7 @@ HEAP_MB = 512
 class KafkaCluster(Cluster):
     """Kafka with its defaults, except for the append linger when one is given."""
 
-    fault_window_seconds = 12.0
+    fault_window_seconds = 9.0
 
     def __init__(self, directory: Path, linger_ms: int | None = None) -> None:
         super().__init__(directory)

@@ -13,7 +13,7 @@ class OurCluster(Cluster):
     """Members 0 to 2 are nodes 1 to 3."""
 
     name = "metadataquorum"
-    fault_window_seconds = 5.0
+    fault_window_seconds = 3.5
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
