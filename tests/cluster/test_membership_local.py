@@ -101,3 +101,42 @@ def test_a_voter_that_does_not_run_is_not_added(make_quorum) -> None:
     answer = quorum.request("POST", "/v1/voters", json=body)
     assert answer.status_code in (409, 504), answer.text
     assert quorum.describe()["votersPosition"] == before
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("K853-06")
+@pytest.mark.parametrize("order", ["add-first", "remove-first"])
+def test_a_lost_disk_is_replaced_by_a_new_key_of_the_same_id(make_quorum, order: str) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    quorum.put("before", "1")
+    if quorum.leader.id == 3:
+        quorum.request("POST", "/v1/resign")
+        wait_until(lambda: quorum.wait_leader() != 3, "another leads")
+    old_uuid = quorum.local(3)["replicaUuid"]
+    quorum.nodes[3].kill()
+    quorum.add_node(3).start()
+    quorum.wait_caught_up(3)
+    new_uuid = quorum.local(3)["replicaUuid"]
+    assert new_uuid != old_uuid
+    if order == "add-first":
+        quorum.add_voter(3, countNewcomer=True)
+        keys = [(v["id"], v["uuid"]) for v in quorum.describe()["voters"]]
+        assert keys[-2:] == [(3, old_uuid), (3, new_uuid)]
+        quorum.put("during", "2")
+        quorum.remove_voter(3, old_uuid)
+    else:
+        quorum.remove_voter(3, old_uuid)
+        quorum.put("during", "2")
+        quorum.add_voter(3)
+    keys = {(v["id"], v["uuid"]) for v in quorum.describe()["voters"]}
+    assert len(keys) == 3
+    assert (3, new_uuid) in keys
+    assert (3, old_uuid) not in keys
+    sets = voter_sets(quorum, quorum.leader.id)
+    assert all(len(a ^ b) == 1 for a, b in pairwise(sets))
+    assert quorum.get("before") == "1"
+    assert quorum.get("during") == "2"
+    end_offset = quorum.put("after", "3")["endOffset"]
+    wait_until(lambda: quorum.local(3)["highWatermark"] >= end_offset, "the new disk has it all")
+    assert list(quorum.log_records(3)) == list(quorum.log_records(quorum.leader.id))

@@ -37,7 +37,7 @@ class AdminClient:
     def __init__(self, urls: list[str], token: str | None, timeout_ms: int) -> None:
         self.urls = [url.rstrip("/") for url in urls]
         self.timeout_ms = timeout_ms
-        self._has_token = token is not None
+        self._has_token = bool(token)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         seconds = timeout_ms / 1000 + 2
         self._http = httpx.Client(

@@ -1,0 +1,140 @@
+"""quorumctl as people run it, against real nodes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.local_quorum import LocalQuorum, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+class Ctl:
+    """Runs quorumctl with the quorum's URLs and token in the environment."""
+
+    def __init__(self, quorum: LocalQuorum) -> None:
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+            "QUORUMCTL_ADMIN": ",".join(n.admin_url for n in quorum.nodes.values()),
+            "QUORUMCTL_TOKEN_FILE": str(quorum.root / "token"),
+        }
+
+    def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        """stdout of a run that succeeds, stderr of one that is to fail."""
+        done = subprocess.run(
+            [sys.executable, "-m", "quorum_node.quorumctl.main", *arguments],
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
+
+
+@pytest.fixture(scope="module")
+def ctl(shared_quorum: LocalQuorum) -> Iterator[Ctl]:
+    return Ctl(shared_quorum)
+
+
+@pytest.mark.requirement("K595-27")
+def test_describe_status_has_the_fields_of_the_stock_tool(
+    shared_quorum: LocalQuorum, ctl: Ctl
+) -> None:
+    lines = dict(
+        line.split(":", 1) for line in ctl.run("describe", "status").splitlines() if ":" in line
+    )
+    leader = shared_quorum.leader
+    assert lines["ClusterId"].strip() == shared_quorum.cluster_id
+    assert int(lines["LeaderId"]) == leader.id
+    assert int(lines["HighWatermark"]) > 0
+    voters = json.loads(lines["CurrentVoters"])
+    assert [voter["id"] for voter in voters] == [1, 2, 3]
+    assert voters[0]["endpoints"][0] == f"CONTROLLER://127.0.0.1:{shared_quorum.nodes[1].port}"
+    assert {"LeaderEpoch", "MaxFollowerLag", "MaxFollowerLagTimeMs", "CurrentObservers"} <= set(
+        lines
+    )
+
+
+@pytest.mark.requirement("K595-27")
+def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+    header, *rows = ctl.run("describe", "replication").splitlines()
+    assert header.split()[:5] == ["NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs"]
+    status = {int(row.split()[0]): row.split()[7] for row in rows}
+    assert status[shared_quorum.leader.id] == "Leader"
+    assert sorted(status.values()) == ["Follower", "Follower", "Leader"]
+
+
+def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+    url = shared_quorum.nodes[2].admin_url
+    assert "NodeId:        2" in ctl.run("describe", "local", "--admin", url)
+    document = json.loads(ctl.run("describe", "local", "--json", "--admin", url))
+    assert document["nodeId"] == 2
+    assert json.loads(ctl.run("--json", "describe", "status"))["confirmed"] is True
+
+
+def test_values(ctl: Ctl) -> None:
+    assert "committed at offset" in ctl.run("put", "topic/orders/retention.ms", "1000")
+    assert ctl.run("get", "topic/orders/retention.ms") == "1000\n"
+    wait_until(lambda: "retention.ms" in ctl.run("list", "topic/orders/"), "it is listed")
+    assert '"value": "1000"' in ctl.run("log", "--max-records", "1000")
+    ctl.run("put", "topic/orders/retention.ms", "--delete")
+    assert "is not set" in ctl.run("get", "topic/orders/retention.ms", code=1)
+    ctl.run("put", "broker/-/cluster.default", "x")
+    assert ctl.run("get", "broker/-/cluster.default") == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["get", "nonsense"], {}, "write type/resource/name"),
+        (["put", "topic/a/b"], {}, "--delete"),
+        (["put", "flavour/a/b", "v"], {}, "topic, broker"),
+        (["put", "topic/a/b", "v"], {"QUORUMCTL_TOKEN_FILE": "/dev/null"}, "--token-file"),
+        (["put", "topic/a/b", "v"], {"QUORUMCTL_TOKEN_FILE": "/nowhere"}, "can't be read"),
+        (["describe", "status"], {"QUORUMCTL_ADMIN": "http://127.0.0.1:1"}, "QUORUMCTL_ADMIN"),
+        (["describe", "status"], {"QUORUMCTL_ADMIN": "127.0.0.1:1"}, "http://host:8080"),
+        (["remove-voter", "9", "AAAAAAAAAAAAAAAAAAAAAQ"], {}, "describe replication"),
+        (["remove-voter", "9", "x"], {}, "base64url"),
+        (["add-voter"], {}, "--node"),
+        (["add-voter", "--id", "9", "--uuid", "x", "--controller", "y"], {}, "host:port"),
+    ],
+)
+def test_an_error_says_what_to_do(
+    ctl: Ctl, arguments: list[str], environment: dict[str, str], words: str
+) -> None:
+    text = ctl.run(*arguments, "--timeout-ms", "300", code=1, **environment)
+    assert text.startswith("quorumctl: ")
+    assert words in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.requirement("K595-27")
+def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make_quorum) -> None:
+    quorum = make_quorum(2, initial_voters=1)
+    quorum.form()
+    ctl = Ctl(quorum)
+    quorum.wait_caught_up(2)
+    uuid = quorum.local(2)["replicaUuid"]
+    assert f"(2, {uuid}) is a voter now" in ctl.run(
+        "add-voter", "--node", quorum.nodes[2].admin_url
+    )
+    assert "a voter already" in ctl.run("add-voter", "--node", quorum.nodes[2].admin_url, code=1)
+    watched = ctl.run("watch", "--count", "1")
+    assert "leader 1" in watched
+    assert "2/2 nodes answer" in watched
+    ctl.run("resign")
+    wait_until(lambda: quorum.wait_leader() == 2, "2 leads")
+    ctl.run("resign", "--successor", "1")
+    wait_until(lambda: quorum.wait_leader() == 1, "1 leads")
+    assert "is no voter any more" in ctl.run("remove-voter", "2", uuid)
+    history = ctl.run("voter-history").splitlines()
+    assert [row.split()[3] for row in history[1:]] == ["1", "2", "1"]
+    assert history[-1].endswith(f"-2:{uuid}")
