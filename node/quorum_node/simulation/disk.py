@@ -29,6 +29,7 @@ class SimulatedDisk:
         self.before_truncation: bytes | None = None
         self.state: QuorumState | None = None
         self.broken = False
+        self.failure_seen = False
         self.full = False
         self.sync_delay_ms = 0.0
 
@@ -63,6 +64,7 @@ class SimulatedDisk:
     def check(self) -> None:
         """Every access fails once the disk is broken."""
         if self.broken:
+            self.failure_seen = True
             raise StorageFailure("simulated EIO")
 
 

@@ -21,6 +21,9 @@ from quorum_node.simulation.invariants.linearizable_reads import LinearizableRea
 from quorum_node.simulation.invariants.log_matching import LogMatching
 from quorum_node.simulation.invariants.one_change_at_a_time import OneChangeAtATime
 from quorum_node.simulation.invariants.one_vote_per_epoch import OneVotePerEpoch
+from quorum_node.simulation.invariants.silent_after_storage_failure import (
+    SilentAfterStorageFailure,
+)
 from quorum_node.simulation.invariants.single_leader import SingleLeader
 from quorum_node.simulation.membership_plan import MembershipPlan
 
@@ -41,6 +44,7 @@ INVARIANTS = (
     OneChangeAtATime,
     LinearizableReads,
     OneVotePerEpoch,
+    SilentAfterStorageFailure,
 )
 
 

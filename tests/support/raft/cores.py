@@ -409,11 +409,13 @@ class Cores:
     def _respond(self, node: Node, output: Respond) -> None:
         response = output.response
         if isinstance(response, FetchResponse) and response.range is not None:
-            data = b"".join(
-                batch.data
-                for batch in node.batches
-                if response.range.start_offset < batch.end_offset <= response.range.limit_offset
-            )
+            wanted = response.range
+            data = b""
+            for batch in node.batches:
+                if wanted.start_offset < batch.end_offset <= wanted.limit_offset:
+                    if data and len(data) + len(batch.data) > wanted.max_bytes:
+                        break
+                    data += batch.data
             response = FetchResponse(
                 response.error,
                 response.leader,

@@ -1,0 +1,277 @@
+"""Readable scenarios: commands, and what the cores do upon them.
+
+A transcript is a text file. A line that begins with "> " is a command; the lines below it are what
+happened, up to the next command; "#" begins a comment. `play` runs the commands and returns the text
+with what really happened, so a test compares, and a rewrite is just writing the result back.
+
+Commands (N is a node's name, "3'" a second incarnation of id 3):
+    quorum N ...            a formed quorum led by the first        start N [founder] [initial K] [via M]
+    add N [first] / remove N / resign N [to M] / stop N            asked of the current leader (or N)
+    propose N TEXT ... / read N                                     partition A B | C ... / heal
+    crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
+    small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
+    stranger N asks M epoch E                                       show
+    quietly COMMAND         without writing down what happens
+"""
+
+from dataclasses import replace
+
+from quorum_node.raft.events import RequestReceived, ShutdownRequested
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    EndQuorumEpochRequest,
+    RemoveVoterRequest,
+    ResignRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum_node.raft.outputs import (
+    Halt,
+    Output,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    Respond,
+    RoleChanged,
+    Send,
+    TruncateLog,
+    VotersChanged,
+)
+from quorum_node.raft.roles import RoleName
+from quorum_node.records.identity import ReplicaKey, Voter
+from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+
+
+class Transcript:
+    """Plays one file."""
+
+    def __init__(self) -> None:
+        self.cores = Cores(self._saw)
+        self._lines: list[str] = []
+        self._proposals: dict[int, str] = {}
+        self._cut_off: str | None = None
+
+    def play(self, text: str) -> str:
+        """The transcript with what really happened."""
+        out: list[str] = []
+        for line in text.splitlines():
+            if line.startswith("> "):
+                self._lines = []
+                words = line[2:].split()
+                self._command(words[1:] if words[0] == "quietly" else words)
+                if words[0] == "quietly":
+                    self._lines = []
+                out.append(line)
+                out += [f"  {each}" for each in self._lines]
+            elif line.startswith("#") or not line.strip():
+                out.append(line.rstrip())
+        return "\n".join(out) + "\n"
+
+    def _command(self, words: list[str]) -> None:
+        name, *rest = words
+        getattr(self, "_" + name.replace("-", "_"))(*rest)
+
+    def _node(self, name: str) -> Node:
+        return self.cores.nodes[name]
+
+    # -- commands
+
+    def _quorum(self, *names: str) -> None:
+        self.cores.quorum(*names)
+        self._lines = []
+        self._show()
+
+    def _start(self, name: str, *options: str) -> None:
+        words = list(options)
+        initial = int(words[words.index("initial") + 1]) if "initial" in words else 1
+        via = [words[words.index("via") + 1]] if "via" in words else []
+        id, incarnation = int(name.rstrip("'")), 1 + name.count("'")
+        self.cores.start(
+            name,
+            id,
+            incarnation=incarnation,
+            founder="founder" in words,
+            bootstrap=via,
+            initial_voters=initial,
+        )
+        self.cores.advance(60)
+
+    def _add(self, name: str, *options: str) -> None:
+        node = self._node(name)
+        request = AddVoterRequest(
+            CLUSTER_ID, node.key, node.config.endpoints, 3000, count_newcomer="first" in options
+        )
+        self._ask(self.cores.leader, request)
+
+    def _remove(self, name: str) -> None:
+        key = key_of(int(name.rstrip("'")), 1 + name.count("'"))
+        self._ask(self.cores.leader, RemoveVoterRequest(CLUSTER_ID, key, 3000))
+
+    def _ask(self, leader: Node, request: AddVoterRequest | RemoveVoterRequest) -> None:
+        answer = self.cores._change(leader, request)
+        text = "no answer" if answer is None else f"{answer.error.name} {answer.message}".strip()
+        self._lines.append(f"{leader.name} answers: {text}")
+
+    def _append_change(self, name: str, kind: str, other: str) -> None:
+        """A change that is only started: nobody waits for its commit."""
+        key = key_of(int(other))
+        node = self.cores.nodes.get(other)
+        endpoints = node.config.endpoints if node is not None else ()
+        request: AddVoterRequest | RemoveVoterRequest = RemoveVoterRequest(CLUSTER_ID, key, 60000)
+        if kind == "add":
+            request = AddVoterRequest(CLUSTER_ID, key, endpoints, 60000)
+        self.cores.do(self._node(name), RequestReceived(self.cores._number(), request))
+
+    def _propose(self, name: str, *texts: str) -> None:
+        node = self._node(name)
+        number = self.cores._next_id + 1
+        self._proposals[number] = " ".join(texts)
+        self.cores.propose(node, *texts)
+
+    def _read(self, name: str) -> None:
+        self.cores.read(self._node(name))
+
+    def _partition(self, *words: str) -> None:
+        groups = [group.split() for group in " ".join(words).split("|")]
+        self.cores.partition(*groups)
+
+    def _heal(self) -> None:
+        self.cores.heal()
+
+    def _advance(self, ms: str) -> None:
+        self.cores.advance(float(ms))
+
+    def _crash(self, name: str) -> None:
+        self.cores.crash(self._node(name))
+
+    def _restart(self, name: str) -> None:
+        self.cores.restart(self._node(name))
+
+    def _lose_disk(self, name: str) -> None:
+        node = self._node(name)
+        self.cores.lose_disk(node, 2)
+
+    def _hold(self, name: str) -> None:
+        self._node(name).hold_flush = True
+
+    def _flush_once(self, name: str) -> None:
+        node = self._node(name)
+        self.cores._flush(node)
+        self.cores.run()
+
+    def _release(self, name: str) -> None:
+        self.cores.release_flush(self._node(name))
+
+    def _small_fetches(self, name: str) -> None:
+        node = self._node(name)
+        node.config = replace(node.config, fetch_max_bytes=1)
+        node.replica.config = node.config
+
+    def _stop(self, name: str) -> None:
+        self.cores.do(self._node(name), ShutdownRequested())
+
+    def _resign(self, name: str, *options: str) -> None:
+        successor = self._node(options[1]).key if options else None
+        self.cores.request(self._node(name), ResignRequest(successor))
+
+    def _elect(self, name: str, *options: str) -> None:
+        node = self._node(name)
+        if "cut-off" in options:
+            self._cut_off = name
+        replica = node.replica
+        leader_id = max(replica.leader_id, replica.remembered_leader_id)
+        request = EndQuorumEpochRequest(CLUSTER_ID, leader_id, node.replica.epoch, (node.key,))
+        self.cores.request(node, request)
+
+    def _stranger(self, name: str, _asks: str, other: str, _epoch: str, epoch: str) -> None:
+        node = self._node(other)
+        request = VoteRequest(CLUSTER_ID, key_of(int(name)), int(epoch), 99, 99, voter=node.key)
+        answer = self.cores.request(node, request)
+        assert isinstance(answer, VoteResponse)
+
+    def _show(self) -> None:
+        for node in self.cores.nodes.values():
+            replica = node.replica
+            if not node.up:
+                self._lines.append(f"{node.name}: down")
+                continue
+            role = replica.role.name.value if replica.is_voter else "observer"
+            values = " ".join(node.values()) or "-"
+            committed = len(node.committed_values())
+            self._lines.append(
+                f"{node.name}: {role}, epoch {replica.epoch}, log {replica.epochs.last_epoch}/"
+                f"{replica.log_end}, voters {_names(replica.voters.latest.voters.voters)},"
+                f" values {values} ({committed} committed)"
+            )
+
+    # -- what happened
+
+    def _saw(self, node: Node, output: Output) -> None:
+        text = self._describe(node, output)
+        if text is not None:
+            self._lines.append(f"{node.name} {text}")
+        if (
+            isinstance(output, RoleChanged)
+            and output.role is RoleName.LEADER
+            and self._cut_off == node.name
+        ):
+            self._cut_off = None
+            for other in self.cores.nodes:
+                self.cores.cut |= {(node.name, other), (other, node.name)}
+
+    def _describe(self, node: Node, output: Output) -> str | None:
+        match output:
+            case RoleChanged():
+                leader = f" of {output.leader_id}" if output.role is RoleName.FOLLOWER else ""
+                who = "" if output.is_voter else " (observer)"
+                return f"becomes {output.role.value}{leader}, epoch {output.leader_epoch}{who}"
+            case VotersChanged():
+                state = "committed" if output.committed else "not committed"
+                at = f"offset {output.position.offset}, {state}"
+                return f"has voters {_names(output.voters)} ({at})"
+            case TruncateLog():
+                return f"truncates to offset {output.end_offset}"
+            case ProposalCommitted():
+                what = self._proposals.get(output.proposal_id, "?")
+                return f"acknowledges {what} (offset {output.base_offset})"
+            case ProposalFailed():
+                what = self._proposals.get(output.proposal_id, "?")
+                return f"fails {what}: {output.error.name}"
+            case ReadConfirmed():
+                return f"answers a read at offset {output.offset}"
+            case ReadFailed():
+                return f"fails a read: {output.error.name}"
+            case Halt():
+                return f"halts: {output.reason.value}"
+            case Send() | Respond():
+                return self._describe_message(node, output)
+            case _:
+                return None
+
+    def _describe_message(self, node: Node, output: Send | Respond) -> str | None:
+        if isinstance(output, Send):
+            request = output.request
+            to = output.destination.host
+            if isinstance(request, VoteRequest):
+                kind = "pre-vote" if request.pre_vote else "vote"
+                log = f"{request.last_epoch}/{request.last_epoch_end_offset}"
+                return f"asks {to} for its {kind}, epoch {request.candidate_epoch}, log {log}"
+            if isinstance(request, EndQuorumEpochRequest):
+                order = " ".join(str(key.id) for key in request.preferred_successors)
+                return f"tells {to} that it ends epoch {request.leader_epoch}, successors {order}"
+            return None
+        response = output.response
+        if isinstance(response, VoteResponse):
+            answer = "grants" if response.vote_granted else f"refuses ({response.error.name})"
+            return f"{answer}, knows epoch {response.leader.leader_epoch}"
+        return None
+
+
+def _names(voters: tuple[Voter, ...]) -> str:
+    return " ".join(_name(voter.key) for voter in voters)
+
+
+def _name(key: ReplicaKey) -> str:
+    incarnation = (key.uuid.int >> 64) if key.uuid is not None else 1
+    return f"{key.id}{chr(39) * (incarnation - 1)}"

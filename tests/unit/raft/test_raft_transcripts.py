@@ -1,0 +1,40 @@
+"""The transcripts in tests/scenarios: `REWRITE_TRANSCRIPTS=1 pytest ...` writes what happens now."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.raft.transcript import Transcript
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+ROWS = {
+    "figure-8": ("K595-10",),
+    "disruptive-removed-server": ("K650-01", "K595-25"),
+    "pre-vote-during-partition": ("K650-01",),
+    "truncated-voter-change": ("K595-04",),
+    "unknown-candidate": ("K595-08",),
+    "unknown-candidate-is-the-only-one": ("K595-08",),
+    "leader-removes-itself": ("K853-05", "K595-12"),
+    "replacement-add-first": ("K853-06",),
+    "replacement-remove-first": ("K853-06",),
+    "founder-formation": ("K595-21", "K595-17"),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.requirement(*ids)) for name, ids in ROWS.items()],
+)
+def test_a_scenario_goes_as_written(name: str) -> None:
+    path = SCENARIOS / f"{name}.txt"
+    written = path.read_text()
+    played = Transcript().play(written)
+    if os.environ.get("REWRITE_TRANSCRIPTS"):
+        path.write_text(played)
+    else:
+        assert played == written
+
+
+def test_every_transcript_is_played() -> None:
+    assert {path.stem for path in SCENARIOS.glob("*.txt")} == set(ROWS)
