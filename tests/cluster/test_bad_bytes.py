@@ -213,3 +213,52 @@ def test_a_slow_reader_holds_up_nobody(shared_quorum: LocalQuorum) -> None:
         for number in range(20):
             shared_quorum.put("slow", str(number))
         assert is_still_open(connection)
+
+
+def test_answers_come_in_order_and_a_parked_fetch_holds_up_its_own_connection_only(
+    shared_quorum: LocalQuorum,
+) -> None:
+    node = shared_quorum.leader
+    quorum = shared_quorum.describe()
+    fetch = FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=1,
+        topics=(
+            FetchTopic(
+                topic="__cluster_metadata",
+                partitions=(
+                    FetchPartition(
+                        partition=0,
+                        current_leader_epoch=quorum["leaderEpoch"],
+                        fetch_offset=quorum["highWatermark"],
+                        last_fetched_epoch=quorum["leaderEpoch"],
+                        partition_max_bytes=1 << 20,
+                    ),
+                ),
+            ),
+        ),
+    )
+    with connect(node.port) as parked, connect(node.port) as other:
+        versions = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        parked.sendall(encode_request(apis.FETCH, 12, 71, "parked", fetch))
+        parked.sendall(encode_request(apis.API_VERSIONS, 3, 72, "parked", versions))
+        other.sendall(encode_request(apis.API_VERSIONS, 3, 73, "other", versions))
+        assert correlation_of_next(other) == 73
+        shared_quorum.put("wakes", "the fetch")
+        assert correlation_of_next(parked) == 71
+        assert correlation_of_next(parked) == 72
+
+
+def correlation_of_next(connection: socket.socket) -> int:
+    """Correlation id of the next whole answer."""
+    size = struct.unpack(">i", receive(connection, 4))[0]
+    return int(struct.unpack(">i", receive(connection, size)[:4])[0])
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        assert more, "closed"
+        data += more
+    return data

@@ -1,0 +1,94 @@
+"""What is called durable was synced, in the order that makes it so (no disk can show a lost fsync)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from quorum_node.records.batches import Record, encode_batch
+from quorum_node.storage.atomic_file import replace_file
+from quorum_node.storage.log import SegmentedLog
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """(call, path) of every write, sync, rename and truncation."""
+    made: list[tuple[str, str]] = []
+
+    def record(name: str) -> None:
+        original = getattr(os, name)
+
+        def recorded(target: object, *rest: object) -> object:
+            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else target
+            made.append((name, Path(str(path)).name))
+            return original(target, *rest)
+
+        monkeypatch.setattr(os, name, recorded)
+
+    for name in ("write", "pwrite", "fsync", "fdatasync", "rename", "ftruncate"):
+        record(name)
+    return made
+
+
+@pytest.mark.requirement("K595-03")
+def test_a_replaced_file_is_synced_before_and_after_the_rename(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    replace_file(tmp_path / "quorum-state", b"state")
+    assert calls == [
+        ("write", "quorum-state.tmp"),
+        ("fsync", "quorum-state.tmp"),
+        ("rename", "quorum-state.tmp"),
+        ("fsync", tmp_path.name),
+    ]
+
+
+@pytest.mark.requirement("K595-06")
+def test_a_flush_syncs_every_segment_written_since_the_last_and_their_names(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    log = SegmentedLog(tmp_path, segment_bytes=300)
+    for offset in range(7):
+        data = encode_batch(
+            base_offset=offset, leader_epoch=1, timestamp_ms=1, records=[Record(None, bytes(50))]
+        )
+        log.append(data, offset, offset + 1, 1)
+    written = {name for call, name in calls if call == "pwrite"}
+    assert len(written) > 2
+    calls.clear()
+    assert log.flush() == 7
+    assert {name for call, name in calls if call == "fdatasync"} == written
+    assert calls[-1] == ("fsync", tmp_path.name)
+    calls.clear()
+    log.flush()
+    assert calls == []
+    log.truncate_to(5)
+    assert log.flush() == 5
+    assert "fdatasync" in [call for call, _ in calls]
+    log.close()
+
+
+def test_an_epoch_is_in_the_checkpoint_before_its_first_batch_is_in_the_log(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    log = SegmentedLog(tmp_path)
+    calls.clear()
+    data = encode_batch(base_offset=0, leader_epoch=3, timestamp_ms=1, records=[Record(None, b"x")])
+    log.append(data, 0, 1, 3)
+    names = [call for call, _ in calls]
+    assert names == ["write", "fsync", "rename", "fsync", "pwrite"]
+    log.close()
+
+
+@pytest.mark.requirement("K595-06")
+def test_what_a_killed_process_left_in_the_page_cache_is_synced_at_open(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    log = SegmentedLog(tmp_path)
+    data = encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[Record(None, b"x")])
+    log.append(data, 0, 1, 1)
+    log.close()
+    calls.clear()
+    reopened = SegmentedLog(tmp_path)
+    assert ("fdatasync", "00000000000000000000.log") in calls
+    reopened.close()
