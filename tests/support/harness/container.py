@@ -56,7 +56,7 @@ class Container:
         self._state: Json = {"waiting": {"reason": "ContainerCreating"}}
         self._last_state: Json = {}
         self._process: asyncio.subprocess.Process | None = None
-        self._stopping = False
+        self._stopped = asyncio.Event()
 
     def status(self) -> Json:
         """The containerStatus of the pod's status."""
@@ -77,21 +77,21 @@ class Container:
         backoff_s = _FIRST_BACKOFF_S
         while True:
             await self._run_once()
-            if self._is_stopping():
+            await self._pause(_FIRST_BACKOFF_S)
+            if self._stopped.is_set():
                 return
-            await asyncio.sleep(_FIRST_BACKOFF_S)
             waiting = {"reason": "CrashLoopBackOff", "message": f"back-off {backoff_s:.1f}s"}
             self._last_state, self._state = self._state, {"waiting": waiting}
             self._changed()
-            await asyncio.sleep(backoff_s)
+            await self._pause(backoff_s)
             backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)
-            if self._is_stopping():
+            if self._stopped.is_set():
                 return
             self.restart_count += 1
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, and after `grace_s` SIGKILL. Returns when the process is gone."""
-        self._stopping = True
+        self._stopped.set()
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -111,8 +111,10 @@ class Container:
         self._process.send_signal(number)
         return True
 
-    def _is_stopping(self) -> bool:
-        return self._stopping
+    async def _pause(self, seconds: float) -> None:
+        """Ends early when the container is to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
 
     async def _run_once(self) -> None:
         root = self._folder / f"root-{self.restart_count}"

@@ -136,9 +136,9 @@ class Kubelet:
                 self._end(runtime, 0)
         for uid, pod in present.items():
             await self._look_at(uid, pod)
+        self._write_hosts()
         for volume in self._pvs.values():
             await self._scheduler.reclaim(volume)
-        self._write_hosts()
 
     async def _look_at(self, uid: str, pod: Json) -> None:
         runtime = self.runtimes.get(uid)

@@ -18,6 +18,7 @@ from support.harness.pod_files import MountFailed, NotYet, PodFiles, expand
 from support.harness.sandbox import Mount
 
 _RETRY_S = 0.2
+_LAST_WORDS_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class PodRuntime:
         if not self.containers:
             run.cancel()
         await asyncio.gather(*(container.stop(grace_s) for container in self.containers))
+        await asyncio.wait([run], timeout=_LAST_WORDS_S)
         self._silent = True
         for task in (run, report):
             task.cancel()

@@ -124,12 +124,13 @@ class Volumes:
         self.path(name).rename(self.path(f"{name}.detached"))
 
     def remove(self, name: str) -> None:
-        path = self.path(name)
-        if _is_mounted(path):
-            _run("umount", "--lazy", path)
-        for image in self._folder.glob(f"{name}.*"):
-            image.unlink(missing_ok=True)
-        shutil.rmtree(path, ignore_errors=True)
+        if _is_mounted(self.path(name)):
+            _run("umount", "--lazy", self.path(name))
+        for path in (self.path(name), *self._folder.glob(f"{name}.*")):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
         for name in {path.name.split(".")[0] for path in self._folder.iterdir()}:
