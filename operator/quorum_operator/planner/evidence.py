@@ -18,6 +18,12 @@ from quorum_operator.planner.observed import (
 MOUNT_FAILURE_FRESH_S = 180.0
 """The kubelet repeats a failed mount at least every two minutes; an older event says nothing."""
 
+CLAIM_MADE_WITHIN_S = 60.0
+"""A claim is made after its StatefulSet: on a young one a missing claim is no deleted claim. Only a
+founder, whose UUID is recorded from the beginning, can be looked at that early."""
+
+REPLICA_REPLACED = "ReplicaReplaced"
+
 _CANNOT_START = frozenset({"CreateContainerError", "RunContainerError"})
 _START_FAILED = frozenset({"StartError", "ContainerCannotRun"})
 
@@ -52,7 +58,8 @@ def proof(incarnation: Incarnation, now: float) -> Sign | None:
     if report is not None and report.uuid != incarnation.uuid:
         told = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
         return Sign("ReplicaReplaced", told, now)
-    if claim is None and (pod is None or not pod.ready) and incarnation.replicas > 0:
+    had_time = now - incarnation.created_at >= CLAIM_MADE_WITHIN_S
+    if claim is None and (pod is None or not pod.ready) and incarnation.replicas > 0 and had_time:
         return Sign("ClaimDeleted", "the PersistentVolumeClaim is gone", now)
     return None
 

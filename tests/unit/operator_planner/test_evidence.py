@@ -44,7 +44,6 @@ PROOFS = {
     "VolumeLost": replace(WELL, claim=ClaimFacts("c", "c", phase="Lost")),
     "HostDeleted": replace(WELL, volume=VolumeFacts("pv", hosts=("h1",), hosts_exist=False)),
     "ReplicaReplaced": replace(WELL, report=NodeReport("b", "c1", "observer", True, True, "ok")),
-    "ClaimDeleted": replace(with_pod(), claim=None),
 }
 
 
@@ -79,6 +78,8 @@ NEITHER = {
     "evicted": with_pod(deleting=True, mount_failed_at=NOW),
     "claim terminating": replace(WELL, claim=ClaimFacts("c", "c", deleting=True)),
     "mounted in the end": with_pod(mount_failed_at=NOW - 500),
+    "claim not made yet": replace(WELL, created_at=NOW - 1, claim=None, pod=None, report=None),
+    "no claim yet": replace(WELL, pod=None, claim=None, volume=None, report=None),
     "not recorded yet": replace(
         WELL, uuid=None, report=NodeReport("b", "c1", "observer", True, True, "ok")
     ),
