@@ -126,7 +126,6 @@ def dump(segments: list[Path]) -> str:
     return done.stdout
 
 
-@pytest.mark.requirement("K595-03")
 def test_kafkas_own_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuorum) -> None:
     described = quorum.describe()
     node = quorum.nodes[described["leaderId"]]
