@@ -1,5 +1,6 @@
 """Changes of the voter set (KIP-853; KIP-595, "Quorum Change Protocol")."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ from quorum_node.raft.messages import (
     RemoveVoterRequest,
     UpdateVoterRequest,
     VoterChangeResponse,
-    VotersPosition,
     VoteRequest,
     VoteResponse,
+    VotersPosition,
 )
 from quorum_node.raft.outputs import PersistQuorumState
 from quorum_node.raft.voters import VoterSet
@@ -312,7 +313,7 @@ def test_a_lost_disk_is_replaced_in_both_orders_while_writes_go_on(order: str) -
         key_of(3, incarnation=2),
     }
     records = voter_records(one)
-    assert all(len(a ^ b) == 1 for a, b in zip(records, records[1:], strict=False))
+    assert all(len(a ^ b) == 1 for a, b in itertools.pairwise(records))
 
 
 @pytest.mark.requirement("K853-06")
@@ -451,7 +452,7 @@ def test_a_removed_voter_that_cannot_know_of_the_commit_still_campaigns() -> Non
     cores.advance(4500)
     cores.heal()
     cores.advance(4000)
-    assert not isinstance(one.replica.role, type(None))
+    assert one.replica.role is not None
     assert cores.leader.replica.voters.latest_is_committed
 
 
