@@ -53,12 +53,17 @@ class QuorumClient:
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
-    async def report(self, ip: str) -> NodeReport | None:
-        """What the process behind `ip` says of itself; None without a well-formed answer."""
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        """What the process behind `ip` says of itself.
+
+        None without a well-formed answer, or when another node answers at an address reused.
+        """
         try:
             answer = await self._http.get(_url(ip, "/v1/node"), timeout=REPORT_TIMEOUT_S)
             told = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
+            return None
+        if told.node_id != node_id:
             return None
         return NodeReport(
             uuid=told.replica_uuid,

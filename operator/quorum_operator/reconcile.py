@@ -142,7 +142,7 @@ class Reconciler:
             pod = each.pod
             if pod is None or pod.ip is None or not pod.running:
                 return each
-            return with_report(each, await self._nodes.report(pod.ip))
+            return with_report(each, await self._nodes.report(pod.ip, each.node_id))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
         index = max((each.index for each in cluster.identities), default=0)

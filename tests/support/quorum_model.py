@@ -250,12 +250,18 @@ class Model:
             replaces=each.replaces,
             template_hash=each.template,
             pod=self._pod(each, ready),
-            claim=ClaimFacts(f"data-{each.name}-0", "c", deleting=disk.claim_deleting),
+            claim=self._claim(each),
             volume=VolumeFacts(
                 f"pv-{each.name}", hosts=("h",), hosts_exist=disk.state != "host-gone"
             ),
             report=report,
         )
+
+    def _claim(self, each: Set) -> ClaimFacts | None:
+        """It is made together with the first pod, so it is missing for a moment."""
+        if each.pod is None and each.disk.uuid is None:
+            return None
+        return ClaimFacts(f"data-{each.name}-0", "c", deleting=each.disk.claim_deleting)
 
     def _pod(self, each: Set, ready: bool) -> PodFacts | None:
         pod = each.pod

@@ -18,10 +18,6 @@ from quorum_operator.planner.observed import (
 MOUNT_FAILURE_FRESH_S = 180.0
 """The kubelet repeats a failed mount at least every two minutes; an older event says nothing."""
 
-CLAIM_MADE_WITHIN_S = 60.0
-"""A claim is made after its StatefulSet: on a young one a missing claim is no deleted claim. Only a
-founder, whose UUID is recorded from the beginning, can be looked at that early."""
-
 REPLICA_REPLACED = "ReplicaReplaced"
 
 _CANNOT_START = frozenset({"CreateContainerError", "RunContainerError"})
@@ -53,14 +49,11 @@ def proof(incarnation: Incarnation, now: float) -> Sign | None:
     if volume is not None and volume.hosts and not volume.hosts_exist:
         hosts = ", ".join(volume.hosts)
         return Sign("HostDeleted", f"volume {volume.name} lives on {hosts}, which is gone", now)
-    if incarnation.uuid is None:
-        return None
-    if report is not None and report.uuid != incarnation.uuid:
+    # A claim that is not there proves nothing: it may not have been made yet. When a new, empty one
+    # takes the place of one that was in use, the process tells by its new replica UUID.
+    if incarnation.uuid is not None and report is not None and report.uuid != incarnation.uuid:
         told = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
-        return Sign("ReplicaReplaced", told, now)
-    had_time = now - incarnation.created_at >= CLAIM_MADE_WITHIN_S
-    if claim is None and (pod is None or not pod.ready) and incarnation.replicas > 0 and had_time:
-        return Sign("ClaimDeleted", "the PersistentVolumeClaim is gone", now)
+        return Sign(REPLICA_REPLACED, told, now)
     return None
 
 

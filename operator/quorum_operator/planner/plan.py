@@ -59,23 +59,35 @@ def _latch(at: Situation) -> Step | None:
     for each in at.seen.incarnations:
         if each.failed is not None or each.stopped is not None:
             continue
-        sign = evidence.proof(each, at.now) or _lasting(at, each)
+        sign = _proof(at, each) or _lasting(at, each)
         if sign is not None:
             reason = f"{each.name}: {sign.reason} ({sign.evidence})"
             return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
     return None
 
 
-def _lasting(at: Situation, each: Incarnation) -> evidence.Sign | None:
-    """A circumstance that lasted, on a replica that a confirmed leader does not hear."""
-    view, wanted = at.view, at.seen.wanted
-    if view is None or not wanted.repair_enabled or wanted.paused:
-        return None
-    heard = any(
+def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
+    sign = evidence.proof(each, at.now)
+    if sign is not None and sign.reason == evidence.REPLICA_REPLACED and _is_heard(at, each):
+        return None  # the old replica fetches: someone else answered at the pod's former address
+    return sign
+
+
+def _is_heard(at: Situation, each: Incarnation) -> bool:
+    """Whether the confirmed leader hears this replica."""
+    view = at.view
+    return view is not None and any(
         replica.key == each.key and (replica.fetching or replica.key == view.leader)
         for replica in (*view.voters, *view.observers)
     )
-    sign = None if heard else evidence.circumstance(each, at.now)
+
+
+def _lasting(at: Situation, each: Incarnation) -> evidence.Sign | None:
+    """A circumstance that lasted, on a replica that a confirmed leader does not hear."""
+    wanted = at.seen.wanted
+    if at.view is None or not wanted.repair_enabled or wanted.paused:
+        return None
+    sign = None if _is_heard(at, each) else evidence.circumstance(each, at.now)
     if sign is None or at.now - sign.since < wanted.debounce_s:
         return None
     return sign
@@ -112,6 +124,8 @@ def _record_uuid(at: Situation) -> Step | None:
     for each in at.current:
         if each.uuid is None and each.report is not None and each.failed is None:
             uuid = each.report.uuid
+            if any(other.uuid == uuid for other in at.seen.incarnations):
+                continue  # an answer from another pod's address
             return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
     return None
 

@@ -78,7 +78,6 @@ NEITHER = {
     "evicted": with_pod(deleting=True, mount_failed_at=NOW),
     "claim terminating": replace(WELL, claim=ClaimFacts("c", "c", deleting=True)),
     "mounted in the end": with_pod(mount_failed_at=NOW - 500),
-    "claim not made yet": replace(WELL, created_at=NOW - 1, claim=None, pod=None, report=None),
     "no claim yet": replace(WELL, pod=None, claim=None, volume=None, report=None),
     "not recorded yet": replace(
         WELL, uuid=None, report=NodeReport("b", "c1", "observer", True, True, "ok")

@@ -294,3 +294,42 @@ def test_an_id_never_stands_three_times() -> None:
         wanted = Wanted(5, STORAGES[0], replacement_order=order)
         step = plan(observed(wanted, members, {"a", "b", "c", "c2", "d"}, {"c3"}))
         assert isinstance(step, steps.CreateMember | steps.RemoveVoter)
+
+
+@pytest.mark.parametrize(
+    ("since_s", "fetching", "enabled", "latched"),
+    [
+        *[(29, False, True, False), (31, False, True, True), (31, True, True, False)],
+        (31, False, False, False),
+    ],
+)
+def test_a_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
+    since_s: float, fetching: bool, enabled: bool, latched: bool
+) -> None:
+    pod = PodFacts(
+        "p",
+        "u",
+        NOW - 500,
+        ready=False,
+        running=False,
+        not_ready_since=NOW - since_s,
+        mount_failed_at=NOW - 5,
+    )
+    members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), pod=pod)]
+    wanted = Wanted(3, STORAGES[0], debounce_s=30.0, repair_enabled=enabled)
+    seen = observed(wanted, members, {"a", "b", "c"}, set())
+    assert seen.view is not None
+    silent = ReplicaView(Key(3, "c"), fetching, fetching)
+    seen = replace(seen, view=replace(seen.view, voters=(*seen.view.voters[:2], silent)))
+    assert isinstance(plan(seen), steps.LatchFailure) == latched
+
+
+def test_a_report_from_a_reused_address_condemns_nobody() -> None:
+    stranger = NodeReport("x", "c1", "observer", True, True, "ok")
+    members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), report=stranger)]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
+    assert isinstance(plan(seen), steps.Nothing)
+    assert seen.view is not None
+    silent = ReplicaView(Key(3, "c"), False, False)
+    seen = replace(seen, view=replace(seen.view, voters=(*seen.view.voters[:2], silent)))
+    assert isinstance(plan(seen), steps.LatchFailure)
