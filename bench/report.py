@@ -231,7 +231,8 @@ def document(results: Results) -> str:
 
 **Machine:** {machine["cores"]} virtual cores, {machine["memory_gib"]} GiB, {machine["system"]}, Python
 {machine["python"]}; servers and load generator share the cores. `fdatasync` after a 400-byte append: p50 {disk["p50"]}
-ms, p99 {disk["p99"]} ms. Load average at the start: {machine["load_at_start"]:.1f}.
+ms, p99 {disk["p99"]} ms. Processes that are no part of it took {100 * machine["others_cpu_share"]:.0f} % of the
+CPU time during the run.
 
 **Settings:** every system with its defaults; Kafka also with `controller.quorum.append.linger.ms=0`. A write is a
 256-byte value: one `IncrementalAlterConfigs` to us, one `incrementalAlterConfigs` of Kafka's AdminClient to Kafka

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import platform
+import resource
 import shutil
 import signal
 import subprocess
@@ -77,6 +78,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     arguments = parser.parse_args()
     names = arguments.only.split(",")
+    before = busy_seconds() - own_seconds()
+    started = time.monotonic()
     results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
     rounds: list[Round] = []
     for number in range(arguments.rounds):
@@ -84,6 +87,9 @@ def main() -> None:
         for name in names[number % len(names) :] + names[: number % len(names)]:
             rounds.append(one_round(name, number, arguments))
             results["rounds"] = [asdict(r) for r in rounds]
+            others = busy_seconds() - own_seconds() - before
+            capacity = (time.monotonic() - started) * (os.cpu_count() or 1)
+            results["machine"]["others_cpu_share"] = max(0.0, others / capacity)
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
@@ -181,6 +187,21 @@ def machine() -> dict[str, Any]:
         "load_at_start": os.getloadavg()[0],
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def busy_seconds() -> float:
+    """CPU time that all processes of the machine have used so far."""
+    user, nice, system, _, _, interrupt, soft_interrupt = map(
+        int, Path("/proc/stat").read_text().split()[1:8]
+    )
+    ticks = user + nice + system + interrupt + soft_interrupt
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds() -> float:
+    """CPU time of this process and of all that it started and saw ending."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def fdatasync_ms(count: int = 500) -> dict[str, float]:
