@@ -86,10 +86,10 @@ class Transcript:
         words = list(options)
         initial = int(words[words.index("initial") + 1]) if "initial" in words else 1
         via = [words[words.index("via") + 1]] if "via" in words else []
-        id, incarnation = int(name.rstrip("'")), 1 + name.count("'")
+        number, incarnation = int(name.rstrip("'")), 1 + name.count("'")
         self.cores.start(
             name,
-            id,
+            number,
             incarnation=incarnation,
             founder="founder" in words,
             bootstrap=via,
