@@ -184,8 +184,10 @@ def test_an_answer_that_is_none_closes_the_connection() -> None:
 
 def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
     async def park_fetches(request: Request, writer: asyncio.StreamWriter) -> None:
-        if request.api is VOTE:
-            await grant(request, writer)
+        if request.api is not VOTE:
+            # Answers come in order: nothing behind it on this connection is answered either.
+            await asyncio.Event().wait()
+        await grant(request, writer)
 
     async def scenario() -> None:
         peer = Peer(park_fetches)
