@@ -79,10 +79,8 @@ class Executor:
                 return await self._annotate(target, {names.ANNOTATION_STOPPED: None}, replicas=1)
             case steps.AddVoter() | steps.RemoveVoter() | steps.TransferLeadership():
                 return await self._change_quorum(step)
-            case steps.RestartMember(pod, pod_uid):
-                path = paths.namespaced("pods", self._owner.namespace, pod)
-                await self._api.delete(path, uid=pod_uid)
-                return Outcome(True)
+            case steps.RestartMember():
+                return await self._restart(step)
             case steps.DeleteIncarnation(target):
                 await self._api.delete(
                     self._set(target.name),
@@ -183,6 +181,15 @@ class Executor:
         path = paths.namespaced("configmaps", self._owner.namespace, self._owner.identity(index))
         body = {"metadata": {"annotations": {names.ANNOTATION_FORMED: "true"}}}
         await self._api.merge(path, body)
+        return Outcome(True)
+
+    async def _restart(self, step: steps.RestartMember) -> Outcome:
+        space = self._owner.namespace
+        identity_path = paths.namespaced("configmaps", space, self._owner.identity(step.identity))
+        notes = {names.ANNOTATION_RESTARTING: step.pod_uid}
+        meta = {"resourceVersion": step.identity_version, "annotations": notes}
+        await self._api.merge(identity_path, {"metadata": meta})
+        await self._api.delete(paths.namespaced("pods", space, step.pod), uid=step.pod_uid)
         return Outcome(True)
 
     async def _change_quorum(

@@ -25,13 +25,16 @@ def seconds(text: str | None) -> float | None:
 def identity_facts(config_map: Object) -> Identity:
     """An identity ConfigMap."""
     data, meta = config_map["data"], config_map["metadata"]
+    notes = meta.get("annotations") or {}
     return Identity(
         index=int(meta["labels"][f"{names.PREFIX}/identity"]),
         cluster_id=data["clusterId"],
         founder_id=int(data["founderId"]),
         founder_uuid=data["founderUuid"],
         initial_voters=int(data["initialVoters"]),
-        formed=(meta.get("annotations") or {}).get(names.ANNOTATION_FORMED) == "true",
+        formed=notes.get(names.ANNOTATION_FORMED) == "true",
+        resource_version=meta["resourceVersion"],
+        restarting=notes.get(names.ANNOTATION_RESTARTING),
     )
 
 

@@ -55,6 +55,9 @@ class Identity:
     initial_voters: int
     formed: bool
     """Formation may be complete: no directory may be formatted as a voter ever again."""
+    resource_version: str = ""
+    restarting: str | None = None
+    """UID of the pod that was picked last for a restart (see `RestartMember`)."""
 
 
 @dataclass(frozen=True, slots=True)

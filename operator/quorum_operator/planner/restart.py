@@ -4,7 +4,7 @@ Owns the order only; whether a voter may be down for a moment is decided in `gat
 """
 
 from quorum_operator.planner.gates import restart_gate
-from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.observed import Incarnation, PodFacts
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
 
@@ -19,8 +19,14 @@ def plan_idle_restart(at: Situation) -> Step | None:
     for each in at.current:
         if _is_stale(at, each) and each.pod is not None and each.pod.waiting_reason is not None:
             reason = f"{each.name} waits ({each.pod.waiting_reason}) with an old template"
-            return RestartMember(each.pod.name, each.pod.uid, reason)
+            return _restart(at, each.pod, reason)
     return None
+
+
+def _restart(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
+    identity = at.identity
+    assert identity is not None
+    return RestartMember(pod.name, pod.uid, identity.index, identity.resource_version, reason)
 
 
 def plan_restart(at: Situation) -> Step | None:
@@ -31,7 +37,15 @@ def plan_restart(at: Situation) -> Step | None:
     stale = [each for each in at.current if _is_stale(at, each)]
     if not stale:
         return None
-    stale.sort(key=lambda each: (each.key == view.leader, each.node_id, each.number))
+    picked = at.identity.restarting if at.identity is not None else None
+    stale.sort(
+        key=lambda each: (
+            each.pod is None or each.pod.uid != picked,
+            each.key == view.leader,
+            each.node_id,
+            each.number,
+        )
+    )
     each = stale[0]
     unsettled = [
         other.name
@@ -46,7 +60,7 @@ def plan_restart(at: Situation) -> Step | None:
     assert each.pod is not None
     reason = f"{each.name} runs an old image or configuration"
     if each.key is None or each.key not in at.voters:
-        return RestartMember(each.pod.name, each.pod.uid, reason)
+        return _restart(at, each.pod, reason)
     # A voter that is down already loses nothing by a restart; it may be what mends it.
     blocked = restart_gate(view, each.key) if each.key in at.live else None
     if blocked is not None:
@@ -54,7 +68,7 @@ def plan_restart(at: Situation) -> Step | None:
     heirs = sorted(at.live - {view.leader})
     if each.key == view.leader and heirs:
         return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
-    return RestartMember(each.pod.name, each.pod.uid, reason)
+    return _restart(at, each.pod, reason)
 
 
 def _is_stale(at: Situation, each: Incarnation) -> bool:

@@ -139,10 +139,16 @@ class TransferLeadership:
 
 @dataclass(frozen=True, slots=True)
 class RestartMember:
-    """Delete the pod, so that it comes back from the new template."""
+    """Delete the pod, so that it comes back from the new template.
+
+    The pick is first written on the identity, bound to the version that was seen: of two operators
+    only one picks, and whoever looks later sees the pick before the pod has gone.
+    """
 
     pod: str
     pod_uid: str
+    identity: int
+    identity_version: str
     reason: str
 
 

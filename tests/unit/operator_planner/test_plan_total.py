@@ -20,6 +20,7 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
+    Templates,
     VolumeFacts,
     Wanted,
 )
@@ -333,3 +334,22 @@ def test_a_report_from_a_reused_address_condemns_nobody() -> None:
     silent = ReplicaView(Key(3, "c"), False, False)
     seen = replace(seen, view=replace(seen.view, voters=(*seen.view.voters[:2], silent)))
     assert isinstance(plan(seen), steps.LatchFailure)
+
+
+def test_a_restart_that_was_picked_is_the_one_that_goes_on() -> None:
+    """Another operator has picked the pod of 3 and has not deleted it yet: not the pod of 2 now."""
+    old = {n: PodFacts(f"q-{n}-1-0", f"uid-{n}", NOW - 99, restart_hash="old") for n in (1, 2, 3)}
+    members = [
+        replace(member(n, 1, uuid), pod=old[n]) for n, uuid in ((1, "a"), (2, "b"), (3, "c"))
+    ]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
+    hashes = {each.name: Templates("", "new") for each in members}
+    members = [replace(each, template_hash="") for each in members]
+    seen = replace(seen, templates=hashes, incarnations=tuple(members))
+    step = plan(seen)
+    assert isinstance(step, steps.RestartMember)
+    assert step.pod_uid == "uid-2", "the leader, 1, is last"
+    picked = replace(seen.identities[0], restarting="uid-3", resource_version="7")
+    step = plan(replace(seen, identities=(picked,)))
+    assert isinstance(step, steps.RestartMember)
+    assert (step.pod_uid, step.identity_version) == ("uid-3", "7")
