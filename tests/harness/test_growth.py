@@ -61,6 +61,7 @@ def test_three_five_three_moves_one_member_at_a_time(scene: Scene) -> None:
     assert len(quorum.claims()) == 5, "claims of members that left are kept"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-03")
 def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(scene: Scene) -> None:
     quorum = scene.create(3)
@@ -99,6 +100,7 @@ def test_retire_swaps_a_member_for_a_fresh_id(scene: Scene) -> None:
     assert "data-q-2-1-0" in quorum.claims_by_uid().values()
 
 
+@pytest.mark.long
 def test_retiring_the_leader_hands_leadership_over_first(scene: Scene) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)
@@ -110,6 +112,7 @@ def test_retiring_the_leader_hands_leadership_over_first(scene: Scene) -> None:
     assert len(quorum.steps_since(0)) == 4
 
 
+@pytest.mark.long
 def test_a_paused_quorum_makes_no_move_and_goes_on_when_let(scene: Scene) -> None:
     quorum = scene.create(3)
     quorum.patch({"paused": True, "replicas": 5})
@@ -129,6 +132,7 @@ def test_an_unknown_storage_class_is_a_condition_that_names_it(
     assert operator.alive()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
 def test_deleting_the_resource_follows_its_policy(scene: Scene, policy: str, kept: int) -> None:
     quorum = scene.create(3, deletionPolicy=policy)
@@ -140,6 +144,7 @@ def test_deleting_the_resource_follows_its_policy(scene: Scene, policy: str, kep
     assert left == []
 
 
+@pytest.mark.long
 def test_two_quorums_in_one_namespace_leave_each_other_alone(scene: Scene) -> None:
     first = scene.create(1, name="a")
     second = scene.create(1, name="a-1")

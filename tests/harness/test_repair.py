@@ -31,7 +31,13 @@ def unmoved(quorum: HarnessQuorum, before: Described) -> Callable[[], bool]:
 
 
 @pytest.mark.requirement("OP-04", "K853-06")
-@pytest.mark.parametrize("of_leader", [False, True], ids=["follower", "leader"])
+@pytest.mark.parametrize(
+    "of_leader",
+    [
+        pytest.param(False, id="follower"),
+        pytest.param(True, id="leader", marks=pytest.mark.long),
+    ],
+)
 def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leader: bool) -> None:
     quorum = scene.create(3, disks=True)
     before = quorum.wait_ready(3)
@@ -52,6 +58,7 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leade
     scene.prove_nothing_lost(load)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-04")
 def test_a_disk_that_comes_back_healthy_stays_out(scene: Scene) -> None:
     quorum = scene.create(3, disks=True)
@@ -68,6 +75,7 @@ def test_a_disk_that_comes_back_healthy_stays_out(scene: Scene) -> None:
     stays("the revived replica is out", out, for_s=_QUIET_S)
 
 
+@pytest.mark.long
 def test_a_second_disk_that_fails_during_the_first_replacement(scene: Scene) -> None:
     quorum = scene.create(5, disks=True)
     before = quorum.wait_ready(5)
@@ -114,6 +122,7 @@ def test_a_crashed_process_comes_back_and_nothing_is_moved(scene: Scene) -> None
     assert quorum.wait_ready(3).keys == before.keys
 
 
+@pytest.mark.long
 def test_a_frozen_process_is_no_dead_disk(scene: Scene) -> None:
     quorum = scene.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
@@ -152,6 +161,7 @@ def _evicted(scene: Scene, path: str, eviction: dict[str, object]) -> bool:
     return scene.api.create(f"{path}/eviction", eviction).get("status") == "Success"
 
 
+@pytest.mark.long
 def test_a_pod_that_waits_for_a_place_causes_no_move(scene: Scene) -> None:
     quorum = scene.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
@@ -165,6 +175,7 @@ def test_a_pod_that_waits_for_a_place_causes_no_move(scene: Scene) -> None:
     assert quorum.wait_ready(3).keys == before.keys
 
 
+@pytest.mark.long
 def test_a_deleted_worker_moves_its_member(scene: Scene) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)
@@ -182,6 +193,7 @@ def test_a_deleted_worker_moves_its_member(scene: Scene) -> None:
         scene.cluster.call(scene.cluster.kubelet.add_node(worker))
 
 
+@pytest.mark.long
 def test_a_terminating_claim_under_a_healthy_pod_is_a_planned_replacement(scene: Scene) -> None:
     quorum = scene.create(3)
     quorum.wait_ready(3)
@@ -195,6 +207,7 @@ def test_a_terminating_claim_under_a_healthy_pod_is_a_planned_replacement(scene:
     assert len(quorum.steps_since(offset)) == 2
 
 
+@pytest.mark.long
 def test_a_full_disk_is_a_condition_and_no_replacement(scene: Scene) -> None:
     quorum = scene.create(3, disks=True, repair=_EAGER)
     before = quorum.wait_ready(3)
@@ -209,6 +222,7 @@ def test_a_full_disk_is_a_condition_and_no_replacement(scene: Scene) -> None:
     assert quorum.wait_ready(3).keys == before.keys
 
 
+@pytest.mark.long
 def test_a_volume_that_cannot_be_mounted_counts_after_the_debounce(scene: Scene) -> None:
     quorum = scene.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
@@ -222,6 +236,7 @@ def test_a_volume_that_cannot_be_mounted_counts_after_the_debounce(scene: Scene)
     quorum.wait_ready(3)
 
 
+@pytest.mark.long
 def test_repair_can_be_switched_off(scene: Scene) -> None:
     quorum = scene.create(3, disks=True, repair={"enabled": False})
     before = quorum.wait_ready(3)
@@ -237,6 +252,7 @@ def test_repair_can_be_switched_off(scene: Scene) -> None:
     stays("no replacement", kept, for_s=_QUIET_S)
 
 
+@pytest.mark.long
 def test_the_number_of_replacements_per_hour_is_capped(scene: Scene) -> None:
     quorum = scene.create(3, disks=True, repair={"maxReplacementsPerHour": 1})
     quorum.wait_ready(3)
