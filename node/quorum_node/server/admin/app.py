@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -22,6 +23,7 @@ from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.version import VERSION
 
 MAX_BODY_BYTES = 16 << 20
+_LOG = structlog.get_logger("quorum_node")
 
 
 def create_app(node: NodeView) -> FastAPI:
@@ -49,7 +51,12 @@ def create_app(node: NodeView) -> FastAPI:
         code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID_REQUEST
         return error_response(node, error.status_code, code, str(error.detail))
 
+    async def on_bug(request: Request, error: Exception) -> Response:
+        _LOG.error(f"{request.method} {request.url.path} failed: a bug", exc_info=error)
+        return error_response(node, 500, ErrorCode.INTERNAL, f"a bug: {error!r}")
+
     app.add_exception_handler(ApiProblem, on_problem)
+    app.add_exception_handler(Exception, on_bug)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
 
