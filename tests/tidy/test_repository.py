@@ -1,16 +1,18 @@
 """What the repository may hold: nothing of one machine, nothing of one package index."""
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 
 import pytest
 
-from support.source_tree import ROOT, files
+from support.source_tree import ROOT, files, imports, modules
 
 # Letters in brackets keep this file from being a finding.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/[w]ork/|\.\./[s]hared|/tmp/[m]q")
 HOSTS = re.compile(r"://|^\s*-(?:-index-url|-extra-index-url|i|f|-find-links|-trusted-host)\b| @ ")
+IMPORTED_AS = {"pyyaml": "yaml"}
 PINNED = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
 
 
@@ -67,6 +69,23 @@ def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
     wanted = project["dependency-groups"]["dev"] if extra == "dev" else extras[extra]
     names = {re.split(r"[<>=!~\[; ]", entry)[0].lower() for entry in wanted}
     assert names - pinned_names(extra) == set()
+
+
+@pytest.mark.parametrize("extra", ["node", "operator"])
+def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
+    """Else a package that only came along with another one is missing some day."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = project["project"]["optional-dependencies"][extra]
+    named = {re.split(r"[<>=!~\[; ]", entry)[0].lower().replace("-", "_") for entry in wanted}
+    named = {IMPORTED_AS.get(name, name) for name in named}
+    found = {
+        module.split(".")[0]
+        for path in modules(extra)
+        for _, module in imports(path)
+        if module.split(".")[0] not in sys.stdlib_module_names
+    }
+    assert found
+    assert found - named - {"quorum_node", "quorum_operator"} == set()
 
 
 @pytest.mark.parametrize("extra", ["node", "operator"])
