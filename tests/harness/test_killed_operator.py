@@ -5,6 +5,7 @@ each recorded call and each moment: the operator is killed there and started aga
 end as the clean one did, with no voter change more and no incarnation more.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -138,11 +139,13 @@ def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
     wrong: list[str] = []
     for point in chosen:
         for moment in Moment:
+            begun = time.monotonic()
             try:
                 killer.kill_at(point, moment)
                 reached += 1
             except AssertionError as error:
                 wrong.append(f"{moment} {point}: {error}")
+            print(f"{time.monotonic() - begun:5.1f} s  killed {moment} {point}", flush=True)
     assert not wrong, "\n".join(wrong)
     assert reached == 2 * len(chosen)
 
