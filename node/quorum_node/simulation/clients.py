@@ -118,7 +118,9 @@ class Clients:
             self._write(write[0], write[1] + 1)
 
     def _read(self, reader: int) -> None:
-        host = self._some_leader()
+        # A reader does not know better than to ask the oldest of several leaders.
+        leaders = [host for host in self._cluster.hosts.values() if host.is_leader]
+        host = min(leaders, key=lambda each: each.replica.epoch, default=None)
         if host is None:
             self._cluster.scheduler.after(RETRY_MS, self._read, reader)
             return

@@ -192,7 +192,10 @@ class Faults:
             return False
         host = self._cluster.leader if self._random.random() < 0.4 else None
         host = host or self._random.choice(hosts)
-        host.frozen_until_ms = self._cluster.scheduler.now_ms + 100 + self._random.random() * 2500
+        # Long enough, now and then, for the others to elect a leader behind a frozen one's back.
+        longest_ms = 2500 if self._random.random() < 0.6 else 6000
+        now_ms = self._cluster.scheduler.now_ms
+        host.frozen_until_ms = now_ms + 100 + self._random.random() * longest_ms
         return True
 
     def _partition(self) -> bool:
@@ -205,7 +208,11 @@ class Faults:
         if leader is None:
             return False
         others = [a for a in self._cluster.hosts if a != leader.address]
-        return self._cut({(leader.address, other) for other in others}, both_ways=True)
+        struck = self._cut({(leader.address, other) for other in others}, both_ways=True)
+        if self._random.random() < 0.5:
+            # Resets get through: the others know at once, while the old leader believes in itself.
+            self._cluster.network.close_connections(leader.address)
+        return struck
 
     def _one_way_cut(self) -> bool:
         addresses = list(self._cluster.hosts)

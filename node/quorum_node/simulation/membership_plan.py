@@ -99,6 +99,7 @@ class MembershipPlan:
         doubled = newcomers and self._is_doubled(leader, newcomers[0])
         if newcomers and not (surplus and (self._remove_first or doubled)):
             self._add(leader, newcomers[0], bool(surplus))
+            self._be_impatient(leader, surplus)
         elif not newcomers or doubled or self._has_caught_up(leader, newcomers[0]):
             self._remove(leader, surplus[0])
 
@@ -117,6 +118,16 @@ class MembershipPlan:
         if choice in ("grow", "swap"):
             self.wanted.append(self._new_host())
         self._remove_first = False
+
+    def _be_impatient(self, leader: SimulatedHost, surplus: list[ReplicaKey]) -> None:
+        """Now and then ask for the next change while the first is under way: it must be refused."""
+        if surplus and self._random.random() < 0.4:
+            delay_ms = self._random.random() * 6
+            self._cluster.scheduler.after(delay_ms, self._ask_besides, leader, surplus[0])
+
+    def _ask_besides(self, leader: SimulatedHost, key: ReplicaKey) -> None:
+        request = RemoveVoterRequest(CLUSTER_ID, key, REQUEST_TIMEOUT_MS)
+        self._cluster.ask(leader, request, lambda response: None)
 
     def _is_wanted(self, key: ReplicaKey) -> bool:
         return any(host.key == key for host in self.wanted)

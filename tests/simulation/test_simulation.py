@@ -1,0 +1,70 @@
+"""Many simulated histories: all invariants hold, and every history has enough of everything."""
+
+import os
+
+import pytest
+
+from quorum_node.simulation.faults import PHASES
+from quorum_node.simulation.run import Failure, Report, run_seed, run_seeds
+from quorum_node.simulation.story import (
+    SIZES,
+    WANTED_CHANGES,
+    WANTED_FAULTS,
+    WANTED_WRITES,
+    Story,
+)
+
+SHORT = range(1, 221)
+LONG = range(10_001, 12_101)
+ROWS = (
+    "K595-06",
+    "K595-07",
+    "K595-10",
+    "K595-13",
+    "K595-29",
+    "K650-01",
+    "K853-02",
+    "K853-05",
+    "K853-06",
+)
+
+
+def check(report: Report, seeds: range) -> None:
+    assert not report.failures, "\n\n".join(str(failure) for failure in report.failures)
+    assert len(report.outcomes) == len(seeds)
+    for outcome in report.outcomes:
+        assert outcome.writes >= WANTED_WRITES, outcome.seed
+        assert outcome.faults >= WANTED_FAULTS, outcome.seed
+        assert outcome.changes >= WANTED_CHANGES, outcome.seed
+    kinds = Story(1).faults.kinds
+    missing = [
+        (kind, phase) for kind in kinds for phase in PHASES if not report.struck[kind, phase]
+    ]
+    assert not missing, f"no fault ever struck: {missing}"
+    assert {outcome.initial_voters for outcome in report.outcomes} == set(SIZES)
+    assert min(outcome.reads for outcome in report.outcomes) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.requirement(*ROWS)
+def test_short_set() -> None:
+    check(run_seeds(SHORT, processes=os.cpu_count() or 1), SHORT)
+
+
+@pytest.mark.long
+@pytest.mark.requirement(*ROWS)
+@pytest.mark.timeout(3600)
+def test_long_set() -> None:
+    check(run_seeds(LONG, processes=os.cpu_count() or 1), LONG)
+
+
+def test_a_seed_always_plays_the_same_history() -> None:
+    first, second = run_seed(77), run_seed(77)
+    assert not isinstance(first, Failure)
+    assert first == second
+
+
+def test_a_failure_names_its_seed_and_how_to_replay_it() -> None:
+    text = str(Failure(42, "Violation: something", ["   1.0 ms  crash while steady"]))
+    assert "seed 42: Violation: something" in text
+    assert "python -m quorum_node.simulation --seed 42" in text
