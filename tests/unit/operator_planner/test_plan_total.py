@@ -353,3 +353,17 @@ def test_a_restart_that_was_picked_is_the_one_that_goes_on() -> None:
     step = plan(replace(seen, identities=(picked,)))
     assert isinstance(step, steps.RestartMember)
     assert (step.pod_uid, step.identity_version) == ("uid-3", "7")
+
+
+def test_from_three_to_five_nobody_joins_before_both_have_caught_up() -> None:
+    members = [
+        *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")),
+        *(member(4, 1, "d"), member(5, 1, "e")),
+    ]
+    wanted = Wanted(5, STORAGES[0])
+    step = plan(observed(wanted, members, {"a", "b", "c"}, {"d"}))
+    assert isinstance(step, steps.Wait)
+    step = plan(observed(wanted, members, {"a", "b", "c"}, {"d", "e"}))
+    assert isinstance(step, steps.AddVoter)
+    step = plan(observed(wanted, members, {"a", "b", "c", "d"}, {"e"}))
+    assert isinstance(step, steps.AddVoter), "the stay at four is one commit"
