@@ -20,6 +20,7 @@ class CommittedNeverLost(Invariant):
         super().__init__(cluster)
         self.committed: dict[int, Batch] = {}
         self.end_offset = 0
+        self._ends: list[tuple[int, int]] = []
         self._checked: dict[tuple[str, int], int] = {}
 
     def high_watermark(self, host: SimulatedHost, offset: int) -> None:
@@ -34,7 +35,9 @@ class CommittedNeverLost(Invariant):
                 raise Violation(f"{host.address} committed {batch}, but {known} was committed")
             position = batch[1]
         self._checked[run] = position
-        self.end_offset = max(self.end_offset, position)
+        if position > self.end_offset:
+            self.end_offset = position
+            self._ends.append((host.replica.epoch, position))
 
     def truncated(self, host: SimulatedHost, end_offset: int) -> None:
         if end_offset < self._checked.get((host.address, host.run), 0):
@@ -42,7 +45,10 @@ class CommittedNeverLost(Invariant):
 
     def role(self, host: SimulatedHost, change: RoleChanged) -> None:
         if change.role is RoleName.LEADER:
-            self._check_end(host, "became leader")
+            # A leader of an old epoch that nobody needs any more may come late, and lacks what newer
+            # ones committed: it can't commit anything.
+            ends = [end for epoch, end in self._ends if epoch < change.leader_epoch]
+            self._check_end(host, max(ends, default=0), "became leader")
 
     def acknowledged(self, write: Acknowledged) -> None:
         batch = self.committed.get(write.base_offset)
@@ -51,19 +57,19 @@ class CommittedNeverLost(Invariant):
 
     def finished(self) -> None:
         for host in self.cluster.members():
-            self._check_end(host, "survived")
+            self._check_end(host, self.end_offset, "survived")
             self._check_whole_log(host)
         for write in self.cluster.clients.acknowledged:
             self.acknowledged(write)
 
-    def _check_end(self, host: SimulatedHost, what: str) -> None:
-        if self.end_offset == 0:
+    def _check_end(self, host: SimulatedHost, end_offset: int, what: str) -> None:
+        if end_offset == 0:
             return
-        last = host.log.batch_at(self.end_offset - 1)
+        last = host.log.batch_at(end_offset - 1)
         if last is None or self.committed.get(last[0]) != last:
             raise Violation(
                 f"{host.address} {what} without all that is committed: it has {last} before"
-                f" offset {self.end_offset}"
+                f" offset {end_offset}"
             )
 
     def _check_whole_log(self, host: SimulatedHost) -> None:
