@@ -132,15 +132,19 @@ def _divergence(replica: ReplicaState, request: FetchRequest) -> DivergingEpoch 
     return None
 
 
-def _progress_of(leader: Leader, key: ReplicaKey) -> Progress | None:
+def _progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progress | None:
+    """What is known of a sender; strangers beyond a limit are served but not remembered."""
     progress = leader.progress.get(key)
-    if progress is None and len(leader.progress) < MAX_TRACKED_OBSERVERS:
+    if progress is None:
+        crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
+        if crowded and key not in replica.voters.latest.voters:
+            return None
         progress = leader.progress[key] = Progress(key)
     return progress
 
 
 def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
-    progress = _progress_of(leader, request.replica)
+    progress = _progress_of(replica, leader, request.replica)
     if progress is not None:
         progress.last_fetch_ms = replica.now_ms
         if request.answer > progress.answer:
@@ -150,7 +154,7 @@ def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) 
 def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
     """The sender has everything before its fetch offset durably; see what follows from that."""
     key = request.replica
-    progress = _progress_of(leader, key)
+    progress = _progress_of(replica, leader, key)
     if progress is None:
         return
     offset, now_ms = request.fetch_offset, replica.now_ms
@@ -195,9 +199,7 @@ def _answer_or_park(
     deadline_ms = now_ms + request.max_wait_ms
     if -1 < request.high_watermark < replica.high_watermark:
         deadline_ms = min(deadline_ms, now_ms + replica.config.high_watermark_linger_ms)
-    leader.parked[request_id] = ParkedFetch(
-        request_id, request, deadline_ms, request.high_watermark
-    )
+    leader.parked[request_id] = ParkedFetch(request_id, request, deadline_ms)
 
 
 def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:

@@ -32,7 +32,6 @@ class ParkedFetch:
     request_id: int
     request: FetchRequest
     deadline_ms: float
-    told_high_watermark: int
 
 
 @dataclass(frozen=True, slots=True)
