@@ -94,8 +94,10 @@ def test_a_stopped_leader_hands_over_and_exits_0(make_quorum) -> None:
         epoch = quorum.describe()["leaderEpoch"]
         assert leader.terminate() == 0
         writer.more()
-        # One epoch on: the first successor campaigned at once and won.
-        assert quorum.describe()["leaderEpoch"] == epoch + 1
+        # The first successor campaigned at once; that it wins too is likely, not promised.
+        texts = [n.log_text for n in quorum.nodes.values() if n is not leader]
+        assert any(f"candidate in epoch {epoch + 1}" in text for text in texts)
+        assert quorum.describe()["leaderEpoch"] > epoch
         restart(quorum, leader)
     assert leader.termination_message == ""
     assert_nothing_lost(quorum, writer.acknowledged)
