@@ -138,3 +138,24 @@ def test_uninstalling_in_any_order_leaves_nothing_stuck(arena: Arena, first: str
         arena.remove()
     finally:
         stage.install_operator(arena.stage, project_images.OPERATOR.name)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-02")
+def test_the_plain_manifests_run_a_quorum_as_well(arena: Arena) -> None:
+    kubeconfig, image = arena.stage.kubeconfig, project_images.OPERATOR.name
+    installation.helm_uninstall(kubeconfig)
+    try:
+        installation.apply_manifests(arena.stage.api, kubeconfig, image)
+        quorum = arena.create_under_load(3)
+        arena.prove_nothing_lost()
+        arena.stage.api.delete(quorum.path)
+        quorum.wait_gone(timeout_s=90)
+        installation.delete_manifests(kubeconfig, image)
+        wait_for(
+            "the operator's pod to be gone",
+            lambda: not installation.operator_pods(arena.stage.api),
+            timeout_s=60,
+        )
+    finally:
+        stage.install_operator(arena.stage, image)

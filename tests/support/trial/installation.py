@@ -9,8 +9,10 @@ from support.trial import kube
 from support.trial.bed import REPOSITORY, programs, run
 from support.trial.kube import Kube
 from support.trial.quorum import Quorum
+from support.trial.waiting import wait_for
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
+MANIFESTS = REPOSITORY / "manifests" / "install.yaml"
 EXAMPLE = REPOSITORY / "examples" / "quorum.yaml"
 RELEASE = "metadataquorum"
 OPERATOR_NAMESPACE = "metadataquorum-system"
@@ -34,6 +36,33 @@ def helm_install(kubeconfig: Path, operator_image: str) -> None:
 def helm_uninstall(kubeconfig: Path) -> None:
     command = [*_helm(kubeconfig), "uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE]
     run([*command, "--wait"], timeout_s=240)
+
+
+def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str) -> None:
+    """The plain manifests, with the image named in them; waits until the operator is ready."""
+    text = yaml.safe_dump_all(_manifests(operator_image))
+    run([*_kubectl(kubeconfig), "apply", "-f", "-"], stdin=text, timeout_s=60)
+    path = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
+    wait_for("the operator", lambda: deployment_is_current(api, path), timeout_s=120)
+
+
+def delete_manifests(kubeconfig: Path, operator_image: str) -> None:
+    """Everything in them but the definition, with which every MetadataQuorum would go."""
+    kept = ("CustomResourceDefinition", "Namespace")
+    gone = [each for each in _manifests(operator_image) if each["kind"] not in kept]
+    command = [*_kubectl(kubeconfig), "delete", "--timeout=60s", "-f", "-"]
+    run(command, stdin=yaml.safe_dump_all(gone), timeout_s=90)
+
+
+def _manifests(operator_image: str) -> list[Json]:
+    documents: list[Json] = list(yaml.safe_load_all(MANIFESTS.read_text()))
+    (deployment,) = (each for each in documents if each["kind"] == "Deployment")
+    deployment["spec"]["template"]["spec"]["containers"][0]["image"] = operator_image
+    return documents
+
+
+def _kubectl(kubeconfig: Path) -> list[str]:
+    return [str(programs.kubectl()), "--kubeconfig", str(kubeconfig)]
 
 
 def _helm(kubeconfig: Path) -> list[str]:
