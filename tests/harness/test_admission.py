@@ -1,10 +1,15 @@
 """A wrong resource is refused when it is applied, and the message says what to do (CEL, schema)."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from support.harness.cluster import HarnessCluster
 from support.harness.kube_api import ApiError, Json
+from support.harness.quorum import HarnessQuorum
 from support.harness.scene import Scene
 from support.trial import kube
+from support.trial.kube import Kube
 
 pytestmark = pytest.mark.harness
 
@@ -35,30 +40,54 @@ _RIGHT: dict[str, Json] = {
 _WRONG_NAMES = {"q" * 41: "choose a shorter name", "1q": "start with a letter"}
 
 
+@pytest.fixture(scope="module")
+def place(
+    api: Kube, cluster: HarnessCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    """One namespace for all: what is refused leaves nothing, the rest is a dry run."""
+    made = Scene(api, cluster, tmp_path_factory.mktemp("admission"))
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="module")
+def quorum(place: Scene) -> HarnessQuorum:
+    """A resource that no operator looks at."""
+    return place.apply(3, name="existing")
+
+
+def create(place: Scene, document: Json) -> Json:
+    """A dry run: admitted and defaulted, but not stored."""
+    path = kube.quorums(place.namespace)
+    return place.api.call("POST", path, document, query={"dryRun": "All"})
+
+
 @pytest.mark.parametrize("case", _WRONG)
-def test_a_wrong_spec_is_refused(scene: Scene, case: str) -> None:
+def test_a_wrong_spec_is_refused(place: Scene, case: str) -> None:
     spec, says = _WRONG[case]
-    document = scene.document("q", 3)
+    document = place.document("q", 3)
     document["spec"] |= spec
     with pytest.raises(ApiError) as refused:
-        scene.api.create(kube.quorums(scene.namespace), document)
+        create(place, document)
     assert refused.value.status == 422
     assert says in refused.value.body
 
 
 @pytest.mark.parametrize("name", _WRONG_NAMES)
-def test_a_wrong_name_is_refused(scene: Scene, name: str) -> None:
+def test_a_wrong_name_is_refused(place: Scene, name: str) -> None:
     with pytest.raises(ApiError) as refused:
-        scene.api.create(kube.quorums(scene.namespace), scene.document(name, 3))
+        create(place, place.document(name, 3))
     assert refused.value.status == 422
     assert _WRONG_NAMES[name] in refused.value.body
 
 
 @pytest.mark.parametrize("case", _RIGHT)
-def test_a_right_spec_is_taken_with_its_defaults(scene: Scene, case: str) -> None:
-    document = scene.document("q" * 40, 3)
+def test_a_right_spec_is_taken_with_its_defaults(place: Scene, case: str) -> None:
+    document = place.document("q" * 40, 3)
     document["spec"] = _RIGHT[case]
-    made = scene.api.create(kube.quorums(scene.namespace), document)
+    made = create(place, document)
     assert made["spec"]["replicas"] == _RIGHT[case].get("replicas", 3)
     assert made["spec"]["deletionPolicy"] == "Retain"
     assert made["spec"]["repair"]["debounceSeconds"] == 30
@@ -72,21 +101,28 @@ def test_a_right_spec_is_taken_with_its_defaults(scene: Scene, case: str) -> Non
         ({"clusterId": "another"}, "immutable"),
     ],
 )
-def test_an_existing_quorum_refuses_a_wrong_change(scene: Scene, change: Json, says: str) -> None:
-    quorum = scene.apply(3)
+def test_an_existing_quorum_refuses_a_wrong_change(
+    quorum: HarnessQuorum, change: Json, says: str
+) -> None:
+    before = quorum.resource()["spec"]
     with pytest.raises(ApiError) as refused:
         quorum.patch(change)
     assert refused.value.status == 422
     assert says in refused.value.body
-    assert quorum.resource()["spec"]["replicas"] == 3
+    assert quorum.resource()["spec"] == before
 
 
 @pytest.mark.parametrize("replicas", [0, 4, 9])
-def test_scaling_through_the_subresource_obeys_the_same_rules(scene: Scene, replicas: int) -> None:
-    quorum = scene.apply(3)
+def test_scaling_through_the_subresource_obeys_the_same_rules(
+    quorum: HarnessQuorum, replicas: int
+) -> None:
+    before = quorum.resource()["spec"]["replicas"]
     with pytest.raises(ApiError) as refused:
         quorum.scale(replicas)
     assert refused.value.status == 422
-    assert quorum.resource()["spec"]["replicas"] == 3
+    assert quorum.resource()["spec"]["replicas"] == before
+
+
+def test_scaling_through_the_subresource_changes_the_spec(quorum: HarnessQuorum) -> None:
     quorum.scale(5)
     assert quorum.resource()["spec"]["replicas"] == 5

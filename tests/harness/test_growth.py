@@ -101,6 +101,24 @@ def test_retire_swaps_a_member_for_a_fresh_id(scene: Scene) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-06")
+def test_other_storage_replaces_the_members_one_by_one(scene: Scene) -> None:
+    quorum = scene.create(3)
+    before = quorum.wait_ready(3)
+    offset = quorum.last_voters_offset()
+    quorum.patch({"storage": {"size": "300Mi"}})
+    after = quorum.wait_healthy(
+        3, timeout_s=2 * MOVE_TIMEOUT_S, also=lambda now: not now.keys & before.keys
+    )
+    assert ids(after) == ids(before)
+    quorum.wait_ready(3)
+    assert len(quorum.steps_since(offset)) == 6
+    sizes = {c["metadata"]["name"]: c["spec"]["resources"] for c in quorum.claims()}
+    assert sizes["data-q-1-1-0"]["requests"]["storage"] == "200Mi"
+    assert sizes["data-q-1-2-0"]["requests"]["storage"] == "300Mi"
+
+
+@pytest.mark.long
 def test_retiring_the_leader_hands_leadership_over_first(scene: Scene) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)

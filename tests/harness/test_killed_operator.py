@@ -21,7 +21,7 @@ from support.trial.quorum import Described
 pytestmark = pytest.mark.harness
 
 _EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
-_REACHED_TIMEOUT_S = 30.0
+_REACHED_TIMEOUT_S = 60.0
 _MOVES_PER_QUORUM = 20
 
 Settle = Callable[[], None]

@@ -59,6 +59,19 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leade
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-04", "K853-06")
+@pytest.mark.parametrize(("order", "signs"), [("AddFirst", "+-"), ("RemoveFirst", "-+")])
+def test_the_order_of_a_replacement_can_be_chosen(scene: Scene, order: str, signs: str) -> None:
+    quorum = scene.create(3, disks=True, replacementOrder=order)
+    offset = quorum.last_voters_offset()
+    load = scene.start_load(quorum)
+    failed = quorum.fail_disk(quorum.voter(leader=False))
+    quorum.wait_replaced(failed, 3)
+    assert quorum.steps_since(offset) == [f"{sign}{failed.key[0]}" for sign in signs]
+    scene.prove_nothing_lost(load)
+
+
+@pytest.mark.long
 @pytest.mark.requirement("OP-04")
 def test_a_disk_that_comes_back_healthy_stays_out(scene: Scene) -> None:
     quorum = scene.create(3, disks=True)
@@ -91,7 +104,6 @@ def test_a_second_disk_that_fails_during_the_first_replacement(scene: Scene) -> 
     assert len(quorum.incarnations()) == 7, "no extra replacement"
 
 
-@pytest.mark.requirement("OP-07")
 def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(scene: Scene) -> None:
     quorum = scene.create(3, disks=True, repair=_EAGER)
     before = quorum.wait_ready(3)
