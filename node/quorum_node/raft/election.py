@@ -10,7 +10,7 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import VoteRequest, VoteResponse
 from quorum_node.raft.quorum import can_reach_majority, has_majority
-from quorum_node.raft.replica_state import Discovery, Outstanding, ReplicaState
+from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Unattached
 from quorum_node.raft.transitions import (
     become_candidate,
@@ -30,7 +30,7 @@ def campaign(replica: ReplicaState) -> None:
         start_candidacy(replica)
         return
     become_prospective(replica)
-    replica.discovery = Discovery(deadline_ms=replica.now_ms + replica.config.retry_backoff_ms)
+    replica.discovery.restart(replica.now_ms + replica.config.retry_backoff_ms)
     _ask_everyone(replica)
 
 

@@ -65,6 +65,10 @@ class Discovery:
     outstanding: int | None = None
     deadline_ms: float = 0.0
 
+    def restart(self, at_ms: float) -> None:
+        """Search anew from `at_ms` on, with the next one in turn: the last one may have misled."""
+        self.failures, self.outstanding, self.deadline_ms = 0, None, at_ms
+
 
 class ReplicaState:
     """Fields and primitives. `now_ms` is the time of the event that is being handled."""

@@ -16,7 +16,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
 )
 from quorum_node.raft.outputs import ProposalFailed, ReadFailed
-from quorum_node.raft.replica_state import Discovery, ReplicaState
+from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -37,7 +37,7 @@ def become_unattached(
         if election_delay_ms is None:
             election_delay_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
         deadline = replica.now_ms + election_delay_ms
-    replica.discovery = Discovery(deadline_ms=replica.now_ms)
+    replica.discovery.restart(replica.now_ms)
     replica.set_role(Unattached(deadline))
     if newer and persist:
         replica.persist()
@@ -115,7 +115,7 @@ def become_resigned(replica: ReplicaState) -> None:
     """Give up leadership of this epoch for good."""
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch))
     timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
-    replica.discovery = Discovery(deadline_ms=replica.now_ms + replica.config.retry_backoff_ms)
+    replica.discovery.restart(replica.now_ms + replica.config.retry_backoff_ms)
     replica.remembered_leader_id = NO_LEADER
     replica.set_role(Resigned(replica.now_ms + timeout_ms))
 

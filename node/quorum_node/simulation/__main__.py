@@ -5,6 +5,7 @@ import sys
 import time
 
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
+from quorum_node.simulation.story import Outcome
 
 
 def main() -> int:
@@ -40,9 +41,7 @@ def _one(seed: int) -> int:
 
 def _many(first: int, last: int, processes: int) -> int:
     started = time.perf_counter()
-    report = run_seeds(range(first, last + 1), processes)
-    for failure in report.failures:
-        print(failure, end="\n\n")
+    report = run_seeds(range(first, last + 1), processes, played=_print_failure)
     for (kind, phase), count in sorted(report.struck.items()):
         print(f"{kind:18} {phase:12} {count:6}")
     writes = sum(outcome.writes for outcome in report.outcomes)
@@ -53,6 +52,11 @@ def _many(first: int, last: int, processes: int) -> int:
         f" {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
     )
     return 1 if report.failures else 0
+
+
+def _print_failure(result: Outcome | Failure) -> None:
+    if isinstance(result, Failure):
+        print(result, end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Owns the way from a range of seeds to a report. Must not know what a story conta
 
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from quorum_node.simulation.story import Outcome, Story
@@ -52,18 +52,26 @@ def run_seed(seed: int) -> Outcome | Failure:
         return Failure(seed, f"{type(error).__name__}: {error}", story.faults.history)
 
 
-def run_seeds(seeds: Iterable[int], processes: int, stop_at_failures: int = 3) -> Report:
-    """Play many, on several processes; stops early after some failures."""
+def run_seeds(
+    seeds: Iterable[int],
+    processes: int,
+    stop_at_failures: int = 3,
+    played: Callable[[Outcome | Failure], None] = lambda result: None,
+) -> Report:
+    """Play many, on several processes; `played` hears each result; stops early after some failures."""
     report = Report()
     wanted = list(seeds)
     if processes <= 1:
         for seed in wanted:
-            if _take(report, run_seed(seed)) >= stop_at_failures:
+            result = run_seed(seed)
+            played(result)
+            if _take(report, result) >= stop_at_failures:
                 break
         return report
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
         for result in pool.imap_unordered(run_seed, wanted, chunksize=4):
+            played(result)
             if _take(report, result) >= stop_at_failures:
                 pool.terminate()
                 break

@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 
 from quorum_node.raft import RaftError
-from quorum_node.raft.events import DiskLow, RequestReceived
+from quorum_node.raft.events import DiskLow, RequestReceived, ResponseReceived
 from quorum_node.raft.messages import (
     BeginQuorumEpochRequest,
+    CurrentLeader,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    DivergingEpoch,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    ResignRequest,
     VoteRequest,
 )
 from quorum_node.raft.outputs import AppendBatch, FlushLog, HaltReason, Respond, Send
@@ -216,9 +219,6 @@ def test_a_replica_that_is_told_to_drop_committed_records_stops_instead() -> Non
     )
     cores.propose(cores.nodes["1"], "a", "b")
     cores.advance(100)
-    from quorum_node.raft.events import ResponseReceived
-    from quorum_node.raft.messages import CurrentLeader, DivergingEpoch
-
     answer = FetchResponse(
         RaftError.OFFSET_OUT_OF_RANGE, CurrentLeader(1, 1), diverging=DivergingEpoch(1, 2)
     )
@@ -286,8 +286,6 @@ def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
     cores.crash(three)
     cores.heal()
     cores.request(one, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, ()))
-    from quorum_node.raft.messages import ResignRequest
-
     cores.request(one, ResignRequest())
     cores.advance(50)
     assert cores.leader is cores.nodes["2"]
@@ -405,3 +403,27 @@ def test_a_leader_short_of_disk_refuses_writes_and_goes_on() -> None:
     assert one.failed[refused] is RaftError.DISK_LOW
     cores.do(one, DiskLow(False))
     assert cores.propose(one, "b") in one.committed
+
+
+@pytest.mark.requirement("K595-17")
+def test_a_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_live_one() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2")
+    stale = cores.start("7", bootstrap=["2"])
+    cores.advance(100)
+    assert stale.replica.leader_id == 1
+    cores.crash(cores.nodes["2"])
+    cores.partition(["7"], ["1", "2"])  # 7 hears nothing more and goes on naming 1
+    cores.restart(cores.nodes["2"])
+    cores.request(one, ResignRequest())
+    cores.advance(100)
+    assert cores.leader is cores.nodes["2"]
+    answer = cores.remove_voter(cores.leader, one.key)
+    assert answer is not None
+    assert answer.error is RaftError.NONE
+    cores.crash(one)
+    cores.heal()
+    cores.cut = {("7", "2"), ("2", "7")}
+    observer = cores.start("9", bootstrap=["7", "2"])
+    cores.advance(3000)
+    assert observer.replica.leader_id == 2
