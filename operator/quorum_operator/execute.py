@@ -202,9 +202,11 @@ class Executor:
         if leader is None or token is None:
             return Outcome(False, "the leader's pod or the admin token is gone")
         match step:
-            case steps.AddVoter(key, incarnation, position):
+            case steps.AddVoter(key, incarnation, position, count_newcomer):
                 host = self._owner.host(incarnation)
-                answer = await self._nodes.add_voter(leader, token, key, host, position)
+                answer = await self._nodes.add_voter(
+                    leader, token, key, host, position, count_newcomer=count_newcomer
+                )
             case steps.RemoveVoter(key, position):
                 answer = await self._nodes.remove_voter(leader, token, key, position)
             case steps.TransferLeadership(_, successor):

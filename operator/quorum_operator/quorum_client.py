@@ -105,7 +105,14 @@ class QuorumClient:
             return None
 
     async def add_voter(
-        self, ip: str, token: str, key: Key, host: str, position: VotersPosition
+        self,
+        ip: str,
+        token: str,
+        key: Key,
+        host: str,
+        position: VotersPosition,
+        *,
+        count_newcomer: bool,
     ) -> Answer:
         """Make `key`, whose pod answers at `host`, a voter; refused if the voters have changed."""
         body = AddVoterRequest(
@@ -117,6 +124,7 @@ class QuorumClient:
             ],
             expected_offset=position.offset,
             expected_epoch=position.epoch,
+            count_newcomer=count_newcomer,
             timeout_ms=CHANGE_TIMEOUT_MS,
         )
         return await self._change(

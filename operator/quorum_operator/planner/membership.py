@@ -122,7 +122,8 @@ def _add(at: Situation, view: QuorumView) -> Step:
     key = Key(incarnation.node_id, incarnation.uuid)
     position = VotersPosition(view.voters_offset, view.voters_epoch)
     reason = f"{incarnation.name} has caught up"
-    return AddVoter(key, incarnation.name, position, reason)
+    count = at.leaving != () and at.seen.wanted.replacement_order is ReplacementOrder.ADD_FIRST
+    return AddVoter(key, incarnation.name, position, count, reason)
 
 
 def _remove(at: Situation, view: QuorumView) -> Step:

@@ -111,11 +111,15 @@ class StartMember:
 
 @dataclass(frozen=True, slots=True)
 class AddVoter:
-    """Make a caught-up observer a voter."""
+    """Make a caught-up observer a voter.
+
+    `count_newcomer`: it counts as live in the node's own safety check (replacementOrder AddFirst).
+    """
 
     key: Key
     incarnation: str
     position: VotersPosition
+    count_newcomer: bool
     reason: str
 
 
