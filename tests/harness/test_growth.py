@@ -81,6 +81,7 @@ def test_a_scale_up_that_is_reversed_half_way_ends_where_it_began(scene: Scene) 
     assert len([s for s in steps if s[0] == "+"]) == len([s for s in steps if s[0] == "-"])
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-06")
 def test_retire_swaps_a_member_for_a_fresh_id(scene: Scene) -> None:
     quorum = scene.create(3)

@@ -163,14 +163,14 @@ def test_killed_before_and_after_every_call(scene: Scene, name: str) -> None:
 
 
 _CHOSEN = {
-    "replacement": ("failed", "POST statefulsets", "node POST voters"),
+    "replacement": ("POST statefulsets", "node POST voters"),
     "scale-up": ("POST statefulsets", "node POST voters"),
 }
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("OP-03")
-@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("name", ["replacement", pytest.param("scale-up", marks=pytest.mark.long)])
 def test_killed_before_and_after_the_calls_that_matter_most(scene: Scene, name: str) -> None:
     killer = Killer(scene, MOVES[name])
     recorded = kill_points.acts(killer.record())
@@ -180,6 +180,7 @@ def test_killed_before_and_after_the_calls_that_matter_most(scene: Scene, name: 
     kill_at_all(killer, chosen)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-03")
 def test_two_operators_at_once_make_each_move_once(scene: Scene) -> None:
     for _ in range(2):
@@ -194,6 +195,7 @@ def test_two_operators_at_once_make_each_move_once(scene: Scene) -> None:
     assert all(operator.alive() for operator in scene.operators)
 
 
+@pytest.mark.long
 def test_an_operator_that_was_away_catches_up(scene: Scene) -> None:
     operator, _ = scene.add_operator()
     operator.start()

@@ -147,6 +147,7 @@ def test_a_frozen_process_is_no_dead_disk(scene: Scene) -> None:
     assert quorum.wait_ready(3).keys == before.keys
 
 
+@pytest.mark.long
 def test_a_drained_worker_causes_no_move(scene: Scene) -> None:
     quorum = scene.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
