@@ -329,7 +329,7 @@ class Faults:
     def _survives_without(self, gone: SimulatedHost) -> bool:
         """A majority of disks is left in every voter set that anyone may act on, now or soon.
 
-        Soon: the plan may be taking a member away, and not have heard of this death yet.
+        Soon: the plan may be taking a member away or adding this one, and not know of its death.
         """
         if gone not in self._plan.wanted:
             return False
@@ -345,8 +345,10 @@ class Faults:
 
     def _set_survives(self, voters: VoterSet, gone: SimulatedHost, wanted: set[ReplicaKey]) -> bool:
         keys = voters.ordered_keys
-        if gone.key not in keys:
+        if not keys:
             return True
+        if gone.key not in keys:
+            keys = (*keys, gone.key)  # wanted: it may be on its way in
         leaving = [key for key in keys if key not in wanted and key != gone.key]
         for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
             hosts = [self._cluster.host_of(key) for key in left if key != gone.key]

@@ -92,7 +92,7 @@ class MembershipPlan:
         surplus.reverse()
         surplus.sort(key=self._is_alive)
         if not newcomers and not surplus:
-            if self.restless and now_ms >= self._pause_until_ms:
+            if self.restless and now_ms >= self._pause_until_ms and not self._death_is_news():
                 self._pause_until_ms = now_ms + self._random.random() * PAUSE_MS
                 self._want_something_else(leader)
             return
@@ -128,6 +128,10 @@ class MembershipPlan:
     def _ask_besides(self, leader: SimulatedHost, key: ReplicaKey) -> None:
         request = RemoveVoterRequest(CLUSTER_ID, key, REQUEST_TIMEOUT_MS)
         self._cluster.ask(leader, request, lambda response: None)
+
+    def _death_is_news(self) -> bool:
+        """A member's disk died and nobody has noticed: what is begun now might be beyond help."""
+        return any(host.disk.broken for host in self.wanted)
 
     def _is_wanted(self, key: ReplicaKey) -> bool:
         return any(host.key == key for host in self.wanted)
