@@ -159,7 +159,8 @@ class HarnessCluster:
 
         async def work() -> bool:
             try:
-                await asyncio.wait_for(awaited(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await awaited()
             except TimeoutError:
                 return False
             return True

@@ -98,7 +98,8 @@ class Container:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM if grace_s > 0 else signal.SIGKILL)
         try:
-            await asyncio.wait_for(process.wait(), max(grace_s, 1.0))
+            async with asyncio.timeout(max(grace_s, 1.0)):
+                await process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -114,7 +115,8 @@ class Container:
     async def _pause(self, seconds: float) -> None:
         """Ends early when the container is to stop."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
 
     async def _run_once(self) -> None:
         root = self._folder / f"root-{self.restart_count}"

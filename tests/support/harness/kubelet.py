@@ -119,8 +119,10 @@ class Kubelet:
 
     async def _loop(self) -> None:
         while True:
+            # Not wait_for: up to Python 3.11 it can swallow a cancellation.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _RESYNC_S)
+                async with asyncio.timeout(_RESYNC_S):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 await self._once()

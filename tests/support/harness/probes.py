@@ -68,7 +68,8 @@ class Probes:
     async def _pause(self, probe: Json) -> None:
         period_s = min(float(probe.get("periodSeconds", 10)), _PERIOD_LIMIT_S)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.ended.wait(), period_s)
+            async with asyncio.timeout(period_s):
+                await self.ended.wait()
 
     async def _asked(self, probe: Json) -> bool:
         """In a thread: a request that is cut off there closes its socket all the same."""
