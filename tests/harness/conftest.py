@@ -1,5 +1,6 @@
 """One control plane for the session; each test has a namespace, a proxy and operators of its own."""
 
+import gc
 import os
 import shutil
 import sys
@@ -76,6 +77,7 @@ def cluster(api_server: ControlPlane) -> Iterator[HarnessCluster]:
             yield found
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        gc.collect()  # what httpx dropped is found here, and not at the end of the session
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,15 @@ class HarnessQuorum(Quorum):
         status: Json = self.api.get(kube.core(self.namespace, "pods", pod))["status"]
         return sum(c["restartCount"] for c in status.get("containerStatuses", []))
 
+    def exit_code(self, pod: str) -> int | None:
+        """Of the container that ended last in this pod."""
+        status: Json = self.api.get(kube.core(self.namespace, "pods", pod))["status"]
+        for container in status.get("containerStatuses", []):
+            for state in (container["state"], container["lastState"]):
+                if "terminated" in state:
+                    return int(state["terminated"]["exitCode"])
+        return None
+
     def wait_replaced(self, failed: FailedDisk, wanted: int) -> Described:
         """Until the failed replica key is no voter and its place is taken."""
         self.wait_healthy(
