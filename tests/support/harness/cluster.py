@@ -92,6 +92,7 @@ class HarnessCluster:
             await service.close()
         await self.kubelet.close()
         await self.api.close()
+        await self._loop.shutdown_asyncgens()
         await self._loop.shutdown_default_executor()
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:

@@ -8,7 +8,7 @@ import json
 import ssl
 import tempfile
 from base64 import b64decode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -162,7 +162,7 @@ class KubeApi:
             raise
         return True
 
-    async def watch(self, path: str, resource_version: str) -> AsyncIterator[WatchEvent]:
+    async def watch(self, path: str, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
         """Events after `resource_version` until the server ends the watch."""
         query = {"watch": "1", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
         timeout = httpx.Timeout(_CALL_TIMEOUT_S, read=None)

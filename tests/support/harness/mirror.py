@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import httpx
 
-from support.harness.kube_api import ApiError, Json, KubeApi
+from support.harness.kube_api import ApiError, Json, KubeApi, WatchEvent
 
 Key: TypeAlias = tuple[str, str]
 
@@ -51,13 +51,19 @@ class Mirror:
         self.objects = {key_of(item): item for item in page["items"]}
         self.synced.set()
         self._changed()
-        async for event in self._api.watch(self._path, page["metadata"]["resourceVersion"]):
-            if event.type == "ERROR":
-                return
-            if event.type == "BOOKMARK":
-                continue
-            if event.type == "DELETED":
-                self.objects.pop(key_of(event.object), None)
-            else:
-                self.objects[key_of(event.object)] = event.object
-            self._changed()
+        # A generator that is left by an exception closes its connection only if it is closed itself.
+        watch = self._api.watch(self._path, page["metadata"]["resourceVersion"])
+        async with contextlib.aclosing(watch) as events:
+            async for event in events:
+                if event.type == "ERROR":
+                    return
+                self._take_in(event)
+
+    def _take_in(self, event: WatchEvent) -> None:
+        if event.type == "BOOKMARK":
+            return
+        if event.type == "DELETED":
+            self.objects.pop(key_of(event.object), None)
+        else:
+            self.objects[key_of(event.object)] = event.object
+        self._changed()
