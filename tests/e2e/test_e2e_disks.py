@@ -64,7 +64,6 @@ def test_a_failed_disk_that_comes_back_healthy_stays_out(arena: Arena) -> None:
     arena.prove_nothing_lost()
 
 
-@pytest.mark.requirement("OP-07")
 def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_destroyed(
     arena: Arena,
 ) -> None:
