@@ -7,10 +7,10 @@ someone else was faster is an outcome, not an error: the next reconcile sees wha
 
 import json
 import secrets
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
@@ -102,9 +102,9 @@ class Executor:
         body = identity.build(
             self._owner,
             index=step.index,
-            cluster_id=own or uuid_text(uuid.uuid4()),
+            cluster_id=own or uuid_text(fresh_uuid()),
             founder_id=step.founder_id,
-            founder_uuid=_new_replica_uuid(),
+            founder_uuid=uuid_text(fresh_uuid()),
             initial_voters=step.initial_voters,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
@@ -231,11 +231,3 @@ def _outcome(answer: Answer) -> Outcome:
     if answer.done:
         return Outcome(True)
     return Outcome(False, json.dumps({"code": answer.code, "message": answer.message}))
-
-
-def _new_replica_uuid() -> str:
-    """Random, but never with a leading dash: it may become a command line argument."""
-    while True:
-        text = uuid_text(uuid.uuid4())
-        if not text.startswith("-"):
-            return text

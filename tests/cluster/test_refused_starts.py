@@ -3,11 +3,11 @@
 import json
 import shutil
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from quorum_node.exit_codes import ExitCode
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from support.local_quorum import LocalNode
 
@@ -180,7 +180,7 @@ def test_a_founder_with_another_uuid_keeps_its_own(make_quorum) -> None:
     uuid = quorum.local(1)["replicaUuid"]
     assert uuid == quorum.founder_uuid
     node.kill()
-    node.overrides = {"formation.founder.uuid": uuid_text(uuid4())}
+    node.overrides = {"formation.founder.uuid": uuid_text(fresh_uuid())}
     node.start()
     quorum.wait_leader()
     assert quorum.local(1)["replicaUuid"] == uuid

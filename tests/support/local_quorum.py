@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import httpx
 
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 
 T = TypeVar("T")
@@ -157,8 +157,8 @@ class LocalQuorum:
         self, root: Path, nodes: int = 3, *, initial_voters: int | None = None, **common: str
     ) -> None:
         self.root = root
-        self.cluster_id = uuid_text(uuid4())
-        self.founder_uuid = uuid_text(uuid4())
+        self.cluster_id = uuid_text(fresh_uuid())
+        self.founder_uuid = uuid_text(fresh_uuid())
         self.initial_voters = nodes if initial_voters is None else initial_voters
         self.common = {key.replace("_", "."): value for key, value in common.items()}
         self.client = httpx.Client(

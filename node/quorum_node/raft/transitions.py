@@ -46,13 +46,19 @@ def become_unattached(
 def become_follower(
     replica: ReplicaState, epoch: int, leader_id: int, endpoint: Endpoint
 ) -> Follower:
-    """Follow the leader of `epoch`; it is remembered durably, so that no other is accepted in it."""
+    """Follow the leader of `epoch`; what is durable then lets no other be accepted in it.
+
+    That is the leader's id, or the own vote for it, which is on the disk already: a replica that
+    elects writes its state once, and a hand-over is shorter by an fsync.
+    """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
     enter_epoch(replica, epoch)
+    voted_for_it = replica.voted is not None and replica.voted.id == leader_id
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
     replica.remembered_leader_id = leader_id
     replica.set_role(follower)
-    replica.persist()
+    if not voted_for_it:
+        replica.persist()
     return follower
 
 
@@ -83,7 +89,8 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
     """Write the first record of the epoch; the very first leader adds the voters in the same batch.
 
     One batch, so that no crash leaves a log that has an epoch but no voters (KIP-595,
-    "Bootstrapping Procedure"; K595-21).
+    "Bootstrapping Procedure"; K595-21). The own vote for this epoch is durable since the campaign
+    began: there is nothing to persist.
     """
     leader = Leader(
         epoch_start_offset=replica.log_end,
@@ -92,7 +99,6 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
     )
     voters = replica.voters.latest
     replica.set_role(leader)
-    replica.persist()
     change = LeaderChange(
         replica.key.id,
         voters.voters.ordered_keys,

@@ -4,10 +4,11 @@ Everything that may refuse a start happens here, before any socket is opened, an
 that main turns into an exit code: ConfigError, WrongDirectory, StorageFailure, DiskFull.
 """
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
 
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_values import ConfigError, HostPort
@@ -80,7 +81,7 @@ def other_servers(config: NodeConfig) -> list[HostPort]:
 def _new_identity(config: NodeConfig) -> MetaProperties:
     formation = config.formation
     if formation is None or formation.founder_id != config.node_id:
-        return MetaProperties(config.node_id, uuid4(), config.cluster_id)
+        return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id)
     existing = existing_cluster(other_servers(config))
     if existing is not None:
         server, cluster_id = existing
@@ -90,5 +91,5 @@ def _new_identity(config: NodeConfig) -> MetaProperties:
             " new replica UUID (without formation.founder.*) and add it as a voter"
         )
     return MetaProperties(
-        config.node_id, formation.founder_uuid, config.cluster_id or uuid_text(uuid4())
+        config.node_id, formation.founder_uuid, config.cluster_id or uuid_text(fresh_uuid())
     )

@@ -1,0 +1,17 @@
+"""New UUIDs for replicas and clusters; the one place that draws them.
+
+Source: Kafka's `Uuid.randomUuid`, which leaves out the same values: a text form with a leading dash
+reads as an option wherever it becomes a command line argument (`--controller-directory-id -5rO...`).
+"""
+
+from uuid import UUID, uuid4
+
+from quorum_node.records.identity import uuid_text
+
+
+def fresh_uuid() -> UUID:
+    """Random; its text form can be an argument of any command line tool."""
+    while True:
+        uuid = uuid4()
+        if not uuid_text(uuid).startswith("-"):
+            return uuid
