@@ -1,0 +1,189 @@
+"""The bytes of a snapshot: a header batch, data batches, a footer batch, offsets counted from 0.
+
+Owns writing them and the one check that every snapshot passes before it is used. Must not know files,
+nor what the data records mean.
+Source: KIP-630, "Snapshot Format"; KIP-853, "Snapshots" (kraft.version and voters stand behind the header in the
+same control batch), as stock Kafka 4.x writes and reads them.
+
+The checksum of a batch does not cover its offset and epoch. Both are known here (offsets count on from 0, the
+epoch is that of the id), so a single flipped bit anywhere in a snapshot is found.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from quorum_node.records.batches import (
+    PREFIX_BYTES,
+    Batch,
+    CorruptBatch,
+    decode_records,
+    encode_batch,
+    encode_values,
+    split_batches,
+)
+from quorum_node.records.control import (
+    ControlRecord,
+    KRaftVersion,
+    SnapshotFooter,
+    SnapshotHeader,
+    UnknownControl,
+    VotersRecord,
+    decode_control,
+    encode_control,
+)
+from quorum_node.records.primitives import MalformedRecord
+from quorum_node.records.snapshot_id import SnapshotId
+
+BATCH_BYTES = 256 * 1024
+"""A data batch is closed when its values reach this size."""
+MAX_BATCH_BYTES = 32 << 20
+"""Stock Kafka closes a batch at 8 MiB; a length beyond this is damage, not a reason to wait for more."""
+
+
+class CorruptSnapshot(Exception):
+    """The bytes are not a whole, undamaged snapshot of that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBounds:
+    """What the control records of a snapshot say. `kraft_version` 0: static voters, none recorded."""
+
+    last_contained_log_timestamp_ms: int
+    kraft_version: int = 0
+    voters: VotersRecord | None = None
+
+
+def encode_snapshot(
+    id: SnapshotId, bounds: SnapshotBounds, values: Iterable[bytes]
+) -> Iterator[bytes]:
+    """The batches of a snapshot, in order; the same arguments give the same bytes.
+
+    Every timestamp is that of the log, none is the clock's: replicas that write a snapshot of one id
+    write one file (K595-30).
+    """
+    timestamp_ms = bounds.last_contained_log_timestamp_ms
+    head: list[ControlRecord] = [SnapshotHeader(timestamp_ms)]
+    if bounds.kraft_version > 0:
+        head.append(KRaftVersion(bounds.kraft_version))
+        if bounds.voters is not None:
+            head.append(bounds.voters)
+    yield _control_batch(id, 0, timestamp_ms, head)
+    offset = len(head)
+    for some in _grouped(values):
+        yield encode_values(
+            base_offset=offset, leader_epoch=id.epoch, timestamp_ms=timestamp_ms, values=some
+        )
+        offset += len(some)
+    yield _control_batch(id, offset, timestamp_ms, [SnapshotFooter()])
+
+
+def _control_batch(
+    id: SnapshotId, base_offset: int, timestamp_ms: int, records: list[ControlRecord]
+) -> bytes:
+    return encode_batch(
+        base_offset=base_offset,
+        leader_epoch=id.epoch,
+        timestamp_ms=timestamp_ms,
+        records=[encode_control(record) for record in records],
+        control=True,
+    )
+
+
+def _grouped(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    size_bytes = 0
+    for value in values:
+        group.append(value)
+        size_bytes += len(value)
+        if size_bytes >= BATCH_BYTES:
+            yield group
+            group, size_bytes = [], 0
+    if group:
+        yield group
+
+
+class SnapshotReader:
+    """Checks a snapshot piece by piece; holds at most one incomplete batch.
+
+    `feed` gives the data batches out as they become whole. Nothing of them may be used for good before
+    `finish` returned: only then the snapshot is known to be complete.
+    """
+
+    def __init__(self, id: SnapshotId) -> None:
+        self._id = id
+        self._rest = b""
+        self._next_offset = 0
+        self._position = 0
+        self._header: SnapshotHeader | None = None
+        self._kraft_version = 0
+        self._voters: VotersRecord | None = None
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[Batch]:
+        """The next bytes of the file, in order. Raises CorruptSnapshot."""
+        content = self._rest + data if self._rest else data
+        try:
+            batches, rest_bytes = split_batches(content)
+            found = [batch for batch in batches if self._take(batch)]
+        except (CorruptBatch, MalformedRecord) as error:
+            reason = error.reason if isinstance(error, CorruptBatch) else str(error)
+            raise self._corrupt(f"near byte {self._position}: {reason}") from None
+        self._rest = content[len(content) - rest_bytes :]
+        if len(self._rest) >= PREFIX_BYTES:
+            wanted = int.from_bytes(self._rest[8:12], "big")
+            if wanted > MAX_BATCH_BYTES:
+                raise self._corrupt(f"a batch of {wanted} bytes at byte {self._position}")
+        return found
+
+    def finish(self) -> SnapshotBounds:
+        """All bytes were fed. Raises CorruptSnapshot unless they were a whole snapshot."""
+        if self._rest:
+            raise self._corrupt(f"it ends in the middle of a batch at byte {self._position}")
+        if self._header is None or not self._ended:
+            raise self._corrupt(f"it has no {'footer' if self._header else 'header'}: incomplete")
+        timestamp_ms = self._header.last_contained_log_timestamp_ms
+        return SnapshotBounds(timestamp_ms, self._kraft_version, self._voters)
+
+    def _take(self, batch: Batch) -> bool:
+        """Check one batch against what came before; True for a data batch."""
+        header = batch.header
+        if self._ended:
+            raise CorruptBatch(0, "bytes behind the footer")
+        if header.base_offset != self._next_offset:
+            reason = f"offset {header.base_offset} where {self._next_offset} follows"
+            raise CorruptBatch(0, reason)
+        if header.leader_epoch != self._id.epoch:
+            raise CorruptBatch(0, f"epoch {header.leader_epoch} in a snapshot of {self._id}")
+        if header.record_count != header.last_offset_delta + 1:
+            raise CorruptBatch(0, f"{header.record_count} records up to {header.last_offset_delta}")
+        if header.is_control:
+            for record in decode_records(batch):
+                self._take_control(decode_control(record))
+        elif self._header is None:
+            raise CorruptBatch(0, "data before the header")
+        self._next_offset = header.end_offset
+        self._position += header.size_bytes
+        return not header.is_control
+
+    def _take_control(self, record: ControlRecord | UnknownControl) -> None:
+        if self._header is None:
+            if not isinstance(record, SnapshotHeader):
+                raise CorruptBatch(0, "the first record is no snapshot header")
+            self._header = record
+            return
+        if self._ended:
+            raise CorruptBatch(0, "a record behind the footer")
+        match record:
+            case SnapshotHeader():
+                raise CorruptBatch(0, "a second header")
+            case SnapshotFooter():
+                self._ended = True
+            case KRaftVersion():
+                self._kraft_version = record.level
+            case VotersRecord():
+                self._voters = record
+            case _:
+                pass  # a record of a newer version; stock Kafka's own rule for snapshots is the same
+
+    def _corrupt(self, reason: str) -> CorruptSnapshot:
+        return CorruptSnapshot(f"snapshot {self._id} is damaged: {reason}")

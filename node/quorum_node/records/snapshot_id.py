@@ -1,0 +1,44 @@
+"""Which snapshot: the end offset and epoch of the log that it replaces, and its file name.
+
+Owns the type and its text form. Must not know what a snapshot holds or where files lie.
+Source: KIP-630, "Snapshot Format" (`<SnapshotId.EndOffset>-<SnapshotId.Epoch>.checkpoint`).
+"""
+
+import re
+from dataclasses import dataclass
+
+SNAPSHOT_SUFFIX = ".checkpoint"
+_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_MAX_OFFSET = (1 << 63) - 1
+_MAX_EPOCH = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """State of every record below `end_offset`; `epoch` is that of the last of them."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        """`%020d-%010d.checkpoint`, so that names sort as ids do."""
+        return f"{self.end_offset:020d}-{self.epoch:010d}{SNAPSHOT_SUFFIX}"
+
+    def __str__(self) -> str:
+        return f"{self.end_offset}-{self.epoch}"
+
+
+NO_SNAPSHOT = SnapshotId(0, 0)
+"""The start of a log from which nothing was deleted; stock Kafka's bootstrap snapshot bears the same id."""
+
+
+def parse_snapshot_name(name: str) -> SnapshotId | None:
+    """The id in a file name; None for every other name."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    end_offset, epoch = int(found[1]), int(found[2])
+    if end_offset > _MAX_OFFSET or epoch > _MAX_EPOCH:
+        return None
+    return SnapshotId(end_offset, epoch)
