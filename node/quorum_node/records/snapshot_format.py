@@ -113,7 +113,8 @@ class SnapshotReader:
         self._id = id
         self._rest = b""
         self._next_offset = 0
-        self._position = 0
+        self.checked_bytes = 0
+        """Length of the whole, valid batches from the start."""
         self._header: SnapshotHeader | None = None
         self._kraft_version = 0
         self._voters: VotersRecord | None = None
@@ -127,18 +128,18 @@ class SnapshotReader:
             found = [batch for batch in batches if self._take(batch)]
         except (CorruptBatch, MalformedRecord) as error:
             reason = error.reason if isinstance(error, CorruptBatch) else str(error)
-            raise self._corrupt(f"near byte {self._position}: {reason}") from None
+            raise self._corrupt(f"near byte {self.checked_bytes}: {reason}") from None
         self._rest = content[len(content) - rest_bytes :]
         if len(self._rest) >= PREFIX_BYTES:
             wanted = int.from_bytes(self._rest[8:12], "big")
             if wanted > MAX_BATCH_BYTES:
-                raise self._corrupt(f"a batch of {wanted} bytes at byte {self._position}")
+                raise self._corrupt(f"a batch of {wanted} bytes at byte {self.checked_bytes}")
         return found
 
     def finish(self) -> SnapshotBounds:
         """All bytes were fed. Raises CorruptSnapshot unless they were a whole snapshot."""
         if self._rest:
-            raise self._corrupt(f"it ends in the middle of a batch at byte {self._position}")
+            raise self._corrupt(f"it ends in the middle of a batch at byte {self.checked_bytes}")
         if self._header is None or not self._ended:
             raise self._corrupt(f"it has no {'footer' if self._header else 'header'}: incomplete")
         timestamp_ms = self._header.last_contained_log_timestamp_ms
@@ -162,7 +163,7 @@ class SnapshotReader:
         elif self._header is None:
             raise CorruptBatch(0, "data before the header")
         self._next_offset = header.end_offset
-        self._position += header.size_bytes
+        self.checked_bytes += header.size_bytes
         return not header.is_control
 
     def _take_control(self, record: ControlRecord | UnknownControl) -> None:

@@ -1,0 +1,73 @@
+"""Writing one local snapshot: a file of its own beside the log, which counts from its rename on.
+
+Owns the unfinished file. Knows nothing of when a snapshot is due or what is in it.
+
+Killed at any instant, there is either no snapshot of that id or a whole one: content, fsync, rename, fsync of
+the directory. What is unfinished at the next start is removed. Runs on a worker thread.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from quorum_node.records.snapshot_format import SnapshotReader
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.storage.atomic_file import sync_directory, write_fully
+from quorum_node.storage.errors import storage_errors
+
+WRITING_SUFFIX = ".writing"
+_WRITE_BACK_BYTES = 4 << 20
+"""Handed to the disk while it is being written, so that the last sync does not hold up the log's."""
+
+
+class SnapshotWriter:
+    """`append` raw batches in order, then `freeze` or `abort`. Raises StorageFailure or DiskFull."""
+
+    def __init__(
+        self, directory: Path, id: SnapshotId, frozen: Callable[[SnapshotId, int], None]
+    ) -> None:
+        self.id = id
+        self.size_bytes = 0
+        self._frozen = frozen
+        self._check = SnapshotReader(id)
+        self._path = directory / (id.file_name + WRITING_SUFFIX)
+        self._unsynced_bytes = 0
+        self._fd = -1
+        with storage_errors(f"create {self._path}"):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._fd = os.open(self._path, flags, 0o640)
+
+    def append(self, data: bytes) -> None:
+        """Whole batches, following the ones before. Raises CorruptSnapshot if they don't: a bug."""
+        self._check.feed(data)
+        with storage_errors(f"write {self._path}"):
+            write_fully(self._fd, data)
+            self.size_bytes += len(data)
+            self._unsynced_bytes += len(data)
+            if self._unsynced_bytes >= _WRITE_BACK_BYTES:
+                os.fdatasync(self._fd)
+                self._unsynced_bytes = 0
+
+    def freeze(self) -> None:
+        """Make it durable and let it count."""
+        self._check.finish()
+        final = self._path.with_name(self.id.file_name)
+        with storage_errors(f"finish {self._path}"):
+            os.fsync(self._fd)
+            self._close()
+            os.rename(self._path, final)
+            sync_directory(final.parent)
+        self._frozen(self.id, self.size_bytes)
+
+    def abort(self) -> None:
+        """Leave nothing behind; what can't be removed now is removed at the next start."""
+        self._close()
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            return
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

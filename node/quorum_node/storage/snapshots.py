@@ -1,0 +1,253 @@
+"""The snapshots of one replica on disk: which there are, reading, downloading, setting aside.
+
+Owns every file beside the log whose name begins with a snapshot id:
+
+    <id>.checkpoint            frozen: whole when it got this name
+    <id>.checkpoint.writing    a local one being written; removed at open
+    <id>.checkpoint.part       a download that was cut; goes on where it stopped
+    <id>.checkpoint.corrupt    found damaged; never read again, never removed by the node
+
+Knows nothing of when snapshots are written, nor of what their records mean. KIP-630, "Snapshot Format".
+
+Threads: `create` and its writer belong to a worker, everything else to the driver's thread; the list of ids is
+shared under a lock.
+"""
+
+import os
+import threading
+from bisect import insort
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from quorum_node.records.batches import Batch
+from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
+from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
+from quorum_node.storage.atomic_file import sync_directory, write_fully
+from quorum_node.storage.errors import classify, storage_errors
+from quorum_node.storage.snapshot_writer import WRITING_SUFFIX, SnapshotWriter
+
+PARTIAL_SUFFIX = ".part"
+CORRUPT_SUFFIX = ".corrupt"
+_PIECE_BYTES = 1 << 20
+
+
+class SnapshotMissing(Exception):
+    """There is no frozen snapshot of that id (any more)."""
+
+
+class SnapshotStore:
+    """See the module. Every method may raise StorageFailure; writing ones also DiskFull."""
+
+    def __init__(self, directory: Path) -> None:
+        """Look what is there; drop what an earlier process left unfinished."""
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._sizes: dict[SnapshotId, int] = {}
+        self._ids: list[SnapshotId] = []
+        self._partials: dict[SnapshotId, int] = {}
+        with storage_errors(f"look for snapshots in {directory}"):
+            directory.mkdir(parents=True, exist_ok=True)
+            for path in sorted(directory.iterdir()):
+                if path.name.endswith(WRITING_SUFFIX):
+                    path.unlink()
+                elif (found := parse_snapshot_name(path.name)) is not None:
+                    self._note(found, path.stat().st_size)
+
+    # -- frozen snapshots
+
+    def ids(self) -> tuple[SnapshotId, ...]:
+        """Every frozen snapshot, oldest first."""
+        with self._lock:
+            return tuple(self._ids)
+
+    def latest(self) -> SnapshotId | None:
+        """The newest one."""
+        with self._lock:
+            return self._ids[-1] if self._ids else None
+
+    def size_bytes(self, id: SnapshotId) -> int:
+        """Raises SnapshotMissing."""
+        with self._lock:
+            size_bytes = self._sizes.get(id)
+        if size_bytes is None:
+            raise SnapshotMissing(str(id))
+        return size_bytes
+
+    def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Bytes of a frozen snapshot as they are; b"" at its end. Raises SnapshotMissing."""
+        self.size_bytes(id)
+        path = self._path(id)
+        with storage_errors(f"read {path}"):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, max_bytes, position)
+            finally:
+                os.close(fd)
+
+    def batches(self, id: SnapshotId) -> Iterator[Batch]:
+        """The data batches, to load. Raises CorruptSnapshot, maybe only at the end: load, then use."""
+        reader = SnapshotReader(id)
+        yield from self._batches(self._path(id), reader)
+        reader.finish()
+
+    def verify(self, id: SnapshotId) -> SnapshotBounds:
+        """Check all of a frozen snapshot; what its control records say. Raises CorruptSnapshot."""
+        return self._verify(self._path(id), id)
+
+    def set_aside(self, id: SnapshotId) -> Path:
+        """A frozen snapshot turned out to be damaged: it is no snapshot any more, and stays for inspection."""
+        with self._lock:
+            self._ids = [other for other in self._ids if other != id]
+            self._sizes.pop(id, None)
+        return self._rename_corrupt(self._path(id), id)
+
+    def delete_before(
+        self, id: SnapshotId, keep: Collection[SnapshotId] = ()
+    ) -> tuple[SnapshotId, ...]:
+        """Remove frozen snapshots older than `id` that nobody downloads; returns which."""
+        with self._lock:
+            doomed = [other for other in self._ids if other < id and other not in keep]
+            self._ids = [other for other in self._ids if other not in doomed]
+            for other in doomed:
+                del self._sizes[other]
+        for other in doomed:
+            with storage_errors(f"delete {self._path(other)}"):
+                self._path(other).unlink(missing_ok=True)
+        return tuple(doomed)
+
+    # -- local ones
+
+    def create(self, id: SnapshotId) -> SnapshotWriter:
+        """Begin to write one; it counts from `freeze` on."""
+        return SnapshotWriter(self._directory, id, self._note)
+
+    # -- downloads
+
+    def partial(self, id: SnapshotId) -> int:
+        """How much of a download is there; what a crash left of it is checked and kept as far as it is whole."""
+        known = self._partials.get(id)
+        if known is None:
+            known = self._partials[id] = self._recover_partial(id)
+        return known
+
+    def partials(self) -> tuple[SnapshotId, ...]:
+        """Downloads that were begun and are neither finished nor dropped, oldest first."""
+        with storage_errors(f"look for downloads in {self._directory}"):
+            names = [path.name for path in self._directory.iterdir()]
+        found = [
+            parse_snapshot_name(name.removesuffix(PARTIAL_SUFFIX))
+            for name in names
+            if name.endswith(PARTIAL_SUFFIX)
+        ]
+        return tuple(sorted(each for each in found if each is not None))
+
+    def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
+        """The next bytes of a download; `position` must be where it stands."""
+        known = self.partial(id)
+        assert position == known, f"download of {id} at {position}, not {known}"
+        path = self._partial_path(id)
+        with storage_errors(f"write {path}"):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            try:
+                os.lseek(fd, position, os.SEEK_SET)
+                write_fully(fd, data)
+            except OSError:
+                os.ftruncate(fd, position)
+                raise
+            finally:
+                os.close(fd)
+        self._partials[id] = position + len(data)
+
+    def finish_partial(self, id: SnapshotId) -> SnapshotBounds:
+        """Check all of a download, then make it durable and let it count.
+
+        Raises CorruptSnapshot: the bytes are set aside, and the download begins anew.
+        """
+        path = self._partial_path(id)
+        self._partials.pop(id, None)
+        try:
+            bounds = self._verify(path, id)
+        except CorruptSnapshot:
+            if path.exists():
+                self._rename_corrupt(path, id)
+            raise
+        with storage_errors(f"finish {path}"):
+            size_bytes = _sync_file(path)
+            os.rename(path, self._path(id))
+            sync_directory(self._directory)
+        self._note(id, size_bytes)
+        return bounds
+
+    def drop_partials(self, keep: SnapshotId | None = None) -> None:
+        """Forget downloads; all but `keep`."""
+        for each in self.partials():
+            if each != keep:
+                self._partials.pop(each, None)
+                path = self._partial_path(each)
+                with storage_errors(f"delete {path}"):
+                    path.unlink(missing_ok=True)
+
+    # -- inside
+
+    def _path(self, id: SnapshotId) -> Path:
+        return self._directory / id.file_name
+
+    def _partial_path(self, id: SnapshotId) -> Path:
+        return self._directory / (id.file_name + PARTIAL_SUFFIX)
+
+    def _note(self, id: SnapshotId, size_bytes: int) -> None:
+        with self._lock:
+            if id not in self._sizes:
+                insort(self._ids, id)
+            self._sizes[id] = size_bytes
+
+    def _rename_corrupt(self, path: Path, id: SnapshotId) -> Path:
+        aside = self._directory / (id.file_name + CORRUPT_SUFFIX)
+        with storage_errors(f"set {path} aside"):
+            os.rename(path, aside)
+            sync_directory(self._directory)
+        return aside
+
+    def _recover_partial(self, id: SnapshotId) -> int:
+        """After a crash pages may be missing: keep the whole, valid batches from the start."""
+        path = self._partial_path(id)
+        reader = SnapshotReader(id)
+        try:
+            for _ in self._batches(path, reader):
+                pass
+        except FileNotFoundError:
+            return 0
+        except CorruptSnapshot:
+            pass  # what was checked before it still holds
+        with storage_errors(f"cut {path}"):
+            os.truncate(path, reader.checked_bytes)
+        return reader.checked_bytes
+
+    def _verify(self, path: Path, id: SnapshotId) -> SnapshotBounds:
+        reader = SnapshotReader(id)
+        try:
+            for _ in self._batches(path, reader):
+                pass
+        except FileNotFoundError:
+            raise CorruptSnapshot(f"snapshot {id} is damaged: {path} is not there") from None
+        return reader.finish()
+
+    def _batches(self, path: Path, reader: SnapshotReader) -> Iterator[Batch]:
+        """Raises FileNotFoundError, CorruptSnapshot, StorageFailure."""
+        try:
+            with path.open("rb") as file:
+                while data := file.read(_PIECE_BYTES):
+                    yield from reader.feed(data)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise classify(error, f"read {path}") from error
+
+
+def _sync_file(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+        return os.fstat(fd).st_size
+    finally:
+        os.close(fd)
