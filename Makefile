@@ -99,6 +99,10 @@ distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next
 pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (UPGRADE=1: newest versions)
 	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
 
+.PHONY: metrics-doc
+metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
+	@$(PY) -m quorum_node.server.metric_specs >docs/.new && mv docs/.new docs/metrics.md
+
 .PHONY: crds
 crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
 	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml

@@ -92,6 +92,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         initial_voters=required_to_form(replica, voters.latest.record.initial_voters),
         disk_low=replica.disk_low,
         halted=replica.halted,
+        log_end_epoch=replica.epochs.last_epoch,
         voters_progress=voters_progress(replica, leader) if leader else (),
         observers_progress=observers_progress(replica, leader) if leader else (),
     )

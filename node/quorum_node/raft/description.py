@@ -45,5 +45,6 @@ class ReplicaDescription:
     initial_voters: int
     disk_low: bool
     halted: bool
+    log_end_epoch: int
     voters_progress: tuple[ReplicaProgress, ...] = ()
     observers_progress: tuple[ReplicaProgress, ...] = ()

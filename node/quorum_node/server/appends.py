@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorum_node.raft.errors import RaftError
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.metrics import PartitionMetrics
 
 MAX_BATCH_BYTES = 4 << 20
 MAX_BATCHES_IN_FLIGHT = 2
@@ -42,11 +42,11 @@ Propose = Callable[[int, tuple[bytes, ...]], None]
 class AppendQueue:
     """Appends that wait, and those that are proposed."""
 
-    def __init__(self, propose: Propose, metrics: Metrics) -> None:
+    def __init__(self, propose: Propose, metrics: PartitionMetrics) -> None:
         self._propose = propose
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[tuple[tuple[bytes, ...], int, AppendDone]] = deque()
+        self._queue: deque[tuple[tuple[bytes, ...], int, AppendDone, float]] = deque()
         self._proposed: dict[int, tuple[float, list[tuple[int, AppendDone]]]] = {}
         self._next_id = 1
         self._scheduled = False
@@ -57,13 +57,13 @@ class AppendQueue:
         if size_bytes > MAX_BATCH_BYTES:
             self._loop.call_soon(done, TooLarge(size_bytes))
             return
-        self._queue.append((values, size_bytes, done))
+        self._queue.append((values, size_bytes, done, time.perf_counter()))
         self._schedule()
 
     def committed(self, proposal_id: int, base_offset: int, leader_epoch: int) -> None:
         """The core committed a batch."""
-        started, parts = self._proposed.pop(proposal_id)
-        self._metrics.observe("commit_latency_seconds", time.perf_counter() - started)
+        accepted_at, parts = self._proposed.pop(proposal_id)
+        self._metrics.observe("commit_latency_seconds", time.perf_counter() - accepted_at)
         self._metrics.count_labelled("proposals", "committed", len(parts))
         self._schedule()
         for count, done in parts:
@@ -90,8 +90,9 @@ class AppendQueue:
         values: list[bytes] = []
         parts: list[tuple[int, AppendDone]] = []
         total_bytes, queue = 0, self._queue
+        accepted_at = queue[0][3] if queue else 0.0
         while queue and (not parts or total_bytes + queue[0][1] <= MAX_BATCH_BYTES):
-            some, size_bytes, done = queue.popleft()
+            some, size_bytes, done, _ = queue.popleft()
             values += some
             parts.append((len(some), done))
             total_bytes += size_bytes
@@ -99,7 +100,7 @@ class AppendQueue:
             return
         proposal_id = self._next_id
         self._next_id += 1
-        self._proposed[proposal_id] = (time.perf_counter(), parts)
+        self._proposed[proposal_id] = (accepted_at, parts)
         self._metrics.count("records_appended", len(values))
         self._propose(proposal_id, tuple(values))
         self._schedule()

@@ -7,10 +7,12 @@ catch-up) are replayed in pieces, so that the loop keeps turning.
 import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
+from time import perf_counter
 from typing import Protocol
 
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.metadata import decode_metadata
+from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.state.image import ConfigImage
 
 _PIECE_BYTES = 256 * 1024
@@ -26,7 +28,13 @@ class LogReader(Protocol):
 class Applier:
     """The image of one replica. `on_failure` is told of a log that can't be read."""
 
-    def __init__(self, log: LogReader, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        log: LogReader,
+        on_failure: Callable[[Exception], None],
+        metrics: PartitionMetrics,
+    ) -> None:
+        self._metrics = metrics
         self.image = ConfigImage()
         self._log = log
         self._on_failure = on_failure
@@ -63,6 +71,7 @@ class Applier:
         image = self.image
         if image.end_offset >= self._high_watermark:
             return
+        began = perf_counter()
         try:
             data = self._log.read(image.end_offset, _PIECE_BYTES, self._high_watermark)
             for batch in split_batches(data)[0]:
@@ -74,5 +83,6 @@ class Applier:
         except Exception as error:  # damage below the high watermark: the replica must stop
             self._on_failure(error)
             return
+        self._metrics.observe("apply_latency_seconds", perf_counter() - began)
         while self._waiters and self._waiters[0][0] <= image.end_offset:
             heappop(self._waiters)[2]()

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
@@ -19,7 +19,9 @@ FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
 class ThreadFlusher:
     """At most one flush at a time: the driver starts the next when it heard of the last."""
 
-    def __init__(self, flush: Callable[[], int], done: FlushDone, metrics: Metrics) -> None:
+    def __init__(
+        self, flush: Callable[[], int], done: FlushDone, metrics: PartitionMetrics
+    ) -> None:
         self._flush = flush
         self._done = done
         self._metrics = metrics

@@ -1,6 +1,9 @@
 """Gauges, read from the replica when somebody scrapes."""
 
+from collections.abc import Callable, Hashable
+
 from quorum_node.api import Role
+from quorum_node.raft.config import CONTROLLER
 from quorum_node.server.admin.views import role_of
 from quorum_node.server.listener import KafkaListener
 from quorum_node.server.metrics import Gauges
@@ -8,24 +11,11 @@ from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.storage.disk_reserve import DiskReserve
 
 
-def gauges_of(host: ReplicaHost, listener: KafkaListener, reserve: DiskReserve) -> Gauges:
+def gauges_of_node(listener: KafkaListener, reserve: DiskReserve) -> Gauges:
     """The function that `Metrics` asks."""
 
     def gauges() -> dict[str, float | dict[str, float]]:
-        description = host.describe()
-        role = role_of(description)
         return {
-            "leader_id": description.leader_id,
-            "leader_epoch": description.leader_epoch,
-            "voted_id": -1 if description.voted is None else description.voted.id,
-            "role": {each.value: float(each is role) for each in Role},
-            "is_voter": float(description.is_voter),
-            "voters": len(description.voters),
-            "high_watermark": description.high_watermark,
-            "log_end_offset": description.log_end_offset,
-            "durable_end_offset": description.durable_end_offset,
-            "applied_offset": host.applier.image.end_offset,
-            "formed": float(description.formed),
             "disk_free_bytes": reserve.free_bytes,
             "disk_low": float(reserve.low),
             "connections": len(listener.connections),
@@ -33,3 +23,48 @@ def gauges_of(host: ReplicaHost, listener: KafkaListener, reserve: DiskReserve) 
         }
 
     return gauges
+
+
+def gauges_of_replica(host: ReplicaHost) -> Gauges:
+    """The function that `PartitionMetrics` asks."""
+
+    def gauges() -> dict[str, float | dict[str, float]]:
+        description = host.describe()
+        role = role_of(description)
+        addresses = {
+            (endpoint.host, endpoint.port)
+            for voter in description.voters
+            if voter.key != description.key and (endpoint := voter.endpoint(CONTROLLER)) is not None
+        }
+        return {
+            "leader_id": description.leader_id,
+            "leader_epoch": description.leader_epoch,
+            "voted_id": -1 if description.voted is None else description.voted.id,
+            "role": {each.value: float(each is role) for each in Role},
+            "is_voter": float(description.is_voter),
+            "voters": len(description.voters),
+            "voter_connections": len(addresses & host.peers.connected_addresses()),
+            "high_watermark": description.high_watermark,
+            "log_end_offset": description.log_end_offset,
+            "log_end_epoch": description.log_end_epoch,
+            "durable_end_offset": description.durable_end_offset,
+            "applied_offset": host.applier.image.end_offset,
+            "formed": float(description.formed),
+        }
+
+    return gauges
+
+
+def names_of_peers(host: ReplicaHost) -> Callable[[Hashable], str]:
+    """How an address is written in a label: the id of the voter that has it, if one is known."""
+
+    def name_of(label: Hashable) -> str:
+        if not isinstance(label, tuple):
+            return str(label)
+        for voter in host.describe().voters:
+            endpoint = voter.endpoint(CONTROLLER)
+            if endpoint is not None and (endpoint.host, endpoint.port) == label:
+                return str(voter.key.id)
+        return f"{label[0]}:{label[1]}"
+
+    return name_of

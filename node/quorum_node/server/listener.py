@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import cast
 
 from quorum_node.protocol.frames import (
@@ -21,6 +22,7 @@ from quorum_node.protocol.frames import (
 )
 from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.server.metrics import Metrics
+from quorum_node.server.request_times import RequestTimes
 from quorum_node.server.sockets import prepare_socket
 
 MAX_IN_FLIGHT = 5000
@@ -32,11 +34,22 @@ MAX_FRAMES_PER_TURN = 64
 class InboundRequest:
     """One request and its place in the order of answers."""
 
-    __slots__ = ("connection", "encoded", "on_abandoned", "request")
+    __slots__ = (
+        "answered",
+        "connection",
+        "encoded",
+        "on_abandoned",
+        "received",
+        "request",
+        "started",
+    )
 
-    def __init__(self, connection: "KafkaConnection", request: Request) -> None:
+    def __init__(self, connection: "KafkaConnection", request: Request, received: float) -> None:
         self.connection = connection
         self.request = request
+        self.received = received
+        self.started = perf_counter()
+        self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
         self.on_abandoned: Callable[[], None] | None = None
 
@@ -49,6 +62,7 @@ class InboundRequest:
         request = self.request
         self.on_abandoned = None
         self.encoded = encode_response_parts(request.api, version, request.correlation_id, body)
+        self.answered = perf_counter()
         self.connection.write_ready()
 
 
@@ -62,6 +76,7 @@ class KafkaConnection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._data = b""
+        self._received = 0.0
         self._position = 0
         self._waiting: deque[InboundRequest] = deque()
         self._reading_paused = False
@@ -79,6 +94,7 @@ class KafkaConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
+        self._received = perf_counter()
         rest = self._data[self._position :]
         self._data, self._position = (rest + data if rest else data), 0
         if not self._turn_scheduled:
@@ -117,9 +133,9 @@ class KafkaConnection(asyncio.Protocol):
             handled += 1
             position = self._position = start + frame_bytes
             request = decode_request(data[start:position])
-            inbound = InboundRequest(self, request)
+            inbound = InboundRequest(self, request, self._received)
             self._waiting.append(inbound)
-            server.metrics.count_labelled("requests", request.api.name)
+            server.times.arrived(request)
             server.handler(inbound)
         if position == size:
             self._data, self._position = b"", 0
@@ -147,9 +163,11 @@ class KafkaConnection(asyncio.Protocol):
         if self._collecting or not waiting or waiting[0].encoded is None:
             return
         parts: list[bytes | memoryview] = []
+        now, left = perf_counter(), self._server.times.left
         while waiting and (encoded := waiting[0].encoded) is not None:
             parts += encoded
-            waiting.popleft()
+            done = waiting.popleft()
+            left(done.request.api, done.received, done.started, done.answered, now)
         if self._transport is not None and not self._closed:
             self._transport.write(b"".join(parts))
         if self._reading_paused and not self._turn_scheduled:
@@ -208,6 +226,7 @@ class KafkaListener:
     ) -> None:
         self.handler = handler
         self.metrics = metrics
+        self.times = RequestTimes(metrics)
         self.max_request_bytes = max_request_bytes
         self.on_malformed = on_malformed
         self.connections: set[KafkaConnection] = set()

@@ -1,181 +1,185 @@
-"""What the node counts, and its Prometheus text.
+"""The node's metrics: what is counted where, and the Prometheus text.
 
-The hot path adds to plain integers; values are collected when somebody asks. Every metric is
-declared once here, with its help text: `docs/metrics.md` is generated from `SPECS`.
+One `Metrics` per process and, within it, one `PartitionMetrics` per hosted replica. Values that change by
+themselves (gauges) are asked for at scrape time. See `metric_specs` for what there is, `tally` for how it is
+counted, and docs/architecture.md for why prometheus_client only writes the text.
 """
 
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    SummaryMetricFamily,
+)
 from prometheus_client.metrics_core import Metric
 
-Kind = Literal["counter", "gauge", "histogram"]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """One metric: `label` is the name of its only label, if it has one."""
-
-    name: str
-    kind: Kind
-    help: str
-    label: str | None = None
-
-
-P = "metadata_quorum_"
-SPECS = (
-    MetricSpec(P + "leader_id", "gauge", "Node id of the known leader, -1 when unknown"),
-    MetricSpec(P + "leader_epoch", "gauge", "Current leader epoch"),
-    MetricSpec(P + "voted_id", "gauge", "Node id voted for in this epoch, -1 for none"),
-    MetricSpec(P + "role", "gauge", "1 for the role the replica is in, 0 for the others", "role"),
-    MetricSpec(P + "is_voter", "gauge", "1 when this replica is in the latest voter set"),
-    MetricSpec(P + "voters", "gauge", "Number of voters in the latest voter set"),
-    MetricSpec(P + "high_watermark", "gauge", "Offset up to which records are committed"),
-    MetricSpec(P + "log_end_offset", "gauge", "End offset of the local log"),
-    MetricSpec(P + "durable_end_offset", "gauge", "End offset of what is fsynced locally"),
-    MetricSpec(P + "applied_offset", "gauge", "Offset up to which records are applied"),
-    MetricSpec(P + "formed", "gauge", "1 once all initial voters have joined"),
-    MetricSpec(P + "disk_free_bytes", "gauge", "Free bytes on the log's filesystem"),
-    MetricSpec(P + "disk_low", "gauge", "1 while appends are refused below the reserve"),
-    MetricSpec(P + "start_time_seconds", "gauge", "Wall-clock time at which the process started"),
-    MetricSpec(P + "connections", "gauge", "Open connections on the Kafka listener"),
-    MetricSpec(P + "requests_in_flight", "gauge", "Requests received and not answered yet"),
-    MetricSpec(P + "requests", "counter", "Requests received on the Kafka listener", "api"),
-    MetricSpec(
-        P + "malformed_requests",
-        "counter",
-        "Connections closed because of bytes that are no request, by listener",
-        "listener",
-    ),
-    MetricSpec(P + "peer_requests", "counter", "Requests sent to other replicas", "api"),
-    MetricSpec(P + "peer_failures", "counter", "Requests to other replicas that failed", "reason"),
-    MetricSpec(P + "elections_won", "counter", "Times this replica became leader"),
-    MetricSpec(P + "proposals", "counter", "Client appends, by outcome", "outcome"),
-    MetricSpec(P + "reads", "counter", "Linearizable reads, by outcome", "outcome"),
-    MetricSpec(P + "records_appended", "counter", "Records proposed by clients of this leader"),
-    MetricSpec(P + "fetched_bytes", "counter", "Bytes of records received from leaders"),
-    MetricSpec(P + "commit_latency_seconds", "histogram", "Append to commit, on the leader"),
-    MetricSpec(P + "flush_latency_seconds", "histogram", "Time that one fsync of the log took"),
-    MetricSpec(P + "flushes", "counter", "fsyncs of the log"),
+from quorum_node.server.metric_specs import (
+    BY_NAME,
+    PARTITION_LABEL,
+    WINDOW_SECONDS,
+    Derived,
+    MetricSpec,
 )
-_BY_NAME = {spec.name.removeprefix(P): spec for spec in SPECS}
+from quorum_node.server.tally import Histogram, Tally, Window
 
-_BOUNDS_SECONDS = (
-    0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-)  # fmt: skip
-
-
-class Histogram:
-    """Counts per bucket; cheap to add to."""
-
-    __slots__ = ("counts", "total_seconds")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(_BOUNDS_SECONDS) + 1)
-        self.total_seconds = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(_BOUNDS_SECONDS, seconds)] += 1
-        self.total_seconds += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative counts by upper bound, as Prometheus wants them."""
-        cumulative, rows = 0, []
-        for bound, count in zip((*map(str, _BOUNDS_SECONDS), "+Inf"), self.counts, strict=True):
-            cumulative += count
-            rows.append((bound, float(cumulative)))
-        return rows
-
-
+STEP_SECONDS = 5.0
+"""Call `Metrics.step` that often."""
 Gauges = Callable[[], dict[str, float | dict[str, float]]]
 
 
-class Metrics:
-    """Counters and histograms of one process. `gauges` is asked at scrape time."""
+class Counted(Tally):
+    """A tally with the metrics of the process, or those of one partition, and its window."""
 
-    def __init__(self) -> None:
-        self.counters: dict[str, int] = {}
-        self.labelled: dict[str, dict[str, int]] = {}
-        self.histograms: dict[str, Histogram] = {}
+    def __init__(self, *, of_partition: bool, now: float) -> None:
+        super().__init__()
         self.gauges: Gauges = dict
-        self.started_at = time.time()
-        for name, spec in _BY_NAME.items():
+        """Asked at every scrape; a dict stands for the values of a label."""
+        for name, spec in BY_NAME.items():
+            if spec.partition is not of_partition:
+                continue
             if spec.kind == "histogram":
                 self.histograms[name] = Histogram()
+            elif spec.kind == "summary":
+                self.durations[name] = {}
             elif spec.kind == "counter" and spec.label:
                 self.labelled[name] = {}
             elif spec.kind == "counter":
                 self.counters[name] = 0
+        self.window = Window(self, int(WINDOW_SECONDS / STEP_SECONDS), now)
 
-    def count(self, name: str, amount: int = 1) -> None:
-        """Add to a counter that has no label."""
-        self.counters[name] += amount
 
-    def count_labelled(self, name: str, label: str, amount: int = 1) -> None:
-        """Add to one label's counter."""
-        values = self.labelled[name]
-        values[label] = values.get(label, 0) + amount
+class PartitionMetrics(Counted):
+    """Those of one replica."""
 
-    def observe(self, name: str, seconds: float) -> None:
-        """Add a duration to a histogram."""
-        self.histograms[name].observe(seconds)
+    def __init__(self, now: float) -> None:
+        super().__init__(of_partition=True, now=now)
 
-    def collect(self) -> Iterator[Metric]:
-        """For prometheus_client: every metric that has a value."""
-        gauges = {**self.gauges(), "start_time_seconds": self.started_at}
-        for name, spec in _BY_NAME.items():
-            if spec.kind == "histogram":
-                histogram = self.histograms[name]
-                family = HistogramMetricFamily(spec.name, spec.help)
-                family.add_metric([], histogram.buckets(), histogram.total_seconds)
-                yield family
-            elif spec.kind == "counter":
-                yield self._counter(name, spec)
-            elif name in gauges:
-                yield _gauge(spec, gauges[name])
+
+class Metrics(Counted):
+    """Those of the process, and of every replica in it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(of_partition=False, now=clock())
+        self.started_at = time.time()
+        self.partitions: dict[int, PartitionMetrics] = {}
+        self.label_text: Callable[[Hashable], str] = str
+        """How a label value is written; two that are written alike are added up."""
+        self._clock = clock
+        self._busy_before = time.thread_time()
+
+    def partition(self, number: int) -> PartitionMetrics:
+        """Metrics of the replica of that partition."""
+        if number not in self.partitions:
+            self.partitions[number] = PartitionMetrics(self._clock())
+        return self.partitions[number]
+
+    def step(self) -> None:
+        """Call on the loop's thread, every STEP_SECONDS."""
+        self._measure_loop()
+        now = self._clock()
+        for counted in (self, *self.partitions.values()):
+            counted.window.step(now)
 
     def render(self) -> bytes:
-        """Prometheus text format."""
+        """Prometheus text format; on the loop's thread."""
+        self._measure_loop()
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         return generate_latest(registry)
 
-    def _counter(self, name: str, spec: MetricSpec) -> Metric:
-        if spec.label is None:
-            return CounterMetricFamily(spec.name, spec.help, value=self.counters[name])
-        family = CounterMetricFamily(spec.name, spec.help, labels=[spec.label])
-        for label, value in sorted(self.labelled[name].items()):
-            family.add_metric([label], value)
-        return family
+    def collect(self) -> Iterator[Metric]:
+        """For prometheus_client: every metric that has a value."""
+        now = self._clock()
+        node = [_Scrape((), self, now, self.label_text)]
+        node[0].gauges["start_time_seconds"] = self.started_at
+        replicas = [
+            _Scrape((str(number),), each, now, self.label_text)
+            for number, each in self.partitions.items()
+        ]
+        for name, spec in BY_NAME.items():
+            family = _family(spec)
+            for scrape in replicas if spec.partition else node:
+                scrape.add(family, name, spec)
+            if family.samples:
+                yield family
+
+    def _measure_loop(self) -> None:
+        busy = time.thread_time()
+        self.counters["loop_busy_seconds"] += busy - self._busy_before
+        self._busy_before = busy
 
 
-def _gauge(spec: MetricSpec, value: float | dict[str, float]) -> Metric:
-    if isinstance(value, dict):
-        family = GaugeMetricFamily(spec.name, spec.help, labels=[spec.label or "name"])
-        for label, number in value.items():
-            family.add_metric([label], number)
-        return family
-    return GaugeMetricFamily(spec.name, spec.help, value=value)
+class _Scrape:
+    """One look at a tally."""
+
+    def __init__(
+        self, labels: tuple[str, ...], counted: Counted, now: float, text: Callable[[Hashable], str]
+    ) -> None:
+        self._labels = labels
+        self._counted = counted
+        self._text = text
+        self.gauges = counted.gauges()
+        self._sums = counted.sums()
+        self._seconds, self._gains = counted.window.gains(now)
+
+    def add(self, family: Any, name: str, spec: MetricSpec) -> None:
+        """The samples of one metric."""
+        if spec.kind == "histogram":
+            histogram = self._counted.histograms[name]
+            family.add_metric(self._labels, histogram.buckets(), histogram.total_seconds)
+        elif spec.kind == "counter":
+            for label, (amount, _) in self._by_label(name, self._sums).items():
+                family.add_metric((*self._labels, *label), amount)
+        elif spec.kind == "summary":
+            for label, (count, total) in self._by_label(name, self._sums).items():
+                family.add_metric((*self._labels, *label), count, total)
+        elif spec.derived is not None:
+            for label, value in self._derive(spec).items():
+                family.add_metric((*self._labels, *label), value)
+        elif name in self.gauges:
+            gauge = self.gauges[name]
+            if not isinstance(gauge, dict):
+                family.add_metric(self._labels, gauge)
+                return
+            for text, number in gauge.items():
+                family.add_metric((*self._labels, text), number)
+
+    def _derive(self, spec: MetricSpec) -> dict[tuple[str, ...], float]:
+        if spec.derived is Derived.MAX:
+            return {(): self._counted.window.largest(spec.source)}
+        gains = self._by_label(spec.source, self._gains)
+        if spec.derived is Derived.RATE:
+            return {label: number / self._seconds for label, (number, _) in gains.items()}
+        if spec.derived is Derived.AVERAGE:
+            return {
+                label: total / number if number else 0.0 for label, (number, total) in gains.items()
+            }
+        per_second = sum(total for _, total in gains.values()) / self._seconds
+        return {(): max(0.0, 1 - per_second) if spec.derived is Derived.IDLE else per_second}
+
+    def _by_label(
+        self, name: str, sums: dict[tuple[str, Hashable], tuple[float, float]]
+    ) -> dict[tuple[str, ...], tuple[float, float]]:
+        found: dict[tuple[str, ...], tuple[float, float]] = {}
+        for (each, label), (number, total) in sums.items():
+            if each == name:
+                text = () if label is None else (self._text(label),)
+                before = found.get(text, (0.0, 0.0))
+                found[text] = (before[0] + number, before[1] + total)
+        return dict(sorted(found.items()))
 
 
-def markdown() -> str:
-    """The text of docs/metrics.md."""
-    rows = [
-        "# Metrics",
-        "",
-        "Served by every node as Prometheus text on `GET /metrics` of the admin listener.",
-        "Generated from `node/quorum_node/server/metrics.py`; a test keeps the two equal.",
-        "",
-        "| name | kind | label | meaning |",
-        "|---|---|---|---|",
-    ]
-    for spec in SPECS:
-        name = spec.name + ("_total" if spec.kind == "counter" else "")
-        rows.append(f"| `{name}` | {spec.kind} | {spec.label or ''} | {spec.help} |")
-    return "\n".join(rows) + "\n"
+def _family(spec: MetricSpec) -> Any:
+    families: dict[str, Any] = {
+        "counter": CounterMetricFamily,
+        "gauge": GaugeMetricFamily,
+        "histogram": HistogramMetricFamily,
+        "summary": SummaryMetricFamily,
+    }
+    labels = [each for each in (PARTITION_LABEL * spec.partition, spec.label) if each]
+    return families[spec.kind](spec.name, spec.help, labels=labels)

@@ -6,6 +6,7 @@ wait for it, each under its own timeout. See `peers` for what a failure means.
 
 import asyncio
 from collections.abc import Callable
+from time import perf_counter
 from typing import cast
 
 from quorum_node.protocol.api_versions import ApiVersionsResponse
@@ -29,21 +30,37 @@ _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
 
-Ended = Callable[[int, InboundResponse | FailureReason], None]
+Address = tuple[str, int]
 
 
 class PeerRequest:
-    """A request on its way."""
+    """A request on its way to `address`."""
 
-    __slots__ = ("api", "correlation", "request", "timeout_ms", "timer", "version")
+    __slots__ = (
+        "address",
+        "api",
+        "correlation",
+        "request",
+        "sent_at",
+        "timeout_ms",
+        "timer",
+        "version",
+    )
 
-    def __init__(self, correlation: int, request: OutboundRequest, timeout_ms: float) -> None:
+    def __init__(
+        self, correlation: int, request: OutboundRequest, timeout_ms: float, address: Address
+    ) -> None:
         self.correlation = correlation
+        self.address = address
+        self.sent_at = perf_counter()
         self.request = request
         self.timeout_ms = timeout_ms
         self.api = api_of(request)
         self.version = 0
         self.timer: asyncio.TimerHandle | None = None
+
+
+Ended = Callable[[PeerRequest, InboundResponse | FailureReason], None]
 
 
 class _Link(asyncio.Protocol):
@@ -124,6 +141,11 @@ class PeerConnection:
     def in_flight(self) -> int:
         """Requests without an outcome."""
         return len(self._queued) + len(self._sent)
+
+    @property
+    def is_ready(self) -> bool:
+        """Connected, and the versions are known."""
+        return self._versions is not None
 
     def send(self, request: PeerRequest) -> None:
         """Send now, or as soon as the connection is ready."""
@@ -269,4 +291,4 @@ class PeerConnection:
             request.timer.cancel()
             request.timer = None
         if not self._shut:
-            self._ended(request.correlation, outcome)
+            self._ended(request, outcome)

@@ -8,8 +8,10 @@ timeout must never look like one. Knows endpoints, not replicas.
 
 from collections.abc import Callable
 from enum import Enum
+from time import perf_counter
 from typing import Protocol
 
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import FetchRequest, InboundResponse, OutboundRequest
 from quorum_node.records.identity import Endpoint
@@ -59,8 +61,10 @@ class PeerPool:
         """Send; exactly one callback with this correlation follows, never from within."""
         channel = Channel.FETCH if isinstance(request, FetchRequest) else Channel.CONTROL
         connection = self._connection(destination, channel)
-        peer_request = PeerRequest(correlation, request, timeout_ms)
+        address = (destination.host, destination.port)
+        peer_request = PeerRequest(correlation, request, timeout_ms, address)
         self._metrics.count_labelled("peer_requests", peer_request.api.name)
+        self._metrics.count_labelled("outbound_requests", address)
         connection.send(peer_request)
 
     def warm(self, destination: Endpoint) -> None:
@@ -86,15 +90,25 @@ class PeerPool:
         """Requests without an answer yet."""
         return sum(connection.in_flight for connection in self._connections.values())
 
+    def connected_addresses(self) -> set[tuple[str, int]]:
+        """Where a connection is ready for use."""
+        return {(host, port) for (host, port, _), c in self._connections.items() if c.is_ready}
+
     def close(self) -> None:
         """Close everything without callbacks."""
         for connection in self._connections.values():
             connection.shut()
         self._connections.clear()
 
-    def _ended(self, correlation: int, outcome: InboundResponse | FailureReason) -> None:
+    def _ended(self, request: PeerRequest, outcome: InboundResponse | FailureReason) -> None:
+        metrics = self._metrics
+        seconds = perf_counter() - request.sent_at
+        metrics.durations_of("peer_request_time_seconds", request.api.name).add(seconds)
         if isinstance(outcome, FailureReason):
-            self._metrics.count_labelled("peer_failures", outcome.value)
-            self._listener.request_failed(correlation, outcome)
-        else:
-            self._listener.response_received(correlation, outcome)
+            metrics.count_labelled("peer_failures", outcome.value)
+            metrics.count_labelled("error_responses", request.address)
+            self._listener.request_failed(request.correlation, outcome)
+            return
+        if outcome.error is not RaftError.NONE:
+            metrics.count_labelled("error_responses", request.address)
+        self._listener.response_received(request.correlation, outcome)

@@ -26,10 +26,10 @@ from quorum_node.server.config import ADMIN_LISTENER, CONTROLLER_LISTENER, NodeC
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.config_values import ConfigError
 from quorum_node.server.disk_watch import DiskWatch
-from quorum_node.server.gauges import gauges_of
+from quorum_node.server.gauges import gauges_of_node, gauges_of_replica, names_of_peers
 from quorum_node.server.kafka_api import KafkaApi
 from quorum_node.server.listener import KafkaListener
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.node_events import NodeEvents
 from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.server.startup import is_founder, other_servers
@@ -93,7 +93,9 @@ class NodeProcess:
         self._listener = KafkaListener(
             api.handle, self._metrics, config.max_request_bytes, self._events.malformed_client
         )
-        self._metrics.gauges = gauges_of(self._host, self._listener, self._reserve)
+        self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
+        self._metrics.partition(0).gauges = gauges_of_replica(self._host)
+        self._metrics.label_text = names_of_peers(self._host)
         self._forwarder = Forwarder()
         self._admin = AdminServer(
             create_app(self._node_view(token)), _bind_admin(config), self._metrics
@@ -110,6 +112,7 @@ class NodeProcess:
             self._loop.add_signal_handler(number, self._shutdown)
         self._admin.start()
         self._disk_watch.start()
+        self._step_metrics()
         self._host.start()
         key = ReplicaKey(self._config.node_id, self._directory.meta.directory_id)
         _LOG.info(
@@ -131,6 +134,10 @@ class NodeProcess:
             started_at=datetime.now(UTC),
             endpoints=_own_endpoints(self._config),
         )
+
+    def _step_metrics(self) -> None:
+        self._loop.call_later(STEP_SECONDS, self._step_metrics)
+        self._metrics.step()
 
     def _shutdown(self) -> None:
         """SIGTERM: hand over, then stop; a second signal changes nothing."""

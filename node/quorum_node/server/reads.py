@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.applier import Applier
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.metrics import PartitionMetrics
 
 ReadDone = Callable[[RaftError | None], None]
 
@@ -19,7 +19,7 @@ class ReadQueue:
     """Reads that wait, and the one confirmation under way."""
 
     def __init__(
-        self, request_read: Callable[[int], None], applier: Applier, metrics: Metrics
+        self, request_read: Callable[[int], None], applier: Applier, metrics: PartitionMetrics
     ) -> None:
         self._request_read = request_read
         self._applier = applier

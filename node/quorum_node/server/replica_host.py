@@ -7,6 +7,7 @@ through `request`, sends leave through the peer pool.
 import asyncio
 import time
 from collections.abc import Callable
+from time import perf_counter
 
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
@@ -38,6 +39,7 @@ from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.appends import AppendQueue
 from quorum_node.server.applier import Applier
+from quorum_node.server.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.flusher import ThreadFlusher
 from quorum_node.server.metrics import Metrics
@@ -70,8 +72,11 @@ class ReplicaHost:
         *,
         client_id: str,
         reconnect_backoff_ms: int,
+        partition: int = 0,
     ) -> None:
-        self._metrics = metrics
+        self._metrics = metrics.partition(partition)
+        self._commit_times = CommitTimes(self._metrics)
+        self._election_times = ElectionTimes(self._metrics)
         self._events = events
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -88,11 +93,11 @@ class ReplicaHost:
             reconnect_backoff_ms=reconnect_backoff_ms,
             on_malformed=events.malformed_peer,
         )
-        self.flusher = ThreadFlusher(log.flush, self._flushed, metrics)
+        self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
         self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self.flusher, self)
-        self.applier = Applier(log, self._unreadable)
-        self.appends = AppendQueue(self._propose, metrics)
-        self.reads = ReadQueue(self._request_read, self.applier, metrics)
+        self.applier = Applier(log, self._unreadable, self._metrics)
+        self.appends = AppendQueue(self._propose, self._metrics)
+        self.reads = ReadQueue(self._request_read, self.applier, self._metrics)
 
     # -- for those who ask
 
@@ -164,7 +169,11 @@ class ReplicaHost:
     def response_received(self, correlation: int, response: raft.InboundResponse) -> None:
         """A peer answered."""
         if isinstance(response, raft.FetchResponse) and response.records:
+            before = self.log.end_offset
+            self.driver.handle(ResponseReceived(correlation, response))
             self._metrics.count("fetched_bytes", len(response.records))
+            self._metrics.count("records_fetched", max(0, self.log.end_offset - before))
+            return
         self.driver.handle(ResponseReceived(correlation, response))
 
     def request_failed(self, correlation: int, reason: FailureReason) -> None:
@@ -193,12 +202,16 @@ class ReplicaHost:
 
     def high_watermark_advanced(self, offset: int) -> None:
         """More is committed."""
+        self._commit_times.committed(offset)
         self.applier.advance(offset)
 
     def role_changed(self, output: RoleChanged) -> None:
         """Count and tell."""
         if output.role is RoleName.LEADER:
             self._metrics.count("elections_won")
+        self._election_times.role_changed(output)
+        if output.role is not RoleName.LEADER:
+            self._commit_times.forget()
         self._events.role_changed(output)
         self._warm_peers()
 
@@ -247,13 +260,18 @@ class ReplicaHost:
             self.deadline_changed(deadline_ms)
 
     def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
+        before = self.log.end_offset
+        began = perf_counter()
         self.driver.handle(Proposed(proposal_id, values))
+        if self.log.end_offset > before:
+            self._commit_times.appended(self.log.end_offset, began)
 
     def _request_read(self, read_id: int) -> None:
         self.driver.handle(ReadRequested(read_id))
 
     def _flushed(self, ticket: int, result: int | StorageFailure | DiskFull) -> None:
         if isinstance(result, int):
+            self._commit_times.durable(result)
             self.driver.flush_completed(ticket, result)
             self.on_flushed()
         else:

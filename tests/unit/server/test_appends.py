@@ -21,7 +21,9 @@ Proposals = list[tuple[int, tuple[bytes, ...]]]
 def scenario(test: Callable[[AppendQueue, Proposals], Coroutine[None, None, None]]) -> None:
     async def body() -> None:
         proposals: Proposals = []
-        queue = AppendQueue(lambda number, values: proposals.append((number, values)), Metrics())
+        queue = AppendQueue(
+            lambda number, values: proposals.append((number, values)), Metrics().partition(0)
+        )
         await test(queue, proposals)
 
     asyncio.run(body())

@@ -1,0 +1,65 @@
+"""Who asks, and how long requests wait and are worked on, by request type.
+
+Owns the four times of KIP-595's table (total, inbound queue, handle, outbound queue) and the sender's id
+in a request. On the hot path: dictionary look-ups and additions, no clock of its own.
+"""
+
+from quorum_node.protocol import elections as el
+from quorum_node.protocol.apis import Api
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.frames import Request
+from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import UpdateRaftVoterRequest
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.tally import Durations
+
+CLIENT = -1
+
+
+class RequestTimes:
+    """Feeds the metrics of the Kafka listener."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._by_api: dict[int, tuple[Durations, Durations, Durations, Durations]] = {}
+
+    def arrived(self, request: Request) -> None:
+        """A request is about to be handled."""
+        metrics = self._metrics
+        metrics.count_labelled("requests", request.api.name)
+        metrics.count_labelled("inbound_requests", source_of(request.body))
+
+    def left(
+        self, api: Api, received: float, started: float, answered: float, written: float
+    ) -> None:
+        """Its answer is written."""
+        times = self._by_api.get(api.key) or self._times_of(api)
+        total, queued, handled, waited = times
+        total.add(written - received)
+        queued.add(started - received)
+        handled.add(answered - started)
+        waited.add(written - answered)
+
+    def _times_of(self, api: Api) -> tuple[Durations, Durations, Durations, Durations]:
+        of, name = self._metrics.durations_of, api.name
+        times = self._by_api[api.key] = (
+            of("request_total_time_seconds", name),
+            of("request_queue_time_seconds", name),
+            of("request_handle_time_seconds", name),
+            of("response_queue_time_seconds", name),
+        )
+        return times
+
+
+def source_of(body: Message | None) -> int:
+    """Node id of the sender, as far as the request says it; -1 for clients."""
+    match body:
+        case FetchRequest():
+            return body.fetcher_id
+        case el.VoteRequest():
+            return next((p.replica_id for t in body.topics for p in t.partitions), CLIENT)
+        case el.BeginQuorumEpochRequest() | el.EndQuorumEpochRequest():
+            return next((p.leader_id for t in body.topics for p in t.partitions), CLIENT)
+        case UpdateRaftVoterRequest():
+            return body.voter_id
+    return CLIENT
