@@ -1,7 +1,7 @@
 """Outcomes that a request, a proposal or a read can have.
 
 Owns the names, which are the documents' (KIP-595, "Error Codes"; KIP-853 as shipped). Must not know
-their numbers on the wire: `server/wire.py` maps them (a shipped API knows no NOT_QUORUM_LEADER).
+their numbers on the wire: `server/wire/` maps them (a shipped API knows no NOT_QUORUM_LEADER).
 """
 
 from enum import Enum

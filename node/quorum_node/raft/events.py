@@ -25,6 +25,15 @@ class RequestAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestHurried:
+    """A parked fetch is to be answered now, with what there is: its request concerns other
+    partitions too, and one of them has news. Means nothing for any other request.
+    """
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseReceived:
     """`correlation` is that of the Send."""
 
@@ -103,6 +112,7 @@ class ShutdownRequested:
 Event = (
     RequestReceived
     | RequestAbandoned
+    | RequestHurried
     | ResponseReceived
     | RequestFailed
     | Proposed

@@ -73,6 +73,13 @@ def answer_parked(replica: ReplicaState, leader: Leader) -> None:
             _answer(replica, leader, fetch.request_id, fetch.request)
 
 
+def answer_early(replica: ReplicaState, leader: Leader, request_id: int) -> None:
+    """Answer one parked fetch before its time, with what there is."""
+    fetch = leader.parked.pop(request_id, None)
+    if fetch is not None:
+        _answer(replica, leader, request_id, fetch.request)
+
+
 def expire_parked(replica: ReplicaState, leader: Leader) -> None:
     """Answer fetches whose wait is over."""
     now_ms = replica.now_ms

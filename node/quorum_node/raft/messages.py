@@ -1,6 +1,6 @@
 """Requests and responses of one partition, as the core speaks them.
 
-Owns their shapes. Must not know bytes, versions, topics or batches of partitions: `server/wire.py`
+Owns their shapes. Must not know bytes, versions, topics or batches of partitions: `server/wire/`
 translates both ways. Offsets named `*_end_offset` are exclusive. Epoch 0 is the epoch of an empty log.
 Every response carries the responder's view of the current leader (KIP-595, "common attributes").
 """

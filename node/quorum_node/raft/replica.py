@@ -33,6 +33,7 @@ from quorum_node.raft.events import (
     ReadRequested,
     RequestAbandoned,
     RequestFailed,
+    RequestHurried,
     RequestReceived,
     ResponseReceived,
     ShutdownRequested,
@@ -159,6 +160,12 @@ def _on_abandoned(replica: Replica, event: RequestAbandoned) -> None:
             leader.handover.request_id = None
 
 
+def _on_hurried(replica: Replica, event: RequestHurried) -> None:
+    leader = replica.role
+    if isinstance(leader, Leader):
+        fetch_serving.answer_early(replica, leader, event.request_id)
+
+
 def _on_response(replica: Replica, event: ResponseReceived) -> None:
     sent = replica.outstanding.pop(event.correlation, None)
     if sent is None:
@@ -254,6 +261,7 @@ def _on_read_abandoned(replica: Replica, event: ReadAbandoned) -> None:
 _HANDLERS: dict[type, Callable[[Replica, Any], None]] = {
     RequestReceived: _on_request,
     RequestAbandoned: _on_abandoned,
+    RequestHurried: _on_hurried,
     ResponseReceived: _on_response,
     RequestFailed: _on_failure,
     Proposed: _on_proposed,

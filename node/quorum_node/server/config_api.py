@@ -22,7 +22,7 @@ from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.appends import AppendOutcome, AppendQueue, Committed, TooLarge
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.reads import ReadQueue
-from quorum_node.server.wire_errors import wire_error
+from quorum_node.server.wire.errors import wire_error
 from quorum_node.state.image import ConfigImage
 
 _DYNAMIC_TOPIC_CONFIG = 1

@@ -1,13 +1,12 @@
 """What the Kafka listener answers: routing of requests, and those that no replica is asked for.
 
 Raft RPCs go to the hosted replicas by partition; ApiVersions and DescribeCluster are answered from
-what this node knows; config requests are in `config_api`. Knows no sockets.
+what this node knows of the first partition; config requests are in `config_api`. Knows no sockets.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
-from quorum_node.protocol import elections as el
 from quorum_node.protocol.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -22,39 +21,24 @@ from quorum_node.protocol.describe import (
     ClusterNode,
     DescribeClusterRequest,
     DescribeClusterResponse,
-    DescribeQuorumRequest,
 )
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.fetch import FetchRequest
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
-from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.listener import InboundRequest
-from quorum_node.server.wire_describe import Now, join_describe, voter_change_response
-from quorum_node.server.wire_inbound import (
-    METADATA_PARTITION,
-    Answer,
-    PartitionKey,
-    join_epoch,
-    join_fetch,
-    split,
-)
-from quorum_node.server.wire_outbound import KRAFT_VERSION_FEATURE
+from quorum_node.server.split_request import AskedReplica, ask_replicas
+from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.outbound import KRAFT_VERSION_FEATURE
+from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
+from quorum_node.server.wire.voters import join_voter_change
 
 MAX_KRAFT_VERSION = 1
 
 
-class Replica(Protocol):
-    """The part of a hosted replica that requests need."""
-
-    def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
-        """Hand a request to the core; `done` is called once, unless it is abandoned."""
-
-    def abandon(self, request_id: int) -> None:
-        """Nobody waits for the answer any more."""
+class Replica(AskedReplica, Protocol):
+    """The part of a hosted replica that this module needs."""
 
     def describe(self) -> ReplicaDescription:
         """What the core knows now."""
@@ -89,13 +73,6 @@ class KafkaApi:
         """Answer now, or when a replica has."""
         body = inbound.request.body
         match body:
-            case FetchRequest():
-                self._ask_replicas(inbound, body, lambda answers: join_fetch(body, answers))
-            case el.VoteRequest() | el.BeginQuorumEpochRequest() | el.EndQuorumEpochRequest():
-                self._ask_replicas(inbound, body, lambda answers: join_epoch(body, answers))
-            case DescribeQuorumRequest():
-                now = self._main.now()
-                self._ask_replicas(inbound, body, lambda answers: join_describe(body, answers, now))
             case IncrementalAlterConfigsRequest():
                 self._configs.alter(inbound, body)
             case DescribeConfigsRequest():
@@ -106,53 +83,11 @@ class KafkaApi:
                 inbound.reply(self._api_versions(inbound.request.version))
             case DescribeClusterRequest():
                 inbound.reply(self._describe_cluster(inbound.request.version, body))
+            case AddRaftVoterRequest() | RemoveRaftVoterRequest() if not self._membership_allowed:
+                refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                inbound.reply(join_voter_change(body, refusal))
             case _:
-                self._change_voters(inbound, body)
-
-    def _ask_replicas(
-        self, inbound: InboundRequest, body: Message, join: Callable[[list[Answer]], Message]
-    ) -> None:
-        """Every partition's replica, then one answer for all."""
-        parts = split(body)
-        answers: list[Answer] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(parts)
-        outstanding: dict[int, int] = {}
-        missing = len(parts)
-
-        def answered(index: int, answer: Answer) -> None:
-            nonlocal missing
-            answers[index] = answer
-            outstanding.pop(index, None)
-            missing -= 1
-            if missing == 0:
-                inbound.reply(join(answers))
-
-        def abandon() -> None:
-            for index, request_id in list(outstanding.items()):
-                self._replicas[parts[index][0]].abandon(request_id)
-
-        inbound.on_abandoned = abandon
-        if not parts:
-            inbound.reply(join([]))
-        for index, (key, request) in enumerate(parts):
-            replica = self._replicas.get(key)
-            if replica is None:
-                answered(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-
-            def done(response: raft.Response, index: int = index) -> None:
-                answered(index, response)
-
-            request_id = replica.request(request, done)
-            if missing and answers[index] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                outstanding[index] = request_id
-
-    def _change_voters(self, inbound: InboundRequest, body: Message) -> None:
-        restricted = isinstance(body, AddRaftVoterRequest | RemoveRaftVoterRequest)
-        if restricted and not self._membership_allowed:
-            refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            inbound.reply(voter_change_response(body, refusal))
-            return
-        self._ask_replicas(inbound, body, lambda answers: voter_change_response(body, answers[0]))
+                ask_replicas(inbound, body, self._replicas, self._main.now)
 
     def _api_versions_too_new(self) -> ApiVersionsResponse:
         """KIP-511: told in version 0, with the versions that would do."""

@@ -1,13 +1,14 @@
 """One connection to a peer: connect, negotiate versions, pipeline requests, reconnect.
 
 States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready
-wait for it, each under its own timeout. See `peers` for what a failure means.
+wait for it, each under its own timeout. A request may be that of several partitions; its answer is
+given to each. See `peers` for what a failure means.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import cast
+from typing import NamedTuple, cast
 
 from quorum_node.protocol.api_versions import ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, Api
@@ -23,7 +24,7 @@ from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
 from quorum_node.server.sockets import prepare_socket
-from quorum_node.server.wire_outbound import api_of, api_versions_request, from_wire, to_wire
+from quorum_node.server.wire.outbound import api_of, api_versions_request, from_wire, to_wire
 
 MAX_RESPONSE_BYTES = 128 << 20
 _NEGOTIATION = 0
@@ -33,34 +34,31 @@ _MAX_BACKOFF_DOUBLINGS = 4
 Address = tuple[str, int]
 
 
+class PartRequest(NamedTuple):
+    """What one partition asks; the correlation is the partition's own."""
+
+    partition: int
+    correlation: int
+    request: OutboundRequest
+
+
 class PeerRequest:
-    """A request on its way to `address`."""
+    """A request on its way to `address`, for one partition or more."""
 
-    __slots__ = (
-        "address",
-        "api",
-        "correlation",
-        "request",
-        "sent_at",
-        "timeout_ms",
-        "timer",
-        "version",
-    )
+    __slots__ = ("address", "api", "parts", "sent_at", "timeout_ms", "timer", "version")
 
-    def __init__(
-        self, correlation: int, request: OutboundRequest, timeout_ms: float, address: Address
-    ) -> None:
-        self.correlation = correlation
+    def __init__(self, parts: Sequence[PartRequest], timeout_ms: float, address: Address) -> None:
+        self.parts = parts
         self.address = address
         self.sent_at = perf_counter()
-        self.request = request
         self.timeout_ms = timeout_ms
-        self.api = api_of(request)
+        self.api = api_of(parts[0].request)
         self.version = 0
         self.timer: asyncio.TimerHandle | None = None
 
 
-Ended = Callable[[PeerRequest, InboundResponse | FailureReason], None]
+Ended = Callable[[PeerRequest, Sequence[InboundResponse | FailureReason]], None]
+"""An outcome for each part of the request."""
 
 
 class _Link(asyncio.Protocol):
@@ -130,7 +128,7 @@ class PeerConnection:
         self._link: _Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._queued: dict[int, PeerRequest] = {}
+        self._queued: list[PeerRequest] = []
         self._sent: dict[int, PeerRequest] = {}
         self._next_id = _NEGOTIATION + 1
         self._failures = 0
@@ -154,7 +152,7 @@ class PeerConnection:
         if self._versions is not None:
             self._write(request)
             return
-        self._queued[request.correlation] = request
+        self._queued.append(request)
         self._connect_if_idle()
 
     def warm(self) -> None:
@@ -229,9 +227,10 @@ class PeerConnection:
         request = self._sent.get(wire_id)
         if request is None:
             raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
-        outcome = from_wire(decode_response(request.api, request.version, frame))
+        body = decode_response(request.api, request.version, frame)
+        outcomes = from_wire(body, [part.partition for part in request.parts])
         del self._sent[wire_id]
-        self._end(request, outcome)
+        self._end(request, outcomes)
 
     def _negotiated(self, frame: bytes) -> None:
         version = API_VERSIONS.max_version
@@ -241,8 +240,8 @@ class PeerConnection:
         assert isinstance(body, ApiVersionsResponse)
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in body.api_keys}
         self._failures = 0
-        queued, self._queued = self._queued, {}
-        for request in queued.values():
+        queued, self._queued = self._queued, []
+        for request in queued:
             self._write(request)
 
     def _write(self, request: PeerRequest) -> None:
@@ -250,7 +249,7 @@ class PeerConnection:
         version = self._version_of(api)
         if version is None:
             # The peer doesn't serve it: an answer of its own would be a refusal as well.
-            self._loop.call_soon(self._end, request, FailureReason.REFUSED)
+            self._loop.call_soon(self._fail, request, FailureReason.REFUSED)
             return
         assert self._link is not None
         assert self._link.transport is not None
@@ -258,7 +257,7 @@ class PeerConnection:
         self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
         request.version = version
         self._sent[wire_id] = request
-        body = to_wire(request.request, version)
+        body = to_wire([(part.partition, part.request) for part in request.parts], version)
         frame = encode_request(api, version, wire_id, self._client_id, body)
         self._link.transport.write(frame)
 
@@ -279,16 +278,21 @@ class PeerConnection:
         if self._connecting is not None and reason is not FailureReason.REFUSED:
             self._connecting.cancel()
             self._connecting = None
-        failed = [*self._sent.values(), *self._queued.values()]
-        self._sent, self._queued = {}, {}
+        failed = [*self._sent.values(), *self._queued]
+        self._sent, self._queued = {}, []
         if link is not None:
             link.abort()
         for request in failed:
-            self._end(request, reason)
+            self._fail(request, reason)
 
-    def _end(self, request: PeerRequest, outcome: InboundResponse | FailureReason) -> None:
+    def _fail(self, request: PeerRequest, reason: FailureReason) -> None:
+        self._end(request, [reason] * len(request.parts))
+
+    def _end(
+        self, request: PeerRequest, outcomes: Sequence[InboundResponse | FailureReason]
+    ) -> None:
         if request.timer is not None:
             request.timer.cancel()
             request.timer = None
         if not self._shut:
-            self._ended(request, outcome)
+            self._ended(request, outcomes)

@@ -1,12 +1,19 @@
 """Connections to other replicas: requests out, responses or failures back, never a wait.
 
-Two connections per peer, so that a vote never queues behind a parked fetch. Every send ends in
-exactly one callback: a response, or at once a failure when the connection is refused or closed, or
-a timeout. A closed connection is the hint that a leader is gone, so it must be told at once, and a
-timeout must never look like one. Knows endpoints, not replicas.
+One pool serves all partitions of the process. What several of them send to one peer in one turn of
+the loop leaves as one request, and its answer is given to each; with a single partition nothing
+waits for the end of the turn (K595-31).
+
+Requests that are parked and others have connections of their own, so that a vote never queues
+behind a parked fetch; nor does one partition's fetch behind another's: a fetch takes a connection
+without one, and there are as many as partitions at most. Every send ends in exactly one callback: a
+response, or at once a failure when the connection is refused or closed, or a timeout. A closed
+connection is the hint that a leader is gone, so it must be told at once, and a timeout must never
+look like one. Knows endpoints, not replicas.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from time import perf_counter
 from typing import Protocol
@@ -16,7 +23,8 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import FetchRequest, InboundResponse, OutboundRequest
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.metrics import Metrics
-from quorum_node.server.peer_connection import PeerConnection, PeerRequest
+from quorum_node.server.peer_connection import PartRequest, PeerConnection, PeerRequest
+from quorum_node.server.wire.outbound import shared_fields
 
 
 class PeerListener(Protocol):
@@ -36,46 +44,109 @@ class Channel(Enum):
     CONTROL = "control"
 
 
+def channel_of(request: OutboundRequest) -> Channel:
+    """What may be parked at the peer goes apart."""
+    return Channel.FETCH if isinstance(request, FetchRequest) else Channel.CONTROL
+
+
 class PeerPool:
     """All connections of this node to other replicas."""
 
     def __init__(
         self,
         client_id: str,
-        listener: PeerListener,
         metrics: Metrics,
         *,
+        partitions: int,
         reconnect_backoff_ms: int,
         on_malformed: Callable[[str, str], None],
     ) -> None:
         self._client_id = client_id
-        self._listener = listener
         self._metrics = metrics
+        self._partitions = partitions
         self._reconnect_backoff_ms = reconnect_backoff_ms
         self._on_malformed = on_malformed
-        self._connections: dict[tuple[str, int, Channel], PeerConnection] = {}
+        self._loop = asyncio.get_running_loop()
+        self._listeners: dict[int, PeerListener] = {}
+        self._connections: dict[tuple[str, int, Channel], list[PeerConnection]] = {}
+        self._gathered: dict[Hashable, tuple[Endpoint, list[PartRequest], float]] = {}
+        self._closed = False
+
+    def attach(self, partition: int, listener: PeerListener) -> None:
+        """The replica of a partition wants to hear how its sends end."""
+        self._listeners[partition] = listener
 
     def send(
-        self, correlation: int, destination: Endpoint, request: OutboundRequest, timeout_ms: float
+        self,
+        partition: int,
+        correlation: int,
+        destination: Endpoint,
+        request: OutboundRequest,
+        timeout_ms: float,
     ) -> None:
         """Send; exactly one callback with this correlation follows, never from within."""
-        channel = Channel.FETCH if isinstance(request, FetchRequest) else Channel.CONTROL
-        connection = self._connection(destination, channel)
-        address = (destination.host, destination.port)
-        peer_request = PeerRequest(correlation, request, timeout_ms, address)
-        self._metrics.count_labelled("peer_requests", peer_request.api.name)
-        self._metrics.count_labelled("outbound_requests", address)
-        connection.send(peer_request)
+        part = PartRequest(partition, correlation, request)
+        shared = None if self._partitions == 1 else shared_fields(request)
+        if shared is None:
+            self._send_now(destination, [part], timeout_ms)
+            return
+        if not self._gathered:
+            self._loop.call_soon(self._send_gathered)
+        key = (destination.host, destination.port, timeout_ms, shared)
+        parts = self._gathered.setdefault(key, (destination, [], timeout_ms))[1]
+        if any(other.partition == partition for other in parts):
+            # A partition stands in a message once.
+            self._send_now(destination, [part], timeout_ms)
+        else:
+            parts.append(part)
 
     def warm(self, destination: Endpoint) -> None:
         """Open the control connection now: an election must not wait for handshakes."""
-        self._connection(destination, Channel.CONTROL).warm()
+        self._idlest(destination, Channel.CONTROL).warm()
 
-    def _connection(self, destination: Endpoint, channel: Channel) -> PeerConnection:
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer yet."""
+        sent = sum(each.in_flight for pool in self._connections.values() for each in pool)
+        return sent + len(self._gathered)
+
+    def connected_addresses(self) -> set[tuple[str, int]]:
+        """Where a connection is ready for use."""
+        return {
+            (host, port)
+            for (host, port, _), pool in self._connections.items()
+            if any(connection.is_ready for connection in pool)
+        }
+
+    def close(self) -> None:
+        """Close everything without callbacks."""
+        self._closed = True
+        self._gathered.clear()
+        for pool in self._connections.values():
+            for connection in pool:
+                connection.shut()
+        self._connections.clear()
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for destination, parts, timeout_ms in gathered.values():
+            self._send_now(destination, parts, timeout_ms)
+
+    def _send_now(self, destination: Endpoint, parts: list[PartRequest], timeout_ms: float) -> None:
+        address = (destination.host, destination.port)
+        request = PeerRequest(parts, timeout_ms, address)
+        self._metrics.count_labelled("peer_requests", request.api.name)
+        self._metrics.count_labelled("outbound_requests", address)
+        self._idlest(destination, channel_of(parts[0].request)).send(request)
+
+    def _idlest(self, destination: Endpoint, channel: Channel) -> PeerConnection:
+        """A connection without a request, a new one if allowed, or the one with the fewest."""
         key = (destination.host, destination.port, channel)
-        connection = self._connections.get(key)
-        if connection is None:
-            connection = self._connections[key] = PeerConnection(
+        pool = self._connections.setdefault(key, [])
+        limit = self._partitions if channel is Channel.FETCH else 1
+        best = min(pool, key=lambda each: each.in_flight, default=None)
+        if best is None or (best.in_flight and len(pool) < limit):
+            best = PeerConnection(
                 destination.host,
                 destination.port,
                 self._client_id,
@@ -83,32 +154,24 @@ class PeerPool:
                 self._ended,
                 self._on_malformed,
             )
-        return connection
+            pool.append(best)
+        return best
 
-    @property
-    def in_flight(self) -> int:
-        """Requests without an answer yet."""
-        return sum(connection.in_flight for connection in self._connections.values())
-
-    def connected_addresses(self) -> set[tuple[str, int]]:
-        """Where a connection is ready for use."""
-        return {(host, port) for (host, port, _), c in self._connections.items() if c.is_ready}
-
-    def close(self) -> None:
-        """Close everything without callbacks."""
-        for connection in self._connections.values():
-            connection.shut()
-        self._connections.clear()
-
-    def _ended(self, request: PeerRequest, outcome: InboundResponse | FailureReason) -> None:
+    def _ended(
+        self, request: PeerRequest, outcomes: Sequence[InboundResponse | FailureReason]
+    ) -> None:
         metrics = self._metrics
         seconds = perf_counter() - request.sent_at
         metrics.durations_of("peer_request_time_seconds", request.api.name).add(seconds)
-        if isinstance(outcome, FailureReason):
-            metrics.count_labelled("peer_failures", outcome.value)
-            metrics.count_labelled("error_responses", request.address)
-            self._listener.request_failed(request.correlation, outcome)
-            return
-        if outcome.error is not RaftError.NONE:
-            metrics.count_labelled("error_responses", request.address)
-        self._listener.response_received(request.correlation, outcome)
+        for part, outcome in zip(request.parts, outcomes, strict=True):
+            if self._closed:
+                return
+            listener = self._listeners[part.partition]
+            if isinstance(outcome, FailureReason):
+                metrics.count_labelled("peer_failures", outcome.value)
+                metrics.count_labelled("error_responses", request.address)
+                listener.request_failed(part.correlation, outcome)
+                continue
+            if outcome.error is not RaftError.NONE:
+                metrics.count_labelled("error_responses", request.address)
+            listener.response_received(part.correlation, outcome)

@@ -31,10 +31,11 @@ from quorum_node.server.kafka_api import KafkaApi
 from quorum_node.server.listener import KafkaListener
 from quorum_node.server.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.node_events import NodeEvents
+from quorum_node.server.peers import PeerPool
 from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.server.startup import is_founder, other_servers
 from quorum_node.server.termination import Termination, exit_now, guard_exit
-from quorum_node.server.wire_inbound import METADATA_PARTITION
+from quorum_node.server.wire.partitions import METADATA_PARTITION
 from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
@@ -73,14 +74,21 @@ class NodeProcess:
         self._events = NodeEvents()
         self._events.on_halt = self._on_halt
         self._events.on_voters = self._on_voters
+        self._peers = PeerPool(
+            f"node-{config.node_id}",
+            self._metrics,
+            partitions=1,
+            reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
+            on_malformed=self._events.malformed_peer,
+        )
         self._host = ReplicaHost(
             _replica(config, directory),
             directory.log,
             directory.state_file,
             self._metrics,
             self._events,
-            client_id=f"node-{config.node_id}",
-            reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
+            self._peers,
+            partition=0,
         )
         self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
         self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._host)
@@ -165,7 +173,7 @@ class NodeProcess:
         deadline = time.monotonic() + _LAST_SENDS_SECONDS
 
         def exit_when_told() -> None:
-            if self._host.peers.in_flight == 0 or time.monotonic() > deadline:
+            if self._peers.in_flight == 0 or time.monotonic() > deadline:
                 exit_now(code)
             self._loop.call_later(_POLL_SECONDS, exit_when_told)
 
@@ -188,6 +196,7 @@ class NodeProcess:
         self._disk_watch.stop()
         await self._listener.close(_DRAIN_SECONDS)
         self._host.close()
+        self._peers.close()
         await self._admin.stop()
         await self._forwarder.close()
         try:

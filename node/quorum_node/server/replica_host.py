@@ -1,7 +1,7 @@
-"""One replica in this process: the driver with its real devices, and everyone who waits on it.
+"""The replica of one partition: the driver with its real devices, and everyone who waits on it.
 
-Owns request ids, the timer, appends, reads and the applied image. Knows no sockets: requests come
-through `request`, sends leave through the peer pool.
+Owns request ids, the timer, appends, reads and the applied image. Knows no sockets and no other
+partition: requests come through `request`, sends leave through the peer pool of the process.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from quorum_node.raft.events import (
     ReadRequested,
     RequestAbandoned,
     RequestFailed,
+    RequestHurried,
     RequestReceived,
     ResponseReceived,
     ShutdownRequested,
@@ -46,7 +47,7 @@ from quorum_node.server.metrics import Metrics
 from quorum_node.server.node_events import NodeEvents
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
-from quorum_node.server.wire_describe import Now
+from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
@@ -69,11 +70,11 @@ class ReplicaHost:
         state_file: QuorumStateFile,
         metrics: Metrics,
         events: NodeEvents,
+        peers: PeerPool,
         *,
-        client_id: str,
-        reconnect_backoff_ms: int,
-        partition: int = 0,
+        partition: int,
     ) -> None:
+        self.partition = partition
         self._metrics = metrics.partition(partition)
         self._commit_times = CommitTimes(self._metrics)
         self._election_times = ElectionTimes(self._metrics)
@@ -86,13 +87,8 @@ class ReplicaHost:
         self.log = log
         self.halt: Halt | None = None
         self.on_flushed: Callable[[], None] = lambda: None
-        self.peers = PeerPool(
-            client_id,
-            self,
-            metrics,
-            reconnect_backoff_ms=reconnect_backoff_ms,
-            on_malformed=events.malformed_peer,
-        )
+        self.peers = peers
+        peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
         self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self.flusher, self)
         self.applier = Applier(log, self._unreadable, self._metrics)
@@ -108,6 +104,11 @@ class ReplicaHost:
         self._answers[request_id] = done
         self.driver.handle(RequestReceived(request_id, request))
         return request_id
+
+    def hurry(self, request_id: int) -> None:
+        """Answer a parked fetch now, with what there is."""
+        if request_id in self._answers:
+            self.driver.handle(RequestHurried(request_id))
 
     def abandon(self, request_id: int) -> None:
         """Nobody waits for the answer any more."""
@@ -144,10 +145,9 @@ class ReplicaHost:
         self.driver.handle(DiskLow(low))
 
     def close(self) -> None:
-        """Drop connections and the timer; the log is closed by its owner."""
+        """Drop the timer; the log and the connections are closed by their owner."""
         if self._timer is not None:
             self._timer.cancel()
-        self.peers.close()
         self.flusher.close()
 
     # -- the driver's transport
@@ -156,7 +156,7 @@ class ReplicaHost:
         self, correlation: int, endpoint: Endpoint, request: raft.OutboundRequest, timeout_ms: float
     ) -> None:
         """Send to a peer."""
-        self.peers.send(correlation, endpoint, request, timeout_ms)
+        self.peers.send(self.partition, correlation, endpoint, request, timeout_ms)
 
     def respond(self, request_id: int, response: raft.Response) -> None:
         """Answer whoever asked."""

@@ -25,7 +25,7 @@ from quorum_node.raft.messages import (
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.peers import PeerPool
-from quorum_node.server.wire_inbound import join_epoch
+from quorum_node.server.wire.vote import join_vote
 
 ME = ReplicaKey(1)
 VOTE_REQUEST = VoteRequest("c", ME, 5, 4, 30, ReplicaKey(2), True)
@@ -103,7 +103,7 @@ ALL = ApiVersionsResponse(
 
 async def grant(request: Request, writer: asyncio.StreamWriter) -> None:
     assert isinstance(request.body, WireVoteRequest)
-    body = join_epoch(request.body, [ANSWER])
+    body = join_vote(request.body, [ANSWER])
     writer.write(encode_response(VOTE, request.version, request.correlation_id, body))
 
 
@@ -120,9 +120,15 @@ async def babble(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 def pool_for(outcomes: Outcomes) -> PeerPool:
-    return PeerPool(
-        "test", outcomes, Metrics(), reconnect_backoff_ms=1, on_malformed=lambda peer, text: None
+    pool = PeerPool(
+        "test",
+        Metrics(),
+        partitions=1,
+        reconnect_backoff_ms=1,
+        on_malformed=lambda peer, text: None,
     )
+    pool.attach(0, outcomes)
+    return pool
 
 
 def run(
@@ -140,7 +146,7 @@ def run(
         for _ in range(rounds):
             first = number
             for request, timeout_ms in requests:
-                pool.send(number, peer.endpoint, request, timeout_ms)
+                pool.send(0, number, peer.endpoint, request, timeout_ms)
                 number += 1
             found += [await outcomes.of(each) for each in range(first, number)]
         assert pool.in_flight == 0
@@ -172,7 +178,7 @@ def test_a_refused_connection_is_told_at_once() -> None:
             endpoint = Endpoint(CONTROLLER, "127.0.0.1", unused.getsockname()[1])
             outcomes = Outcomes()
             pool = pool_for(outcomes)
-            pool.send(1, endpoint, VOTE_REQUEST, 60_000)
+            pool.send(0, 1, endpoint, VOTE_REQUEST, 60_000)
             return await outcomes.of(1)
 
     assert asyncio.run(scenario()) is FailureReason.REFUSED
@@ -194,8 +200,8 @@ def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
         await peer.start()
         outcomes = Outcomes()
         pool = pool_for(outcomes)
-        pool.send(1, peer.endpoint, FETCH_REQUEST, 60_000)
-        pool.send(2, peer.endpoint, VOTE_REQUEST, 60_000)
+        pool.send(0, 1, peer.endpoint, FETCH_REQUEST, 60_000)
+        pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
         assert await outcomes.of(2) == ANSWER
         assert 1 not in outcomes.ended
         peer.close()
@@ -226,7 +232,7 @@ def test_nothing_is_called_after_the_pool_was_closed(handle: Handle) -> None:
         await peer.start()
         outcomes = Outcomes()
         pool = pool_for(outcomes)
-        pool.send(1, peer.endpoint, VOTE_REQUEST, 20)
+        pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 20)
         pool.close()
         await asyncio.sleep(0.05)
         peer.close()

@@ -8,20 +8,17 @@ import pytest
 from quorum_node.protocol.apis import Api
 from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from quorum_node.server.wire_errors import raft_error, wire_error
-from quorum_node.server.wire_inbound import (
-    METADATA_PARTITION,
-    Answer,
-    join_epoch,
-    join_fetch,
-    split,
-)
-from quorum_node.server.wire_outbound import api_of, from_wire, to_wire
+from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.inbound import join, split
+from quorum_node.server.wire.outbound import api_of, from_wire, to_wire
+from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer
 
 ME = ReplicaKey(1, UUID(int=11))
 OTHER = ReplicaKey(2, UUID(int=22))
@@ -42,17 +39,26 @@ def over_the_wire(message: Message, version: int) -> Message:
     return decode(type(message), version, encode(message, version))
 
 
+def answer_over_the_wire(message: Message, version: int) -> raft.InboundResponse:
+    (answer,) = from_wire(over_the_wire(message, version), [0])
+    return answer
+
+
+def no_clock() -> Now:
+    raise AssertionError("only DescribeQuorum tells times")
+
+
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_a_request_arrives_as_it_was_sent(request_: raft.OutboundRequest) -> None:
     version = api_of(request_).max_version
-    found = split(over_the_wire(to_wire(request_, version), version))
+    found = split(over_the_wire(to_wire([(0, request_)], version), version))
     assert found == [(METADATA_PARTITION, request_)]
 
 
 @pytest.mark.parametrize("version", range(12, 19))
 def test_fetch_in_every_version(version: int) -> None:
     sent = raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, 12)
-    key, found = split(over_the_wire(to_wire(sent, version), version))[0]
+    key, found = split(over_the_wire(to_wire([(0, sent)], version), version))[0]
     assert key == METADATA_PARTITION
     expected = replace(
         sent,
@@ -75,8 +81,8 @@ FETCH_ANSWERS = [
 
 
 def fetch_answer_over_the_wire(answer: Answer, version: int = 18) -> raft.InboundResponse:
-    request = to_wire(REQUESTS[0], version)
-    return from_wire(over_the_wire(join_fetch(request, [answer]), version))  # type: ignore[arg-type]
+    request = to_wire([(0, REQUESTS[0])], version)
+    return answer_over_the_wire(join(request, [answer], no_clock), version)
 
 
 @pytest.mark.parametrize("answer", FETCH_ANSWERS)
@@ -92,8 +98,10 @@ def test_a_removed_voter_gets_data_and_no_error() -> None:
 
 def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:
     answer = raft.FetchResponse(RaftError.INVALID_CLUSTER_ID, LEADER)
-    request = to_wire(REQUESTS[0], 18)
-    assert join_fetch(request, [answer]).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID  # type: ignore[arg-type]
+    request = to_wire([(0, REQUESTS[0])], 18)
+    body = join(request, [answer], no_clock)
+    assert isinstance(body, FetchResponse)
+    assert body.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     found = fetch_answer_over_the_wire(answer)
     assert isinstance(found, raft.FetchResponse)
     assert found.error is RaftError.INVALID_CLUSTER_ID
@@ -113,9 +121,9 @@ def test_epoch_answers_carry_leader_epoch_and_endpoint(
     request_: raft.OutboundRequest, answer: raft.Response
 ) -> None:
     api: Api = api_of(request_)
-    body = join_epoch(to_wire(request_, api.max_version), [answer])  # type: ignore[arg-type]
-    assert from_wire(over_the_wire(body, api.max_version)) == answer
-    oldest = from_wire(over_the_wire(body, 0))
+    body = join(to_wire([(0, request_)], api.max_version), [answer], no_clock)
+    assert answer_over_the_wire(body, api.max_version) == answer
+    oldest = answer_over_the_wire(body, 0)
     assert oldest.leader == replace(LEADER, endpoint=None)  # type: ignore[union-attr]
 
 

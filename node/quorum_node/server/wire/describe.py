@@ -1,8 +1,9 @@
-"""The core's answers to DescribeQuorum and to voter changes, as Kafka's messages.
+"""DescribeQuorum: Kafka's request for the core, and the core's answers as Kafka's message.
 
 Kafka's timestamps are wall clock; the core's are of its own clock, so ages are subtracted from now.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quorum_node.protocol.describe import (
@@ -15,19 +16,10 @@ from quorum_node.protocol.describe import (
     QuorumReplica,
 )
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
-from quorum_node.protocol.voters import (
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
-    CurrentLeader,
-    RemoveRaftVoterResponse,
-    UpdateRaftVoterRequest,
-    UpdateRaftVoterResponse,
-)
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
-from quorum_node.server.wire_errors import wire_error
-from quorum_node.server.wire_inbound import Answer, top_level_error
+from quorum_node.server.wire.errors import wire_error
+from quorum_node.server.wire.partitions import Answer, PartitionKey, Split, top_level_error
 
 _NEVER = -1
 
@@ -44,10 +36,19 @@ class Now:
         return _NEVER if core_ms is None else self.wall_ms - round(self.core_ms - core_ms)
 
 
+def split_describe(body: DescribeQuorumRequest) -> Split:
+    """The questions of a request, one per partition."""
+    return [
+        (PartitionKey(topic.topic_name, part.partition_index), raft.DescribeQuorumRequest())
+        for topic in body.topics
+        for part in topic.partitions
+    ]
+
+
 def join_describe(
-    body: DescribeQuorumRequest, answers: list[Answer], now: Now
+    body: DescribeQuorumRequest, answers: Sequence[Answer], now: Now
 ) -> DescribeQuorumResponse:
-    """The answer to a DescribeQuorum; `answers` in the order of `split`."""
+    """The answer to a DescribeQuorum; `answers` in the order of `split_describe`."""
     remaining = iter(answers)
     nodes: dict[int, QuorumNode] = {}
     topics = tuple(
@@ -105,27 +106,3 @@ def _replica(progress: raft.ReplicaProgress, now: Now) -> QuorumReplica:
         last_fetch_timestamp_ms=now.wall_of(progress.last_fetch_ms),
         last_caught_up_timestamp_ms=now.wall_of(progress.last_caught_up_ms),
     )
-
-
-def voter_change_response(body: Message, answer: Answer) -> Message:
-    """The answer to AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
-    if isinstance(answer, raft.VoterChangeResponse):
-        error = wire_error(answer.error)
-        text = answer.message or answer.error.value
-        leader = answer.leader
-    else:
-        error = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
-        text, leader = error.name, raft.CurrentLeader(raft.NO_LEADER, -1)
-    message = None if error is ErrorCode.NONE else text
-    if isinstance(body, AddRaftVoterRequest):
-        return AddRaftVoterResponse(error_code=error, error_message=message)
-    if isinstance(body, UpdateRaftVoterRequest):
-        endpoint = leader.endpoint
-        current = CurrentLeader(
-            leader_id=leader.leader_id,
-            leader_epoch=leader.leader_epoch,
-            host=endpoint.host if endpoint else "",
-            port=endpoint.port if endpoint else 0,
-        )
-        return UpdateRaftVoterResponse(error_code=error, current_leader=current)
-    return RemoveRaftVoterResponse(error_code=error, error_message=message)

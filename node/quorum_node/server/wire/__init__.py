@@ -1,0 +1,1 @@
+"""Kafka's messages and the core's, both ways, one module per RPC."""

@@ -1,0 +1,58 @@
+"""Kafka requests that others send: taken apart for the replicas, their answers put together.
+
+Which RPC is where; the modules of the RPCs know the rest. Knows no connections and no replicas.
+"""
+
+from collections.abc import Callable, Sequence
+
+from quorum_node.protocol import elections as el
+from quorum_node.protocol.describe import DescribeQuorumRequest
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
+from quorum_node.server.wire.describe import Now, join_describe, split_describe
+from quorum_node.server.wire.epochs import join_begin, join_end, split_begin, split_end
+from quorum_node.server.wire.fetch import join_fetch, split_fetch
+from quorum_node.server.wire.partitions import Answer, Split
+from quorum_node.server.wire.vote import join_vote, split_vote
+from quorum_node.server.wire.voters import join_voter_change, split_voter_change
+
+
+def split(body: Message) -> Split:
+    """The core's requests in a Kafka request, in the order of its partitions."""
+    match body:
+        case FetchRequest():
+            return split_fetch(body)
+        case el.VoteRequest():
+            return split_vote(body)
+        case el.BeginQuorumEpochRequest():
+            return split_begin(body)
+        case el.EndQuorumEpochRequest():
+            return split_end(body)
+        case DescribeQuorumRequest():
+            return split_describe(body)
+        case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
+            return split_voter_change(body)
+    raise AssertionError(f"no raft request: {type(body).__name__}")
+
+
+def join(body: Message, answers: Sequence[Answer], now: Callable[[], Now]) -> Message:
+    """The answer to a request; `answers` in the order of `split`."""
+    match body:
+        case FetchRequest():
+            return join_fetch(body, answers)
+        case el.VoteRequest():
+            return join_vote(body, answers)
+        case el.BeginQuorumEpochRequest():
+            return join_begin(body, answers)
+        case el.EndQuorumEpochRequest():
+            return join_end(body, answers)
+        case DescribeQuorumRequest():
+            return join_describe(body, answers, now())
+        case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
+            return join_voter_change(body, answers[0])
+    raise AssertionError(f"no raft request: {type(body).__name__}")

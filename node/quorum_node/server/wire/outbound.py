@@ -1,0 +1,111 @@
+"""The core's own requests as Kafka's messages, and the peers' answers back into the core's.
+
+The reverse of `inbound`. What several partitions send to one peer at the same time travels in one
+message if the fields that stand in it once are equal (K595-31); the answer is taken apart again.
+Knows no connections: the caller gives the version that it negotiated.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from quorum_node.protocol import apis
+from quorum_node.protocol import elections as el
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.apis import Api
+from quorum_node.protocol.fetch import FetchResponse
+from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.protocol.voters import UpdateRaftVoterResponse
+from quorum_node.raft import messages as raft
+from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
+from quorum_node.server.wire.errors import raft_error
+from quorum_node.server.wire.fetch import fetch_answers, fetch_request
+from quorum_node.server.wire.vote import vote_answers, vote_request
+from quorum_node.server.wire.voters import update_voter_answer, update_voter_request
+
+KRAFT_VERSION_FEATURE = "kraft.version"
+CLIENT_SOFTWARE = "metadataquorum"
+
+_APIS: dict[type, Api] = {
+    raft.VoteRequest: apis.VOTE,
+    raft.BeginQuorumEpochRequest: apis.BEGIN_QUORUM_EPOCH,
+    raft.EndQuorumEpochRequest: apis.END_QUORUM_EPOCH,
+    raft.FetchRequest: apis.FETCH,
+    raft.UpdateVoterRequest: apis.UPDATE_RAFT_VOTER,
+    raft.ApiVersionsRequest: apis.API_VERSIONS,
+}
+
+Parts = Sequence[tuple[int, Any]]
+"""(partition, request of the core), the requests all of one type."""
+
+
+def api_of(request: raft.OutboundRequest) -> Api:
+    """The Kafka API that carries a request of the core."""
+    return _APIS[type(request)]
+
+
+def shared_fields(request: raft.OutboundRequest) -> Hashable | None:
+    """Requests of different partitions with equal ones fit into one message; None: never."""
+    match request:
+        case raft.FetchRequest():
+            return "fetch", request.cluster_id, request.replica.id, request.max_wait_ms
+        case raft.VoteRequest():
+            return "vote", request.cluster_id, request.voter and request.voter.id
+        case raft.BeginQuorumEpochRequest():
+            voter_id = request.voter and request.voter.id
+            return "begin", request.cluster_id, voter_id, request.leader_endpoint
+        case raft.EndQuorumEpochRequest():
+            return "end", request.cluster_id, request.leader_endpoint
+    return None
+
+
+def to_wire(parts: Parts, version: int) -> Message:
+    """The Kafka message for requests of the core that have equal `shared_fields`."""
+    match parts[0][1]:
+        case raft.FetchRequest():
+            return fetch_request(parts, version)
+        case raft.VoteRequest():
+            return vote_request(parts)
+        case raft.BeginQuorumEpochRequest():
+            return begin_request(parts)
+        case raft.EndQuorumEpochRequest():
+            return end_request(parts)
+        case raft.UpdateVoterRequest() as request:
+            return update_voter_request(request)
+        case raft.ApiVersionsRequest():
+            return api_versions_request()
+    raise AssertionError(f"nothing that a replica sends: {type(parts[0][1]).__name__}")
+
+
+def api_versions_request() -> ApiVersionsRequest:
+    """What a client says of itself."""
+    return ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE, client_software_version="0")
+
+
+def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundResponse]:
+    """The core's responses in a Kafka response, for partitions `numbers`, in this order.
+
+    Raises MalformedMessage when it is none that a replica asks for.
+    """
+    match body:
+        case FetchResponse():
+            return fetch_answers(body, numbers)
+        case el.VoteResponse():
+            return vote_answers(body, numbers)
+        case el.BeginQuorumEpochResponse():
+            return begin_answers(body, numbers)
+        case el.EndQuorumEpochResponse():
+            return end_answers(body, numbers)
+        case UpdateRaftVoterResponse():
+            return [update_voter_answer(body)]
+        case ApiVersionsResponse():
+            return [_api_versions_answer(body)]
+    raise MalformedMessage(f"no answer for a replica: {type(body).__name__}")
+
+
+def _api_versions_answer(body: ApiVersionsResponse) -> raft.ApiVersionsResponse:
+    for feature in body.supported_features:
+        if feature.name == KRAFT_VERSION_FEATURE:
+            return raft.ApiVersionsResponse(
+                raft_error(body.error_code), feature.min_version, feature.max_version
+            )
+    return raft.ApiVersionsResponse(raft_error(body.error_code), 0, 0)

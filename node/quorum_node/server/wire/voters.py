@@ -1,0 +1,113 @@
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the core's messages and Kafka's, both ways.
+
+Kafka's messages name no partition and mean the first one.
+"""
+
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    CurrentLeader,
+    KRaftVersionFeature,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+    VoterListener,
+)
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer, Split
+
+DEFAULT_VOTER_TIMEOUT_MS = 30_000
+
+VoterChange = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+
+
+def split_voter_change(body: VoterChange) -> Split:
+    """The change, for the partition that it concerns."""
+    return [(METADATA_PARTITION, _voter_change(body))]
+
+
+def _voter_change(body: VoterChange) -> raft.Request:
+    key = ReplicaKey(body.voter_id, body.voter_directory_id)
+    if isinstance(body, UpdateRaftVoterRequest):
+        feature = body.kraft_version_feature
+        return raft.UpdateVoterRequest(
+            cluster_id=body.cluster_id,
+            voter=key,
+            endpoints=_endpoints(body.listeners),
+            timeout_ms=DEFAULT_VOTER_TIMEOUT_MS,
+            current_leader_epoch=body.current_leader_epoch,
+            min_kraft_version=feature.min_supported_version,
+            max_kraft_version=feature.max_supported_version,
+        )
+    expected = None
+    if body.expected_offset >= 0:
+        expected = raft.VotersPosition(body.expected_offset, body.expected_epoch)
+    if isinstance(body, RemoveRaftVoterRequest):
+        return raft.RemoveVoterRequest(body.cluster_id, key, DEFAULT_VOTER_TIMEOUT_MS, expected)
+    return raft.AddVoterRequest(
+        cluster_id=body.cluster_id,
+        voter=key,
+        endpoints=_endpoints(body.listeners),
+        timeout_ms=max(body.timeout_ms, 0),
+        expected=expected,
+        ack_when_committed=body.ack_when_committed,
+    )
+
+
+def _endpoints(listeners: tuple[VoterListener, ...]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(entry.name, entry.host, entry.port) for entry in listeners)
+
+
+def join_voter_change(body: Message, answer: Answer) -> Message:
+    """The answer to AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
+    if isinstance(answer, raft.VoterChangeResponse):
+        error = wire_error(answer.error)
+        text = answer.message or answer.error.value
+        leader = answer.leader
+    else:
+        error = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
+        text, leader = error.name, raft.CurrentLeader(raft.NO_LEADER, -1)
+    message = None if error is ErrorCode.NONE else text
+    if isinstance(body, AddRaftVoterRequest):
+        return AddRaftVoterResponse(error_code=error, error_message=message)
+    if isinstance(body, UpdateRaftVoterRequest):
+        endpoint = leader.endpoint
+        current = CurrentLeader(
+            leader_id=leader.leader_id,
+            leader_epoch=leader.leader_epoch,
+            host=endpoint.host if endpoint else "",
+            port=endpoint.port if endpoint else 0,
+        )
+        return UpdateRaftVoterResponse(error_code=error, current_leader=current)
+    return RemoveRaftVoterResponse(error_code=error, error_message=message)
+
+
+def update_voter_request(request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
+    """The core's own request to the leader."""
+    return UpdateRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        current_leader_epoch=request.current_leader_epoch,
+        voter_id=request.voter.id,
+        voter_directory_id=request.voter.uuid,
+        listeners=tuple(
+            VoterListener(name=e.name, host=e.host, port=e.port) for e in request.endpoints
+        ),
+        kraft_version_feature=KRaftVersionFeature(
+            min_supported_version=request.min_kraft_version,
+            max_supported_version=request.max_kraft_version,
+        ),
+    )
+
+
+def update_voter_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeResponse:
+    """The leader's answer to it."""
+    current = body.current_leader
+    endpoint = Endpoint(CONTROLLER, current.host, current.port) if current.host else None
+    leader = raft.CurrentLeader(current.leader_id, current.leader_epoch, endpoint)
+    return raft.VoterChangeResponse(raft_error(body.error_code), leader)
