@@ -92,6 +92,8 @@ class ErrorCode(StrEnum):
     """409: the leader has not yet committed a record of its own epoch; try again."""
     UNSAFE_CHANGE = "UNSAFE_CHANGE"
     """409: the change would leave fewer live voters than a majority."""
+    LEADER_IS_STOCK = "LEADER_IS_STOCK"
+    """409: the leader has no admin API (stock Kafka); use its Kafka protocol."""
     INVALID_REQUEST = "INVALID_REQUEST"
     """400 or 422: the request itself is wrong; the message says where."""
     NOT_FOUND = "NOT_FOUND"
@@ -158,6 +160,8 @@ class NodeDescription(ApiModel):
     version: str
     endpoints: list[EndpointModel] = []
     """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
+    witness: bool = False
+    """quorum.witness: it replicates and votes, but never leads."""
 
 
 class ReplicaStatus(ApiModel):
@@ -172,6 +176,10 @@ class ReplicaStatus(ApiModel):
     last_caught_up_age_ms: int | None = None
     fetching: bool
     caught_up: bool
+    stock: bool | None = None
+    """A process of stock Kafka; None: not known, it has not fetched from this leader."""
+    witness: bool | None = None
+    """It replicates and votes, but never leads; None: not known."""
 
 
 class QuorumDescription(ApiModel):

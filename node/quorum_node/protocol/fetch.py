@@ -1,12 +1,14 @@
 """Fetch: how voters and observers pull the log (KIP-595, "Fetch"; KIP-853; as shipped, versions 4-18).
 
 Private tagged field 20000 `answer` of both directions carries the round of a linearizable read; stock peers
-skip it.
+skip it. A request of ours always has it, so that a leader knows which replicas are stock ones. 20001 `witness`
+of a request says that its sender never campaigns.
 """
 
 from uuid import UUID
 
 from quorum_node.protocol.schema import (
+    BOOL,
     INT8,
     INT16,
     INT32,
@@ -21,6 +23,9 @@ from quorum_node.protocol.schema import (
 )
 
 TAG_ANSWER = 20000
+TAG_WITNESS = 20001
+ANSWER_UNSUPPORTED = -2
+"""The sender knows nothing of rounds."""
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
 
@@ -52,7 +57,8 @@ class FetchPartition(Message):
     high_watermark: int = wire(
         INT64, since=18, tag=1, default=HIGH_WATERMARK_UNSUPPORTED, ignorable=True
     )
-    answer: int = wire(INT64, since=12, tag=TAG_ANSWER, default=-1, ignorable=True)
+    answer: int = wire(INT64, since=12, tag=TAG_ANSWER, default=ANSWER_UNSUPPORTED, ignorable=True)
+    witness: bool = wire(BOOL, since=12, tag=TAG_WITNESS, default=False, ignorable=True)
 
 
 @message()

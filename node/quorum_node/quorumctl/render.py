@@ -68,7 +68,7 @@ def replication(quorum: QuorumDescription) -> list[str]:
     headers = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs", "LastFetchMsAgo",
                "LastCaughtUpMsAgo", "Status", "CaughtUp")  # fmt: skip
     rows = [_replica_row(voter, _voter_status(voter, quorum)) for voter in quorum.voters]
-    rows += [_replica_row(observer, "Observer") for observer in quorum.observers]
+    rows += [_replica_row(each, "Observer" + _traits(each)) for each in quorum.observers]
     return table(headers, rows)
 
 
@@ -80,7 +80,7 @@ def local(node: NodeDescription) -> list[str]:
         ("NodeId", node.node_id),
         ("DirectoryId", node.replica_uuid),
         ("ClusterId", node.cluster_id or _UNKNOWN),
-        ("Role", node.role.value + ("" if node.is_voter else " (no voter)")),
+        ("Role", node.role.value + _local_traits(node)),
         ("LeaderId", _text(node.leader_id)),
         ("LeaderEpoch", node.leader_epoch),
         ("HighWatermark", node.high_watermark),
@@ -156,7 +156,21 @@ def _replica_row(replica: ReplicaStatus, role: str) -> tuple[object, ...]:
 
 def _voter_status(voter: ReplicaStatus, quorum: QuorumDescription) -> str:
     is_leader = (voter.id, voter.uuid) == (quorum.leader_id, quorum.leader_uuid)
-    return "Leader" if is_leader else "Follower"
+    return ("Leader" if is_leader else "Follower") + _traits(voter)
+
+
+def _traits(replica: ReplicaStatus) -> str:
+    """What sets a replica apart from its equals."""
+    if replica.witness:
+        return " (witness)"
+    return " (stock Kafka)" if replica.stock else ""
+
+
+def _local_traits(node: NodeDescription) -> str:
+    traits = [] if node.is_voter else ["no voter"]
+    if node.witness:
+        traits.append("witness: never campaigns")
+    return _in_brackets(", ".join(traits))
 
 
 def _formed(quorum: QuorumDescription) -> str:

@@ -18,6 +18,7 @@ class RaftConfig:
 
     `founder`: this key may found the quorum when its log holds no voters record; it then needs
     `cluster_id`. `initial_voters`: client writes are refused until that many voters were committed.
+    `witness`: this replica replicates and votes, but never campaigns.
     """
 
     endpoints: tuple[Endpoint, ...]
@@ -25,6 +26,7 @@ class RaftConfig:
     cluster_id: str | None = None
     founder: bool = False
     initial_voters: int = 1
+    witness: bool = False
     election_timeout_ms: float = 1000
     fetch_timeout_ms: float = 2000
     election_backoff_max_ms: float = 1000

@@ -93,6 +93,8 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         disk_low=replica.disk_low,
         halted=replica.halted,
         log_end_epoch=replica.epochs.last_epoch,
+        witness=replica.config.witness,
+        refused_shorter=replica.refused_shorter,
         voters_progress=voters_progress(replica, leader) if leader else (),
         observers_progress=observers_progress(replica, leader) if leader else (),
     )
@@ -119,7 +121,10 @@ def _progress(
 ) -> ReplicaProgress:
     if key == replica.key:
         now_ms = replica.now_ms
-        return ReplicaProgress(key, endpoints, replica.log_end, now_ms, now_ms, True, True)
+        witness = replica.config.witness
+        return ReplicaProgress(
+            key, endpoints, replica.log_end, now_ms, now_ms, True, True, False, witness
+        )
     progress = leader.progress.get(key) or Progress(key)
     return ReplicaProgress(
         key,
@@ -129,4 +134,6 @@ def _progress(
         progress.last_caught_up_ms,
         safety.is_fetching(replica, progress),
         safety.is_caught_up(replica, progress),
+        progress.stock,
+        progress.witness,
     )

@@ -16,6 +16,8 @@ class ReplicaDescription:
 
     `last_leader_contact_ms`: last successful fetch answer from the leader (a follower's own view).
     `own_epoch_committed`: the leader has committed a record of its epoch.
+    `witness`: this replica never campaigns. `refused_shorter`: who asked for its vote with a shorter
+    log, since a leader last answered.
     `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
     """
 
@@ -46,5 +48,7 @@ class ReplicaDescription:
     disk_low: bool
     halted: bool
     log_end_epoch: int
+    witness: bool = False
+    refused_shorter: ReplicaKey | None = None
     voters_progress: tuple[ReplicaProgress, ...] = ()
     observers_progress: tuple[ReplicaProgress, ...] = ()

@@ -45,6 +45,7 @@ def search(replica: ReplicaState) -> None:
         max_wait_ms=0,
         max_bytes=replica.config.fetch_max_bytes,
         high_watermark=replica.high_watermark,
+        witness=replica.config.witness,
     )
     if replica.durable_end != replica.log_end:
         # What is not durable is not acknowledged; asking for the leader can wait for the flush.

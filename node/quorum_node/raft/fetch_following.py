@@ -44,6 +44,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             config.fetch_max_bytes,
             replica.high_watermark,
             follower.answer,
+            config.witness,
         ),
         None,
     )
@@ -88,7 +89,8 @@ def handle_fetch_failure(replica: ReplicaState, correlation: int, reason: Failur
 def expire_follower(replica: ReplicaState, follower: Follower) -> None:
     """Timer: the leader is silent, a campaign is due, or a fetch has to be repeated."""
     now_ms = replica.now_ms
-    if follower.link is Link.OPEN and follower.fetch_deadline_ms <= now_ms:
+    idle = follower.link is Link.OPEN or follower.campaign_deadline_ms is None
+    if idle and follower.fetch_deadline_ms <= now_ms:
         follower.link = Link.TIMED_OUT
         if not replica.may_campaign():
             become_unattached(replica, replica.epoch)
@@ -122,6 +124,7 @@ def _leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     follower.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
     replica.last_leader_contact_ms = replica.now_ms
     replica.campaigns = 0
+    replica.refused_shorter = None
     if replica.role is not follower:
         replica.set_role(follower)
 
@@ -172,11 +175,16 @@ def _take_records(replica: ReplicaState, records: bytes) -> bool:
 
 
 def _suspect(replica: ReplicaState, follower: Follower) -> None:
-    if not replica.may_campaign():
+    if not replica.is_voter:
         become_unattached(replica, replica.epoch)
         return
     if follower.link is Link.OPEN:
         follower.link = Link.CLOSED
+    if not replica.may_campaign():
+        # Its vote may be needed: it waits for the next leader to call, and believes nobody meanwhile
+        # who still names the old one.
+        _retry(replica, follower)
+        return
     if follower.campaign_deadline_ms is None and replica.role is follower:
         delay_ms = campaign_delay_ms(replica, replica.campaigns)
         follower.campaign_deadline_ms = replica.now_ms + delay_ms

@@ -10,6 +10,7 @@ from quorum_node.raft.commit import advance_as_leader
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, ParkedFetch, Progress
 from quorum_node.raft.messages import (
+    STOCK_SENDER,
     CurrentLeader,
     DivergingEpoch,
     FetchRequest,
@@ -42,7 +43,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             FetchResponse(
                 RaftError.OFFSET_OUT_OF_RANGE,
                 replica.current_leader(),
-                replica.high_watermark,
+                _told_high_watermark(replica, leader),
                 replica.log_start,
                 diverging=diverging,
                 answer=leader.answer_round,
@@ -139,19 +140,22 @@ def _divergence(replica: ReplicaState, request: FetchRequest) -> DivergingEpoch 
     return None
 
 
-def _progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progress | None:
+def _progress_of(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Progress | None:
     """What is known of a sender; strangers beyond a limit are served but not remembered."""
+    key = request.replica
     progress = leader.progress.get(key)
     if progress is None:
         crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
         if crowded and key not in replica.voters.latest.voters:
             return None
         progress = leader.progress[key] = Progress(key)
+    progress.stock = request.answer == STOCK_SENDER
+    progress.witness = request.witness
     return progress
 
 
 def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
-    progress = _progress_of(replica, leader, request.replica)
+    progress = _progress_of(replica, leader, request)
     if progress is not None:
         progress.last_fetch_ms = replica.now_ms
         if request.answer > progress.answer:
@@ -161,7 +165,7 @@ def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) 
 def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
     """The sender has everything before its fetch offset durably; see what follows from that."""
     key = request.replica
-    progress = _progress_of(replica, leader, key)
+    progress = _progress_of(replica, leader, request)
     if progress is None:
         return
     offset, now_ms = request.fetch_offset, replica.now_ms
@@ -192,7 +196,7 @@ def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> b
     if request.replica.id == CONSUMER_ID:
         return request.fetch_offset < replica.high_watermark
     return request.fetch_offset < replica.log_end or (
-        bool(leader.reads) and request.answer < leader.answer_round
+        bool(leader.reads) and STOCK_SENDER < request.answer < leader.answer_round
     )
 
 
@@ -225,7 +229,7 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
             FetchResponse(
                 error,
                 CurrentLeader(replica.key.id, replica.epoch, replica.controller_endpoint),
-                replica.high_watermark,
+                _told_high_watermark(replica, leader),
                 replica.log_start,
                 None,
                 data,
@@ -234,6 +238,15 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
             ),
         )
     )
+
+
+def _told_high_watermark(replica: ReplicaState, leader: Leader) -> int:
+    """Unknown (-1) until a record of the own epoch is committed.
+
+    Until then the leader may know less of it than a follower does, and stock replicas fail for good
+    when they are told of a high watermark that is below their own.
+    """
+    return replica.high_watermark if leader.own_epoch_committed else -1
 
 
 def _must_be_told(replica: ReplicaState, request: FetchRequest) -> bool:

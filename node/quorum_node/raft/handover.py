@@ -8,6 +8,7 @@ A handover first waits, for a bounded time, until everything appended is committ
 successor needs nothing from the old leader any more.
 """
 
+from quorum_node.raft import safety
 from quorum_node.raft.commit import durable_end_of
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Handover, Leader
@@ -33,13 +34,19 @@ def handle_resign(replica: ReplicaState, request_id: int, request: ResignRequest
     if not isinstance(leader, Leader) or replica.halted:
         replica.respond(request_id, ResignResponse(RaftError.NOT_QUORUM_LEADER, current))
         return
-    if not successors(replica, leader):
+    if not electable(replica, leader):
         message = "there is no other voter"
+        if successors(replica, leader):
+            message = "every other voter is a witness, which never leads"
         replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
         return
     if request.successor is not None and request.successor not in replica.other_voters():
         message = f"{request.successor} is no other voter"
         replica.respond(request_id, ResignResponse(RaftError.VOTER_NOT_FOUND, current, message))
+        return
+    if request.successor is not None and safety.is_witness(replica, leader, request.successor):
+        message = f"{request.successor} is a witness, which never leads"
+        replica.respond(request_id, ResignResponse(RaftError.INVALID_REQUEST, current, message))
         return
     if leader.handover is not None:
         message = "a handover is in progress"
@@ -79,12 +86,36 @@ def end_epoch(replica: ReplicaState, leader: Leader) -> None:
 
 
 def successors(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
-    """Other voters that may campaign, the most caught up first; a wanted successor before all."""
+    """Other voters, the most caught up first; a wanted successor before all.
+
+    Witnesses come last: they won't campaign, but whoever is not in the list refuses the request.
+    """
     wanted = leader.handover.successor if leader.handover is not None else None
     voters = replica.voters.latest.voters
     keys = [key for key in replica.other_voters() if voters.is_newest(key)]
-    keys.sort(key=lambda key: (key == wanted, durable_end_of(replica, leader, key)), reverse=True)
+
+    def rank(key: ReplicaKey) -> tuple[bool, bool, int]:
+        end_offset = durable_end_of(replica, leader, key)
+        return key == wanted, not safety.is_witness(replica, leader, key), end_offset
+
+    keys.sort(key=rank, reverse=True)
     return tuple(keys)
+
+
+def electable(replica: ReplicaState, leader: Leader) -> list[ReplicaKey]:
+    """Successors that may campaign, as far as this leader knows."""
+    return [
+        key for key in successors(replica, leader) if not safety.is_witness(replica, leader, key)
+    ]
+
+
+def leave_to_others(replica: ReplicaState, leader: Leader) -> None:
+    """A witness that leads all the same hands over as soon as another voter can take it."""
+    for key in electable(replica, leader):
+        progress = leader.progress.get(key)
+        if progress is not None and safety.is_caught_up(replica, progress):
+            start(replica, leader, None, None)
+            return
 
 
 def request_shutdown(replica: ReplicaState) -> None:

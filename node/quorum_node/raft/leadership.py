@@ -15,7 +15,10 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 
 @dataclass(slots=True)
 class Progress:
-    """One replica, by its fetches. `end_offset`: all before it is durable there (-1: unknown)."""
+    """One replica, by its fetches. `end_offset`: all before it is durable there (-1: unknown).
+
+    `stock` and `witness` as in ReplicaProgress.
+    """
 
     key: ReplicaKey
     end_offset: int = -1
@@ -23,6 +26,8 @@ class Progress:
     last_fetch_leader_end: int = 0
     last_caught_up_ms: float | None = None
     answer: int = -1
+    stock: bool | None = None
+    witness: bool | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 
 NO_LEADER = -1
+STOCK_SENDER = -2
+"""`answer` of a Fetch that says nothing of rounds: its sender is stock Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,9 @@ class FetchRequest:
 
     `replica.id` is -1 for a plain consumer, which is served up to the high watermark.
     `answer` echoes the round of the last answer that the sender processed from this leader in this
-    epoch (-1: none), which is what confirms linearizable reads. `high_watermark` is what the sender
-    knows (-1: not said).
+    epoch (-1: none), which is what confirms linearizable reads; STOCK_SENDER where the sender has never
+    heard of rounds. `high_watermark` is what the sender knows (-1: not said). `witness`: the sender
+    never campaigns.
     """
 
     cluster_id: str | None
@@ -107,6 +110,7 @@ class FetchRequest:
     max_bytes: int = 8 * 1024 * 1024
     high_watermark: int = -1
     answer: int = -1
+    witness: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,11 @@ class DescribeQuorumRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaProgress:
-    """A replica as the leader sees it. Times are of the core's clock; None: never (in this epoch)."""
+    """A replica as the leader sees it. Times are of the core's clock; None: never (in this epoch).
+
+    `stock`: a process of stock Kafka, which knows nothing of our private fields; `witness`: it never
+    campaigns. None: it has not fetched in this epoch.
+    """
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
@@ -162,6 +170,8 @@ class ReplicaProgress:
     last_caught_up_ms: float | None
     fetching: bool
     caught_up: bool
+    stock: bool | None = None
+    witness: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,8 @@ class Replica(ReplicaState):
             self._refuse_halted(event)
             return out
         if not self.started:
-            self.started = True
             self._start()
+            self.started = True
         _HANDLERS[type(event)](self, event)
         self._settle()
         return out
@@ -120,7 +120,9 @@ class Replica(ReplicaState):
                 role.told_end_offset = self.log_end
                 fetch_serving.answer_parked(self, role)
                 self.out.append(FlushLog())
-            if role.handover is not None:
+            if self.config.witness and role.handover is None:
+                handover.leave_to_others(self, role)
+            elif role.handover is not None:
                 handover.finish_if_ready(self, role)
             elif role.begin_deadline_ms is not None and role.begin_deadline_ms <= self.now_ms:
                 if role.unendorsed:

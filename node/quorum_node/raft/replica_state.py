@@ -99,6 +99,8 @@ class ReplicaState:
         self.stop_deadline_ms: float | None = None
         self.disk_low = False
         self.campaigns = 0
+        self.refused_shorter: ReplicaKey | None = None
+        """Who asked for a vote with too short a log, since a leader last answered."""
 
         self.epoch = max(state.leader_epoch, log.epoch_starts[-1][0] if log.epoch_starts else 0)
         fresh = self.epoch == state.leader_epoch
@@ -188,9 +190,9 @@ class ReplicaState:
 
         A voter whose removal is in its log but not committed, as far as it knows, still campaigns:
         its log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not
-        count its own vote then.
+        count its own vote then. A witness never campaigns, not even as the only voter.
         """
-        if self.stopping or self.halted:
+        if self.stopping or self.halted or self.config.witness:
             return False
         voters = self.voters
         if self.is_voter:

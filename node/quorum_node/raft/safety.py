@@ -4,7 +4,7 @@ Owns the arithmetic of "enough live voters". Must not know how a change is carri
 Source: the project's change rule. Adding: the live voters before the add are a majority of the new
 set with the newcomer counted dead (a single voter and a quorum in formation are exempt; the draft's
 order for a failed disk counts the caught-up newcomer). Removing: the live, caught-up voters of the
-new set are its majority. Observers never count.
+new set are its majority, and one of them may lead. Observers never count.
 """
 
 from dataclasses import dataclass
@@ -49,6 +49,14 @@ def live_voters(replica: ReplicaState, leader: Leader, voters: VoterSet) -> int:
     return count
 
 
+def is_witness(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> bool:
+    """Whether that replica has said, in this epoch, that it never campaigns."""
+    if key == replica.key:
+        return replica.config.witness
+    progress = leader.progress.get(key)
+    return progress is not None and progress.witness is True
+
+
 def check_add(
     replica: ReplicaState,
     key: ReplicaKey,
@@ -67,6 +75,12 @@ def check_add(
         return Refusal(RaftError.DUPLICATE_VOTER, str(key))
     if sum(voter.key.id == key.id for voter in voters) > 1:
         return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} stands twice already")
+    if (stock := _stock_beside_doubled_id(replica, leader, key)) is not None:
+        message = (
+            f"{stock} is a process of stock Kafka, which knows one voter per id:"
+            f" remove the other key of id {key.id} first"
+        )
+        return Refusal(RaftError.UNSAFE_CHANGE, message)
     if len(voters) == 1 or not replica.formed:
         return None
     live = live_voters(replica, leader, voters) + count_newcomer
@@ -75,6 +89,31 @@ def check_add(
         message = f"{live} live voters, {needed} needed for a set of {len(voters) + 1}"
         return Refusal(RaftError.UNSAFE_CHANGE, message)
     return None
+
+
+def stock_voters(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
+    """Voters that showed by their fetches, in this epoch, that they know no private fields.
+
+    What a dead voter is can't be known; it is not among them.
+    """
+    progress = leader.progress
+    return tuple(
+        key
+        for key in replica.voters.latest.voters.ordered_keys
+        if key in progress and progress[key].stock is True
+    )
+
+
+def _stock_beside_doubled_id(
+    replica: ReplicaState, leader: Leader, key: ReplicaKey
+) -> ReplicaKey | None:
+    """A stock process that would be a voter beside two keys of one id, the newcomer included."""
+    if replica.voters.latest.voters.newest(key.id) is None:
+        return None
+    newcomer = leader.progress.get(key)
+    if newcomer is not None and newcomer.stock:
+        return key
+    return next(iter(stock_voters(replica, leader)), None)
 
 
 def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
@@ -94,6 +133,9 @@ def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
             message = f"{newest.key} has not fetched past the record that made it a voter"
             return Refusal(RaftError.NOT_CAUGHT_UP, message)
     remaining = voters.removed(key)
+    if all(is_witness(replica, leader, voter.key) for voter in remaining):
+        message = "only witnesses would remain, and they never lead"
+        return Refusal(RaftError.UNSAFE_CHANGE, message)
     live, needed = live_voters(replica, leader, remaining), majority(len(remaining))
     if live < needed:
         message = f"{live} live voters would remain, {needed} needed of {len(remaining)}"

@@ -17,7 +17,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import ProposalFailed, ReadFailed
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
+from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Resigned, Unattached
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -52,9 +52,13 @@ def become_follower(
     elects writes its state once, and a hand-over is shorter by an fsync.
     """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
-    enter_epoch(replica, epoch)
+    newer = enter_epoch(replica, epoch)
+    given_up = not newer and replica.started and replica.remembered_leader_id == leader_id
     voted_for_it = replica.voted is not None and replica.voted.id == leader_id
     follower = Follower(leader_id, endpoint, replica.now_ms + replica.config.fetch_timeout_ms)
+    if given_up:
+        # Somebody still names the leader that did not answer: it is alive once it does.
+        follower.link = Link.CLOSED
     replica.remembered_leader_id = leader_id
     replica.set_role(follower)
     if not voted_for_it:

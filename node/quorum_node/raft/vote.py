@@ -93,7 +93,10 @@ def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) ->
 def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
     """KIP-595: the later last epoch wins; with equal epochs the longer log."""
     theirs = (request.last_epoch, request.last_epoch_end_offset)
-    return theirs >= (replica.epochs.last_epoch, replica.log_end)
+    if theirs >= (replica.epochs.last_epoch, replica.log_end):
+        return True
+    replica.refused_shorter = request.candidate
+    return False
 
 
 def _delay_own_campaign(replica: ReplicaState, request: VoteRequest) -> None:

@@ -1,7 +1,7 @@
 """The node's configuration: a Java-properties file plus overrides, every value checked at start.
 
 Key names are Kafka's where Kafka has one (KIP-595 "Configurations", KIP-853); `admin.*`,
-`formation.*`, `failure.*`, `termination.*` and `metadata.log.reserve.bytes` are ours.
+`formation.*`, `failure.*`, `termination.*`, `quorum.witness` and `metadata.log.reserve.bytes` are ours.
 A wrong value is a ConfigError whose message names the key and the value. Knows no file but its own.
 """
 
@@ -39,6 +39,7 @@ KNOWN_KEYS = frozenset(
         "controller.quorum.request.timeout.ms",
         "controller.quorum.retry.backoff.ms",
         "controller.quorum.retry.backoff.max.ms",
+        "quorum.witness",
         "admin.listener",
         "admin.advertised.listener",
         "admin.token.file",
@@ -91,6 +92,7 @@ class NodeConfig:
     bootstrap_servers: tuple[HostPort, ...]
     timeouts: QuorumTimeouts
     formation: Formation | None
+    witness: bool
     admin_token_file: Path | None
     membership_on_controller_listener: bool
     failure_latch_file: Path | None
@@ -143,6 +145,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         bootstrap_servers=_quorum_servers(pairs),
         timeouts=_timeouts(pairs),
         formation=_formation(pairs),
+        witness=pairs.boolean("quorum.witness", default=False),
         admin_token_file=pairs.optional_path("admin.token.file"),
         membership_on_controller_listener=pairs.boolean(
             "admin.membership.on.controller.listener", default=True

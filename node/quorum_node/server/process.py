@@ -219,6 +219,7 @@ def _replica(config: NodeConfig, directory: OpenDirectory) -> Replica:
         cluster_id=meta.cluster_id or config.cluster_id,
         founder=is_founder(config, meta.directory_id),
         initial_voters=formation.initial_voters if formation else 1,
+        witness=config.witness,
         election_timeout_ms=timeouts.election_timeout_ms,
         fetch_timeout_ms=timeouts.fetch_timeout_ms,
         election_backoff_max_ms=timeouts.election_backoff_max_ms,

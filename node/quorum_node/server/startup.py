@@ -82,6 +82,11 @@ def _new_identity(config: NodeConfig) -> MetaProperties:
     formation = config.formation
     if formation is None or formation.founder_id != config.node_id:
         return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id)
+    if config.witness:
+        raise ConfigError(
+            f"quorum.witness=true: formation.founder.id={formation.founder_id} makes this node found the"
+            " quorum, which only a leader can; set quorum.witness once the quorum has formed"
+        )
     existing = existing_cluster(other_servers(config))
     if existing is not None:
         server, cluster_id = existing

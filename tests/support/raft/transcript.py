@@ -10,7 +10,7 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     propose N TEXT ... / read N                                     partition A B | C ... / heal
     crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
     small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
-    stranger N asks M epoch E                                       show
+    stranger N asks M epoch E                                       show        witness N
     quietly COMMAND         without writing down what happens
 """
 
@@ -166,6 +166,11 @@ class Transcript:
     def _small_fetches(self, name: str) -> None:
         node = self._node(name)
         node.config = replace(node.config, fetch_max_bytes=1)
+        node.replica.config = node.config
+
+    def _witness(self, name: str) -> None:
+        node = self._node(name)
+        node.config = replace(node.config, witness=True)
         node.replica.config = node.config
 
     def _stop(self, name: str) -> None:

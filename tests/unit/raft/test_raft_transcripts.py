@@ -18,6 +18,7 @@ ROWS = {
     "leader-removes-itself": ("K853-05", "K595-12"),
     "replacement-add-first": ("K853-06",),
     "replacement-remove-first": ("K853-06",),
+    "witness": (),
     "founder-formation": ("K595-21", "K595-17"),
 }
 

@@ -9,8 +9,10 @@ from fastapi import Request, Response
 
 from quorum_node.api import FORWARDED_HEADER, ErrorCode
 from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.messages import NO_LEADER
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.views import leaderless
 from quorum_node.server.config import ADMIN_LISTENER
 
 _PASSED_ON = ("authorization", "content-type", "accept")
@@ -32,6 +34,20 @@ def url_of(endpoint: Endpoint) -> str:
     return f"http://{host}:{endpoint.port}"
 
 
+def _nobody_to_ask(description: ReplicaDescription) -> ApiProblem:
+    if description.leader_id == NO_LEADER:
+        return ApiProblem(503, ErrorCode.NO_LEADER, f"{leaderless(description)}; try again")
+    known = description.leader_endpoint
+    address = f"{known.host}:{known.port}" if known is not None else "HOST:PORT"
+    text = (
+        f"the leader, node {description.leader_id} at {address}, has no admin API: it is a controller"
+        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was done. Ask it"
+        f" through the Kafka protocol, for example kafka-configs.sh --bootstrap-controller {address};"
+        " values can be read here with consistency=local"
+    )
+    return ApiProblem(409, ErrorCode.LEADER_IS_STOCK, text)
+
+
 class Forwarder:
     """One client for all forwarded requests."""
 
@@ -48,7 +64,7 @@ class Forwarder:
             )
         endpoint = leader_admin_endpoint(description)
         if endpoint is None:
-            raise ApiProblem(503, ErrorCode.NO_LEADER, "no leader is known now; try again")
+            raise _nobody_to_ask(description)
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         headers[FORWARDED_HEADER] = str(description.key.id)
         url = httpx.URL(url_of(endpoint) + request.url.path, query=request.url.query.encode())

@@ -40,16 +40,41 @@ def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> C
             return CatchUp(True, "leads, own epoch committed", 0)
         return CatchUp(False, "leads, but nothing of its epoch is committed yet", 0)
     if d.leader_id == NO_LEADER:
-        return CatchUp(False, "no leader is known", None)
+        return CatchUp(False, leaderless(d), None)
     if d.last_leader_contact_ms is None:
         return CatchUp(False, f"no answer yet from leader {d.leader_id}", None)
     age_ms = now_ms - d.last_leader_contact_ms
     if age_ms > fetch_timeout_ms:
-        return CatchUp(False, f"last answer from leader {d.leader_id} {age_ms:.0f} ms ago", None)
+        text = f"last answer from leader {d.leader_id} {age_ms:.0f} ms ago"
+        return CatchUp(False, text + _why_a_witness_waits(d), None)
+    if d.leader_high_watermark < 0:
+        text = f"leader {d.leader_id} has committed nothing in its epoch yet"
+        return CatchUp(False, text, None)
     lag = max(0, d.leader_high_watermark - d.log_end_offset)
-    if d.leader_high_watermark < 0 or lag > MAX_LAG_RECORDS:
+    if lag > MAX_LAG_RECORDS:
         return CatchUp(False, f"{lag} committed records are missing", lag)
     return CatchUp(True, f"follows leader {d.leader_id}", lag)
+
+
+def leaderless(d: ReplicaDescription) -> str:
+    """Words for "no leader is known"; a witness also says why it does not become one."""
+    return "no leader is known" + _why_a_witness_waits(d)
+
+
+def _why_a_witness_waits(d: ReplicaDescription) -> str:
+    if not d.witness or not d.is_voter:
+        return ""
+    others = [str(voter.key.id) for voter in d.voters if voter.key != d.key]
+    way_out = "or, if that is impossible, restart this node with quorum.witness=false"
+    text = ", and this voter is a witness, which never campaigns: "
+    if not others:
+        return f"{text}there is no other voter. Restart this node with quorum.witness=false"
+    if d.refused_shorter is not None:
+        return (
+            f"{text}voter {d.refused_shorter.id} asked for its vote, but lacks records that are"
+            f" here. Bring back a voter that has them, {way_out}"
+        )
+    return f"{text}bring back one of the other voters ({', '.join(others)}), {way_out}"
 
 
 def role_of(d: ReplicaDescription) -> Role:
@@ -84,6 +109,7 @@ def node_document(
         started_at=started_at,
         version=VERSION,
         endpoints=_endpoints(endpoints),
+        witness=d.witness,
     )
 
 
@@ -145,6 +171,8 @@ def _status(p: ReplicaProgress, d: ReplicaDescription, now_ms: float) -> Replica
         last_caught_up_age_ms=_age_ms(p.last_caught_up_ms, now_ms),
         fetching=p.fetching,
         caught_up=p.caught_up,
+        stock=p.stock,
+        witness=p.witness,
     )
 
 

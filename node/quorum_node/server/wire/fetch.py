@@ -74,6 +74,7 @@ def _fetch(
         max(0, min(share_bytes, limit_bytes) if limit_bytes > 0 else share_bytes),
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
+        part.witness,
     )
 
 
@@ -158,6 +159,7 @@ def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) 
                         replica_directory_id=request.replica.uuid,
                         high_watermark=request.high_watermark,
                         answer=request.answer,
+                        witness=request.witness,
                     )
                     for number, request in parts
                 ),

@@ -1,0 +1,205 @@
+"""A witness: a voter that replicates and votes, and never campaigns."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_node.raft import RaftError, RoleName
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import (
+    EndQuorumEpochRequest,
+    RemoveVoterRequest,
+    ResignRequest,
+    ResignResponse,
+    VoteRequest,
+    VoterChangeResponse,
+)
+from quorum_node.raft.outputs import Output, RoleChanged, Send
+from support.raft.cores import CLUSTER_ID, Cores, Node
+
+CAMPAIGNING = (RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER)
+
+
+def with_witness(*names: str, witnesses: str = "3") -> tuple[Cores, list[str]]:
+    """A quorum, and what its witnesses did that they must not."""
+    broken: list[str] = []
+
+    def watch(node: Node, output: Output) -> None:
+        if node.name not in witnesses:
+            return
+        if isinstance(output, RoleChanged) and output.role in CAMPAIGNING:
+            broken.append(f"{node.name} became {output.role.value}")
+        if isinstance(output, Send) and isinstance(output.request, VoteRequest):
+            broken.append(f"{node.name} asked for a vote")
+
+    cores = Cores(watch)
+    cores.quorum(*names)
+    for name in witnesses:
+        make_witness(cores.nodes[name])
+    cores.advance(600)
+    return cores, broken
+
+
+def make_witness(node: Node, yes: bool = True) -> None:
+    node.config = replace(node.config, witness=yes)
+    node.replica.config = node.config
+
+
+def progress_of(cores: Cores, name: str) -> dict[int, bool | None]:
+    description = cores.nodes[name].replica.describe(cores.now_ms)
+    return {each.key.id: each.witness for each in description.voters_progress}
+
+
+def test_a_witness_acknowledges_and_elects_others() -> None:
+    cores, broken = with_witness("1", "2", "3")
+    one, two, three = (cores.nodes[name] for name in "123")
+    cores.partition(["1", "3"], ["2"])
+    cores.propose(one, "by the leader and the witness")
+    cores.advance(100)
+    assert three.committed_values() == ["by the leader and the witness"]
+    cores.heal()
+    cores.advance(3000)
+    cores.crash(one)
+    cores.advance(3000)
+    assert cores.leader is two
+    cores.propose(two, "after")
+    cores.advance(100)
+    assert "after" in three.committed_values()
+    assert broken == []
+
+
+def test_a_witness_alone_waits_and_says_what_to_do() -> None:
+    cores, broken = with_witness("1", "2", "3")
+    cores.crash(cores.nodes["1"])
+    cores.crash(cores.nodes["2"])
+    three = cores.nodes["3"]
+    cores.advance(120_000)
+    assert (broken, three.replica.epoch) == ([], 1)
+    cores.restart(three)
+    cores.advance(60_000)
+    assert (broken, three.replica.role.name) == ([], RoleName.UNATTACHED)
+    assert three.replica.describe(cores.now_ms).witness
+    make_witness(three, yes=False)
+    cores.restart(cores.nodes["2"])
+    cores.advance(5000)
+    assert cores.leader.name in "23"
+
+
+def test_the_first_successor_of_an_ended_epoch_does_not_campaign_as_a_witness() -> None:
+    cores, broken = with_witness("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.request(three, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, (three.key,)))
+    assert broken == []
+
+
+def test_the_last_voter_does_not_lead_as_a_witness() -> None:
+    cores = Cores()
+    one = cores.start("1", founder=True)
+    assert one.is_leader
+    cores.crash(one)
+    make_witness(one)
+    cores.restart(one)
+    cores.advance(60_000)
+    assert not one.is_leader
+
+
+def test_the_leader_knows_who_is_a_witness() -> None:
+    cores, _ = with_witness("1", "2", "3", witnesses="3")
+    assert progress_of(cores, "1") == {1: False, 2: False, 3: True}
+    cores.crash(cores.nodes["1"])
+    cores.advance(3000)
+    assert progress_of(cores, "2") == {1: None, 2: False, 3: True}
+
+
+def test_a_witness_is_the_last_successor_even_if_it_is_the_most_caught_up() -> None:
+    cores, broken = with_witness("1", "2", "3", "4", "5", witnesses="5")
+    one, two = cores.nodes["1"], cores.nodes["2"]
+    for name in "234":
+        cores.nodes[name].hold_flush = True
+    cores.propose(one, "only on the witness")
+    cores.run()
+    sent: list[tuple[int, ...]] = []
+    cores.observer = lambda node, output: (
+        sent.append(tuple(key.id for key in output.request.preferred_successors))
+        if isinstance(output, Send) and isinstance(output.request, EndQuorumEpochRequest)
+        else None
+    )
+    for name in "234":
+        cores.release_flush(cores.nodes[name])
+    answer = cores.request(one, ResignRequest(two.key))
+    assert isinstance(answer, ResignResponse)
+    cores.advance(3000)
+    assert sent[0][0] == 2
+    assert sent[0][-1] == 5
+    assert broken == []
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_leadership_is_not_handed_to_a_witness(named: bool) -> None:
+    names = "123" if named else "12"
+    cores, broken = with_witness(*names, witnesses=names[-1])
+    one, witness = cores.nodes["1"], cores.nodes[names[-1]]
+    answer = cores.request(one, ResignRequest(witness.key if named else None))
+    assert isinstance(answer, ResignResponse)
+    assert answer.error is RaftError.INVALID_REQUEST
+    assert "witness" in answer.message
+    assert one.is_leader
+    assert broken == []
+
+
+def test_the_last_voter_that_may_lead_is_not_removed() -> None:
+    cores, _ = with_witness("1", "2", "3", witnesses="23")
+    one = cores.nodes["1"]
+    answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, one.key, 3000))
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.UNSAFE_CHANGE
+    assert "only witnesses" in answer.message
+    make_witness(cores.nodes["2"], yes=False)
+    cores.advance(600)
+    answer = cores.remove_voter(one, one.key)
+    assert answer is not None
+    assert answer.error is RaftError.NONE
+    cores.advance(3000)
+    assert cores.leader.name == "2"
+
+
+def test_a_leader_that_is_a_witness_hands_over_once_another_can_lead() -> None:
+    """No way leads there; the rule holds all the same."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    make_witness(cores.nodes["3"])
+    cores.crash(cores.nodes["2"])
+    cores.advance(2500)
+    make_witness(one)
+    cores.advance(2500)
+    assert isinstance(one.replica.role, Leader), "nobody else may"
+    cores.restart(cores.nodes["2"])
+    cores.advance(2000)
+    assert cores.leader.name == "2"
+
+
+def test_a_witness_remembers_whose_log_was_too_short() -> None:
+    cores, broken = with_witness("1", "2", "3")
+    one, two, three = (cores.nodes[name] for name in "123")
+    cores.partition(["1", "3"], ["2"])
+    cores.propose(one, "on 1 and 3")
+    cores.advance(100)
+    cores.crash(one)
+    cores.heal()
+    cores.advance(10_000)
+    assert not two.is_leader, "it lacks what is committed"
+    assert three.replica.describe(cores.now_ms).refused_shorter == two.key
+    cores.restart(one)
+    cores.advance(5000)
+    assert cores.leader is one
+    assert three.replica.describe(cores.now_ms).refused_shorter is None
+    assert broken == []
+
+
+def test_a_dead_leader_that_others_still_name_does_not_count_as_alive() -> None:
+    """Else a witness that asks around refuses every pre-vote, for as long as anybody asks for one."""
+    cores, broken = with_witness("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    cores.advance(12_000)
+    assert cores.nodes["2"].is_leader
+    assert broken == []
