@@ -20,7 +20,6 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import Respond
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.transitions import become_unattached
-from quorum_node.records.identity import ReplicaKey
 
 CONSUMER_ID = -1
 MAX_TRACKED_OBSERVERS = 1000

@@ -11,8 +11,8 @@ from quorum_node.raft.messages import (
     RemoveVoterRequest,
     ResignRequest,
     ResignResponse,
-    VoteRequest,
     VoterChangeResponse,
+    VoteRequest,
 )
 from quorum_node.raft.outputs import Output, RoleChanged, Send
 from support.raft.cores import CLUSTER_ID, Cores, Node

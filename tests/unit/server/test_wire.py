@@ -8,7 +8,7 @@ import pytest
 from quorum_node.protocol.apis import Api
 from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.fetch import FetchResponse
+from quorum_node.protocol.fetch import ANSWER_UNSUPPORTED, FetchRequest, FetchResponse
 from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
@@ -32,6 +32,7 @@ REQUESTS: list[raft.OutboundRequest] = [
     raft.BeginQuorumEpochRequest("c", 1, 8, OTHER, HERE),
     raft.EndQuorumEpochRequest("c", 1, 8, (OTHER, ReplicaKey(3, UUID(int=33))), HERE),
     raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8),
+    raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, -1, True),
 ]
 
 
@@ -88,6 +89,23 @@ def fetch_answer_over_the_wire(answer: Answer, version: int = 18) -> raft.Inboun
 @pytest.mark.parametrize("answer", FETCH_ANSWERS)
 def test_a_fetch_answer_arrives_as_it_was_given(answer: raft.FetchResponse) -> None:
     assert fetch_answer_over_the_wire(answer) == answer
+
+
+def test_a_fetch_of_stock_kafka_says_nothing_of_rounds() -> None:
+    """Ours always does, also before its first answer: that is how a leader tells them apart."""
+    sent = raft.FetchRequest("c", ME, 7, 40, 6, answer=-1)
+    message = to_wire([(0, sent)], 18)
+    assert isinstance(message, FetchRequest)
+    (topic,) = message.topics
+    stock = replace(
+        topic.partitions[0], answer=ANSWER_UNSUPPORTED
+    )  # the default, which is not encoded
+    plain = replace(message, topics=(replace(topic, partitions=(stock,)),))
+    assert len(encode(plain, 18)) < len(encode(message, 18))
+    for body, answer in ((message, -1), (plain, raft.STOCK_SENDER)):
+        ((_, found),) = split(over_the_wire(body, 18))
+        assert isinstance(found, raft.FetchRequest)
+        assert found.answer == answer
 
 
 def test_a_removed_voter_gets_data_and_no_error() -> None:

@@ -1,0 +1,92 @@
+"""What a node says while it has no leader, or one that it can't pass a request on to."""
+
+import asyncio
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from fastapi import Request
+
+from quorum_node.api import ErrorCode
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.records.identity import Endpoint, Voter
+from quorum_node.server.admin.forwarding import Forwarder
+from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.views import catch_up, leaderless
+from support.raft.cores import Cores, endpoints_of, key_of
+
+LEADER_ENDPOINT = Endpoint("CONTROLLER", "java.local", 9093)
+
+
+def description(**changed: object) -> ReplicaDescription:
+    """Node 3 of a quorum of three, as its own core tells it."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    found = cores.nodes["3"].replica.describe(cores.now_ms)
+    return replace(found, **changed)  # type: ignore[arg-type]
+
+
+def test_a_witness_without_a_leader_says_who_can_help() -> None:
+    alone = description(leader_id=NO_LEADER, witness=True)
+    assert "witness" in leaderless(alone)
+    assert "(1, 2)" in leaderless(alone)
+    assert "quorum.witness=false" in leaderless(alone)
+    assert catch_up(alone, 0, 2000).reason == leaderless(alone)
+    assert "witness" not in leaderless(replace(alone, witness=False))
+    assert "witness" not in leaderless(replace(alone, is_voter=False))
+
+
+def test_a_witness_that_has_the_longest_log_says_so() -> None:
+    asked = description(leader_id=NO_LEADER, witness=True, refused_shorter=key_of(2))
+    assert "voter 2 asked for its vote, but lacks records" in leaderless(asked)
+
+
+def test_a_witness_that_is_the_last_voter_says_so() -> None:
+    last = (Voter(key_of(3), endpoints_of("3")),)
+    text = leaderless(description(leader_id=NO_LEADER, witness=True, voters=last))
+    assert "there is no other voter" in text
+
+
+def test_a_silent_leader_is_told_as_well() -> None:
+    silent = description(witness=True, last_leader_contact_ms=0.0)
+    reason = catch_up(silent, 60_000, 2000).reason
+    assert reason.startswith("last answer from leader 1 60000 ms ago")
+    assert "quorum.witness=false" in reason
+
+
+@pytest.mark.parametrize(
+    ("voters", "code", "words"),
+    [
+        ((Voter(key_of(1), (LEADER_ENDPOINT,)),), ErrorCode.LEADER_IS_STOCK, "java.local:9093"),
+        ((), ErrorCode.LEADER_IS_STOCK, "no admin API"),
+    ],
+)
+def test_a_leader_without_an_admin_api(
+    voters: tuple[Voter, ...], code: ErrorCode, words: str
+) -> None:
+    found = refused(description(voters=voters, leader_endpoint=LEADER_ENDPOINT))
+    assert (found.status, found.code) == (409, code)
+    assert words in found.message
+    assert "Nothing was done" in found.message
+
+
+def test_no_leader_at_all() -> None:
+    found = refused(description(leader_id=NO_LEADER))
+    assert (found.status, found.code) == (503, ErrorCode.NO_LEADER)
+    assert found.message == "no leader is known; try again"
+
+
+def refused(asked: ReplicaDescription) -> ApiProblem:
+    request = cast(Request, Request({"type": "http", "headers": []}))
+
+    async def forward() -> None:
+        forwarder = Forwarder()
+        try:
+            await forwarder.forward(request, asked, 100)
+        finally:
+            await forwarder.close()
+
+    with pytest.raises(ApiProblem) as caught:
+        asyncio.run(forward())
+    return caught.value
