@@ -28,6 +28,7 @@ from quorum_node.protocol.elections import (
     VoteResponse,
 )
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -72,6 +73,7 @@ BEGIN_QUORUM_EPOCH = Api(
 )
 END_QUORUM_EPOCH = Api(54, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse, 0, 1)
 DESCRIBE_QUORUM = Api(55, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse, 0, 2)
+FETCH_SNAPSHOT = Api(59, "FetchSnapshot", FetchSnapshotRequest, FetchSnapshotResponse, 0, 1)
 DESCRIBE_CLUSTER = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, 0, 2)
 ADD_RAFT_VOTER = Api(80, "AddRaftVoter", AddRaftVoterRequest, AddRaftVoterResponse, 0, 1)
 REMOVE_RAFT_VOTER = Api(
@@ -92,6 +94,7 @@ APIS: dict[int, Api] = {
         BEGIN_QUORUM_EPOCH,
         END_QUORUM_EPOCH,
         DESCRIBE_QUORUM,
+        FETCH_SNAPSHOT,
         DESCRIBE_CLUSTER,
         ADD_RAFT_VOTER,
         REMOVE_RAFT_VOTER,

@@ -55,7 +55,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
     if first:
         reads.own_epoch_committed(replica, leader)
     if not voters.latest_is_committed and voters.latest.offset < committed:
-        _commit_voters(replica)
+        replica.commit_voters()
         _finish_change(replica, leader)
 
 
@@ -69,7 +69,7 @@ def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> No
     replica.out.append(HighWatermarkAdvanced(committed))
     voters = replica.voters
     if not voters.latest_is_committed:
-        _commit_voters(replica)
+        replica.commit_voters()
 
 
 def required_to_form(replica: ReplicaState, initial_voters: int | None) -> int:
@@ -82,19 +82,6 @@ def _majority_end(replica: ReplicaState, leader: Leader, of_committed: bool = Fa
     if not len(entry.voters):
         return -1
     return int(majority_value(entry.voters, lambda key: durable_end_of(replica, leader, key)))
-
-
-def _commit_voters(replica: ReplicaState) -> None:
-    """quorum-state learns of voters only now (K595-04); the cluster id counts from now on too."""
-    entries = replica.voters.commit(replica.high_watermark)
-    if not entries:
-        return
-    for entry in entries:
-        needed = required_to_form(replica, entry.record.initial_voters)
-        replica.formed = replica.formed or len(entry.voters) >= needed
-        replica.cluster_id = replica.cluster_id or entry.record.cluster_id
-    replica.persist()
-    replica.tell_voters()
 
 
 def _finish_change(replica: ReplicaState, leader: Leader) -> None:

@@ -40,6 +40,13 @@ class RaftConfig:
     catch_up_max_lag: int = 1000
     """An observer further behind than this is not counted as caught up for AddVoter."""
 
+    snapshot_part_bytes: int = 8 * 1024 * 1024
+    """Largest part of a snapshot in one answer; less after one that did not come in time."""
+    snapshot_download_idle_ms: float = 30_000
+    """A download from this leader that asks for nothing for so long no longer keeps its snapshot."""
+    snapshot_download_max_ms: float = 3_600_000
+    """Nor does one that goes on for so long."""
+
     @property
     def link_jitter_ms(self) -> float:
         """Largest wait between a closed link to the leader and the pre-vote that it starts."""

@@ -61,7 +61,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
     replica.now_ms = max(replica.now_ms, now_ms)
     voters, role = replica.voters, replica.role
     leader = role if isinstance(role, Leader) else None
-    current = replica.current_leader()
+    current, partial = replica.current_leader(), replica.partial
     return ReplicaDescription(
         key=replica.key,
         role=role.name,
@@ -72,7 +72,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         leader_key=_leader_key(replica),
         leader_endpoint=current.endpoint,
         voted=replica.voted,
-        log_start_offset=replica.log_start,
+        log_start_offset=replica.start.end_offset,
         log_end_offset=replica.log_end,
         durable_end_offset=replica.durable_end,
         high_watermark=replica.high_watermark,
@@ -95,6 +95,8 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         log_end_epoch=replica.epochs.last_epoch,
         witness=replica.config.witness,
         refused_shorter=replica.refused_shorter,
+        snapshot=replica.snapshot,
+        partial_snapshot=(partial.id, partial.position, partial.size_bytes) if partial else None,
         voters_progress=voters_progress(replica, leader) if leader else (),
         observers_progress=observers_progress(replica, leader) if leader else (),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from quorum_node.raft.messages import ReplicaProgress, VotersPosition
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.snapshot_id import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class ReplicaDescription:
     `own_epoch_committed`: the leader has committed a record of its epoch.
     `witness`: this replica never campaigns. `refused_shorter`: who asked for its vote with a shorter
     log, since a leader last answered.
+    `snapshot`: the newest of this replica. `partial_snapshot`: a download (id, bytes here, size if known).
     `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
     """
 
@@ -50,5 +52,7 @@ class ReplicaDescription:
     log_end_epoch: int
     witness: bool = False
     refused_shorter: ReplicaKey | None = None
+    snapshot: SnapshotId | None = None
+    partial_snapshot: tuple[SnapshotId, int, int | None] | None = None
     voters_progress: tuple[ReplicaProgress, ...] = ()
     observers_progress: tuple[ReplicaProgress, ...] = ()

@@ -27,6 +27,9 @@ class RaftError(Enum):
     REQUEST_TIMED_OUT = "not done within the request's timeout"
     UNSUPPORTED_VERSION = "the replica does not support the kraft.version of the quorum"
     INVALID_REQUEST = "the request makes no sense"
+    # KIP-630
+    SNAPSHOT_NOT_FOUND = "there is no such snapshot here"
+    POSITION_OUT_OF_RANGE = "the position is not within the snapshot"
     # ours, finer than a shipped code
     VOTER_CHANGE_PENDING = "another change of the voters is in progress"
     EPOCH_NOT_COMMITTED = "the leader has not committed a record of its own epoch yet"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from quorum_node.raft.messages import InboundResponse, Request
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.snapshot_id import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,40 @@ class DiskLow:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotCreated:
+    """This replica wrote a snapshot of its own state and has it durably; it was committed by then."""
+
+    id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInstalled:
+    """A downloaded snapshot was verified as a whole and is durable under its name (KIP-630).
+
+    `voters` and `kraft_version` are what its control records say; None: it has no voters record.
+    """
+
+    id: SnapshotId
+    voters: VotersRecord | None
+    kraft_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRejected:
+    """A downloaded snapshot is damaged. It was set aside, and is fetched again from its beginning."""
+
+    id: SnapshotId
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixObsolete:
+    """By retention the log before this local snapshot may go; DeleteLogPrefix follows if it is safe."""
+
+    id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
 class TimerExpired:
     """`Replica.next_deadline_ms` has come; harmless when early."""
 
@@ -121,6 +157,10 @@ Event = (
     | LogFlushed
     | StorageFailed
     | DiskLow
+    | SnapshotCreated
+    | SnapshotInstalled
+    | SnapshotRejected
+    | PrefixObsolete
     | TimerExpired
     | ShutdownRequested
 )

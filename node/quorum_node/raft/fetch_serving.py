@@ -20,6 +20,8 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import Respond
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.transitions import become_unattached
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 
 CONSUMER_ID = -1
 MAX_TRACKED_OBSERVERS = 1000
@@ -31,11 +33,16 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
     error = _refusal(replica, request)
     if error is not None or not isinstance(leader, Leader):
         error = error or RaftError.NOT_QUORUM_LEADER
-        replica.respond(request_id, FetchResponse(error, replica.current_leader()))
-        _yield_to_newer_voter(replica, request)
+        start = replica.start.end_offset
+        replica.respond(
+            request_id, FetchResponse(error, replica.current_leader(), log_start_offset=start)
+        )
+        yield_to_newer_voter(
+            replica, request.cluster_id, request.replica, request.current_leader_epoch
+        )
         return
-    diverging = _divergence(replica, request)
-    if diverging is not None or request.fetch_offset < replica.log_start:
+    elsewhere = _not_from_the_log(replica, request)
+    if elsewhere is not None:
         _note_contact(replica, leader, request)
         replica.respond(
             request_id,
@@ -43,9 +50,10 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
                 RaftError.OFFSET_OUT_OF_RANGE,
                 replica.current_leader(),
                 _told_high_watermark(replica, leader),
-                replica.log_start,
-                diverging=diverging,
+                replica.start.end_offset,
+                diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
                 answer=leader.answer_round,
+                snapshot_id=elsewhere if isinstance(elsewhere, SnapshotId) else None,
             ),
         )
         return
@@ -99,14 +107,19 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
             return RaftError.UNKNOWN_LEADER_EPOCH
     if replica.halted or not isinstance(replica.role, Leader):
         return RaftError.NOT_QUORUM_LEADER
-    if request.fetch_offset < 0 or request.last_fetched_epoch < 0:
-        consumer = request.replica.id == CONSUMER_ID
-        if not (consumer and 0 <= request.fetch_offset <= replica.high_watermark):
+    if request.replica.id == CONSUMER_ID:
+        wanted, committed = request.fetch_offset, replica.high_watermark
+        unknown = request.last_fetched_epoch < 0
+        if wanted < replica.start.end_offset or (unknown and wanted > committed):
             return RaftError.OFFSET_OUT_OF_RANGE
+    elif request.fetch_offset < 0 or request.last_fetched_epoch < 0:
+        return RaftError.OFFSET_OUT_OF_RANGE
     return None
 
 
-def _yield_to_newer_voter(replica: ReplicaState, request: FetchRequest) -> None:
+def yield_to_newer_voter(
+    replica: ReplicaState, cluster_id: str | None, sender: ReplicaKey, epoch: int
+) -> None:
     """A voter of the own set that has a newer epoch could never follow this leader: join its epoch.
 
     It won a pre-vote, so a majority had lost this leader at that time. Nobody else can do this.
@@ -114,47 +127,74 @@ def _yield_to_newer_voter(replica: ReplicaState, request: FetchRequest) -> None:
     if (
         isinstance(replica.role, Leader)
         and not replica.halted
-        and request.current_leader_epoch > replica.epoch
-        and request.replica in replica.voters.latest.voters
-        and (request.cluster_id is None or request.cluster_id == replica.cluster_id)
+        and epoch > replica.epoch
+        and sender in replica.voters.latest.voters
+        and (cluster_id is None or cluster_id == replica.cluster_id)
     ):
-        become_unattached(replica, request.current_leader_epoch, 0.0)
+        become_unattached(replica, epoch, 0.0)
 
 
-def _divergence(replica: ReplicaState, request: FetchRequest) -> DivergingEpoch | None:
-    """Where the sender's log leaves ours: largest epoch <= its last one, and that epoch's end."""
-    if request.replica.id == CONSUMER_ID and request.last_fetched_epoch < 0:
-        return None
+def _not_from_the_log(
+    replica: ReplicaState, request: FetchRequest
+) -> DivergingEpoch | SnapshotId | None:
+    """Where the sender's log leaves ours, or the snapshot that stands for what it lacks.
+
+    The latter when it asks for what is gone, or when nothing is known of its last epoch because that
+    lies before our log; and for a log that is empty, as shipped: a snapshot is shorter, and the first
+    voters of a stock quorum may be nowhere else.
+    """
     offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
-    if offset == 0 and replica.log_start == 0:
+    start = replica.start
+    if request.replica.id == CONSUMER_ID:
+        if last_epoch < 0:
+            return None
+    elif replica.snapshot is not None and (
+        offset == 0
+        or offset < start.end_offset
+        or last_epoch < start.epoch
+        or (offset == start.end_offset and last_epoch != start.epoch)
+    ):
+        return replica.snapshot
+    elif offset == 0:
         return None
+    return _divergence(replica, offset, last_epoch)
+
+
+def _divergence(replica: ReplicaState, offset: int, last_epoch: int) -> DivergingEpoch | None:
+    """KIP-595: the largest epoch of our log <= the sender's last one, and that epoch's end."""
     epochs = replica.epochs
     if last_epoch == epochs.last_epoch:  # the common case, without a search
         if offset <= replica.log_end:
             return None
         return DivergingEpoch(last_epoch, replica.log_end)
-    epoch, end = epochs.end_of(last_epoch, replica.log_start, replica.log_end)
+    epoch, end = epochs.end_of(last_epoch, replica.start.end_offset, replica.log_end)
     if epoch != last_epoch or end < offset:
         return DivergingEpoch(epoch, end)
     return None
 
 
-def _progress_of(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Progress | None:
+def progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progress | None:
     """What is known of a sender; strangers beyond a limit are served but not remembered."""
-    key = request.replica
     progress = leader.progress.get(key)
     if progress is None:
         crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
         if crowded and key not in replica.voters.latest.voters:
             return None
         progress = leader.progress[key] = Progress(key)
-    progress.stock = request.answer == STOCK_SENDER
-    progress.witness = request.witness
+    return progress
+
+
+def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Progress | None:
+    """The sender of a Fetch, with what it tells of itself."""
+    progress = progress_of(replica, leader, request.replica)
+    if progress is not None:
+        progress.stock = request.answer == STOCK_SENDER
+        progress.witness = request.witness
     return progress
 
 
 def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
-    progress = _progress_of(replica, leader, request)
+    progress = _fetcher(replica, leader, request)
     if progress is not None:
         progress.last_fetch_ms = replica.now_ms
         if request.answer > progress.answer:
@@ -164,7 +204,7 @@ def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) 
 def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
     """The sender has everything before its fetch offset durably; see what follows from that."""
     key = request.replica
-    progress = _progress_of(replica, leader, request)
+    progress = _fetcher(replica, leader, request)
     if progress is None:
         return
     offset, now_ms = request.fetch_offset, replica.now_ms
@@ -229,7 +269,7 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
                 error,
                 CurrentLeader(replica.key.id, replica.epoch, replica.controller_endpoint),
                 _told_high_watermark(replica, leader),
-                replica.log_start,
+                replica.start.end_offset,
                 None,
                 data,
                 b"",

@@ -11,6 +11,16 @@ from enum import Enum
 from quorum_node.raft.messages import FetchRequest, VotersPosition
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
+
+
+@dataclass(slots=True)
+class Download:
+    """A snapshot that a replica fetches from this leader, and when it did so first and last."""
+
+    id: SnapshotId
+    started_ms: float
+    last_ms: float
 
 
 @dataclass(slots=True)
@@ -28,6 +38,7 @@ class Progress:
     answer: int = -1
     stock: bool | None = None
     witness: bool | None = None
+    download: Download | None = None
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.snapshot_id import SnapshotId
 
 NO_LEADER = -1
 STOCK_SENDER = -2
@@ -136,7 +137,9 @@ class FetchResponse:
 
     With `diverging` set the error is OFFSET_OUT_OF_RANGE (as the draft says); the shipped wire sends
     NONE and a DivergingEpoch. NOT_FOLLOWER carries data like NONE does: on the shipped wire it is
-    NONE, and the data holds the voters record that removed the sender.
+    NONE, and the data holds the voters record that removed the sender. With `snapshot_id` set the
+    error is OFFSET_OUT_OF_RANGE too (NONE on the wire): the log can't serve the sender, it has to
+    fetch that snapshot.
     """
 
     error: RaftError
@@ -147,6 +150,47 @@ class FetchResponse:
     range: RecordsRange | None = None
     records: bytes = b""
     answer: int = -1
+    snapshot_id: SnapshotId | None = None
+
+
+# FetchSnapshot: KIP-630
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest:
+    """Bytes of a snapshot from `position` on. It acknowledges nothing, but the sender is alive."""
+
+    cluster_id: str | None
+    replica: ReplicaKey
+    current_leader_epoch: int
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """Raw bytes to be read from a snapshot; they may begin and end in the middle of a batch."""
+
+    id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse:
+    """Leader side: `part` is set when there is something to read. Follower side: `data` holds the bytes.
+
+    `size_bytes` and `checksum` (CRC-32C; None from a stock leader) are of the whole snapshot: parts
+    that two leaders gave belong together only if these are the same.
+    """
+
+    error: RaftError
+    leader: CurrentLeader
+    snapshot_id: SnapshotId
+    size_bytes: int = 0
+    position: int = 0
+    data: bytes = b""
+    checksum: int | None = None
+    part: SnapshotPart | None = None
 
 
 # DescribeQuorum
@@ -271,6 +315,7 @@ Request = (
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
+    | FetchSnapshotRequest
     | DescribeQuorumRequest
     | AddVoterRequest
     | RemoveVoterRequest
@@ -284,6 +329,7 @@ Response = (
     | BeginQuorumEpochResponse
     | EndQuorumEpochResponse
     | FetchResponse
+    | FetchSnapshotResponse
     | DescribeQuorumResponse
     | VoterChangeResponse
     | ResignResponse
@@ -295,6 +341,7 @@ OutboundRequest = (
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
+    | FetchSnapshotRequest
     | UpdateVoterRequest
     | ApiVersionsRequest
 )
@@ -305,6 +352,7 @@ InboundResponse = (
     | BeginQuorumEpochResponse
     | EndQuorumEpochResponse
     | FetchResponse
+    | FetchSnapshotResponse
     | VoterChangeResponse
     | ApiVersionsResponse
 )

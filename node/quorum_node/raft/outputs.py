@@ -12,6 +12,7 @@ from quorum_node.raft.messages import OutboundRequest, Response, VotersPosition
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.snapshot_id import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,52 @@ class FlushLog:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteSnapshotChunk:
+    """Write downloaded bytes at `position` of the partial file of `id`, and cut it off behind them.
+
+    Position 0 begins anew, also when a partial file of that id exists. Nothing has to be durable yet.
+    """
+
+    id: SnapshotId
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartialSnapshot:
+    """The download of `id` is given up: its partial file can go."""
+
+    id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class FinishSnapshot:
+    """Verify the partial file as a whole, make it durable, give it its name.
+
+    In the background; SnapshotInstalled or SnapshotRejected follows. `checksum`: CRC-32C of the whole
+    file as the leader told it; None when it told none (a stock one).
+    """
+
+    id: SnapshotId
+    size_bytes: int
+    checksum: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResetLog:
+    """Drop the whole log; it starts and ends at the end of this verified, durable snapshot."""
+
+    id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteLogPrefix:
+    """The log starts at the end of this verified, durable snapshot from now on."""
+
+    id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """ResponseReceived or RequestFailed with this correlation follows, within `timeout_ms`."""
 
@@ -55,7 +102,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """A FetchResponse with a `range` gets its `records` read from the log by the driver."""
+    """A FetchResponse with a `range` gets its `records` read from the log by the driver.
+
+    A FetchSnapshotResponse with a `part` gets `data`, `size_bytes` and `checksum` from the snapshot,
+    or becomes SNAPSHOT_NOT_FOUND or POSITION_OUT_OF_RANGE.
+    """
 
     request_id: int
     response: Response
@@ -141,6 +192,11 @@ Output = (
     | AppendBatch
     | PersistQuorumState
     | FlushLog
+    | WriteSnapshotChunk
+    | DropPartialSnapshot
+    | FinishSnapshot
+    | ResetLog
+    | DeleteLogPrefix
     | Send
     | Respond
     | ProposalCommitted

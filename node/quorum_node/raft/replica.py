@@ -5,6 +5,7 @@ clocks. Source: KIP-595, KIP-650, KIP-853; see the modules.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from quorum_node.raft import (
@@ -15,10 +16,13 @@ from quorum_node.raft import (
     election,
     fetch_following,
     fetch_serving,
+    following,
     handover,
     membership,
     proposals,
     reads,
+    snapshot_following,
+    snapshot_serving,
     timers,
     vote,
 )
@@ -28,6 +32,7 @@ from quorum_node.raft.events import (
     Event,
     FailureReason,
     LogFlushed,
+    PrefixObsolete,
     Proposed,
     ReadAbandoned,
     ReadRequested,
@@ -37,6 +42,9 @@ from quorum_node.raft.events import (
     RequestReceived,
     ResponseReceived,
     ShutdownRequested,
+    SnapshotCreated,
+    SnapshotInstalled,
+    SnapshotRejected,
     StorageFailed,
     TimerExpired,
 )
@@ -53,6 +61,8 @@ from quorum_node.raft.messages import (
     EndQuorumEpochResponse,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
     RemoveVoterRequest,
     ResignRequest,
     UpdateVoterRequest,
@@ -63,6 +73,8 @@ from quorum_node.raft.outputs import FlushLog, HaltReason, Output
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_follower, become_unattached
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.snapshot_id import SnapshotId
 
 
 class Replica(ReplicaState):
@@ -97,6 +109,20 @@ class Replica(ReplicaState):
     def describe(self, now_ms: float) -> ReplicaDescription:
         """A snapshot for people and metrics."""
         return describe.describe(self, now_ms)
+
+    def voters_at(self, end_offset: int) -> VotersRecord | None:
+        """For a snapshot of the state before `end_offset`: its voters record; None without one.
+
+        `end_offset` must not be before the newest snapshot that this replica has or began with.
+        """
+        entry = self.voters.at(end_offset)
+        if entry.offset < 0:
+            return None
+        return replace(entry.record, log_position=(entry.offset, entry.epoch))
+
+    def snapshots_in_use(self) -> frozenset[SnapshotId]:
+        """Snapshots that others are downloading from this leader: not to be deleted for now."""
+        return snapshot_serving.downloaded_now(self)
 
     def _start(self) -> None:
         """Join in where the durable state left off; a single voter elects itself at once."""
@@ -176,6 +202,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
         case FetchRequest(), FetchResponse() as response:
             if not fetch_following.handle_fetch_response(replica, event.correlation, response):
                 discovery.handle_search_response(replica, sent, event.correlation, response)
+        case FetchSnapshotRequest(), FetchSnapshotResponse() as response:
+            snapshot_following.handle_part(replica, event.correlation, response)
         case VoteRequest() as request, VoteResponse() as response:
             election.handle_vote_response(replica, sent, request, response)
         case BeginQuorumEpochRequest(), BeginQuorumEpochResponse() as response:
@@ -193,8 +221,10 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
     match sent.request:
         case FetchRequest():
             reason: FailureReason = event.reason
-            if not fetch_following.handle_fetch_failure(replica, event.correlation, reason):
+            if not following.no_answer(replica, event.correlation, reason):
                 discovery.handle_search_failure(replica, event.correlation)
+        case FetchSnapshotRequest():
+            snapshot_following.part_failed(replica, event.correlation, event.reason)
         case VoteRequest() as request:
             election.handle_vote_failure(replica, sent, request, event.reason)
         case ApiVersionsRequest():
@@ -229,6 +259,7 @@ def _on_describe(replica: Replica, request_id: int, request: DescribeQuorumReque
 
 _REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
     FetchRequest: fetch_serving.handle_fetch,
+    FetchSnapshotRequest: snapshot_serving.handle_fetch_snapshot,
     VoteRequest: vote.handle_vote,
     BeginQuorumEpochRequest: begin_end_epoch.handle_begin,
     EndQuorumEpochRequest: begin_end_epoch.handle_end,
@@ -272,6 +303,12 @@ _HANDLERS: dict[type, Callable[[Replica, Any], None]] = {
     LogFlushed: _on_flushed,
     StorageFailed: _on_storage_failed,
     DiskLow: _on_disk_low,
+    SnapshotCreated: lambda replica, event: snapshot_following.created(replica, event.id),
+    SnapshotInstalled: lambda replica, event: snapshot_following.installed(
+        replica, event.id, event.voters, event.kraft_version
+    ),
+    SnapshotRejected: lambda replica, event: snapshot_following.rejected(replica, event.id),
+    PrefixObsolete: lambda replica, event: snapshot_following.prefix_obsolete(replica, event.id),
     TimerExpired: _on_timer,
     ShutdownRequested: _on_shutdown,
 }

@@ -39,10 +39,11 @@ from quorum_node.raft.roles import (
     Resigned,
     Unattached,
 )
-from quorum_node.raft.voters import VoterHistory, VotersEntry, VoterSet
+from quorum_node.raft.voters import VoterHistory, VotersEntry, VoterSet, snapshot_entry
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import KRaftVersion, VotersRecord, decode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 
 Role = Unattached | Follower | Prospective | Candidate | Leader | Resigned
 
@@ -68,6 +69,27 @@ class Discovery:
     def restart(self, at_ms: float) -> None:
         """Search anew from `at_ms` on, with the next one in turn: the last one may have misled."""
         self.failures, self.outstanding, self.deadline_ms = 0, None, at_ms
+
+
+@dataclass(slots=True)
+class Partial:
+    """A snapshot that is being downloaded; `position` bytes of it are in a file.
+
+    `source`: leader (id, epoch) that gave the last part, None: found at start. `finishing`: complete,
+    and being verified.
+    """
+
+    id: SnapshotId
+    part_bytes: int
+    position: int = 0
+    size_bytes: int | None = None
+    checksum: int | None = None
+    source: tuple[int, int] | None = None
+    finishing: bool = False
+
+    def begin_anew(self) -> None:
+        """What is there is not of the bytes that come now."""
+        self.position, self.size_bytes, self.checksum, self.source = 0, None, None, None
 
 
 class ReplicaState:
@@ -102,31 +124,41 @@ class ReplicaState:
         self.refused_shorter: ReplicaKey | None = None
         """Who asked for a vote with too short a log, since a leader last answered."""
 
-        self.epoch = max(state.leader_epoch, log.epoch_starts[-1][0] if log.epoch_starts else 0)
+        self.epochs = EpochStarts(log.epoch_starts, log.start)
+        self.epoch = max(state.leader_epoch, self.epochs.last_epoch)
         fresh = self.epoch == state.leader_epoch
         self.voted = state.voted if fresh else None
         self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
         self.cluster_id = state.cluster_id or config.cluster_id
         self.formed = state.formed
 
-        self.log_start = log.start_offset
+        self.kraft_version = 1
+        self.start = log.start
+        """The snapshot that stands for everything before the log."""
+        self.snapshot = log.snapshot
+        """The newest verified, durable snapshot of this replica."""
         self.log_end = log.end_offset
         self.durable_end = log.end_offset
-        self.epochs = EpochStarts(log.epoch_starts)
         self.high_watermark = min(state.applied_offset, log.end_offset)
+        if log.snapshot is not None:
+            self.high_watermark = max(self.high_watermark, log.snapshot.end_offset)
+            self.kraft_version = log.snapshot_kraft_version
         self.leader_high_watermark = -1
         self.last_leader_contact_ms: float | None = None
-        self.kraft_version = 1
 
         self.role: Role = Unattached(None)
         self.discovery = Discovery()
         self.outstanding: dict[int, Outstanding] = {}
         self._next_correlation = 1
+        self.partial: Partial | None = None
+        if log.partial is not None:
+            self.partial = Partial(log.partial[0], config.snapshot_part_bytes, log.partial[1])
         self.voters = self._load_voters(state, log)
+        self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
 
     def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
-        """Committed voters from quorum-state, then every record of the log behind them."""
+        """Committed voters from quorum-state or the snapshot, then every record of the log behind."""
         base = None
         if state.current_voters:
             record = VotersRecord(
@@ -138,6 +170,10 @@ class ReplicaState:
         elif self.config.founder:
             founder = (voter_entry(self.key, self.config.endpoints),)
             base = VotersEntry(-1, -1, VoterSet(founder), VotersRecord(founder))
+        if log.snapshot is not None and log.snapshot_voters is not None:
+            entry = snapshot_entry(log.snapshot, log.snapshot_voters)
+            if base is None or entry.offset > base.offset:
+                base = entry
         history = VoterHistory(base)
         for data in log.control_batches:
             for batch in split_batches(data)[0]:
@@ -268,6 +304,23 @@ class ReplicaState:
         )
         if was_voter != self.is_voter:
             self.tell_role()
+
+    def voters_are_committed(self, entry: VotersEntry) -> None:
+        """Whether the quorum has formed, and which cluster it is, is known from committed voters."""
+        if entry.offset >= 0:
+            needed = entry.record.initial_voters
+            needed = self.config.initial_voters if needed is None else needed
+            self.formed = self.formed or len(entry.voters) >= needed
+            self.cluster_id = self.cluster_id or entry.record.cluster_id
+
+    def commit_voters(self) -> None:
+        """quorum-state learns of voters only when they are committed (K595-04)."""
+        entries = self.voters.commit(self.high_watermark)
+        if entries:
+            for entry in entries:
+                self.voters_are_committed(entry)
+            self.persist()
+            self.tell_voters()
 
     def committed_position(self) -> VotersPosition:
         return self.voters.committed.position

@@ -55,7 +55,10 @@ class Unattached:
 
 @dataclass(slots=True)
 class Follower:
-    """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation."""
+    """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation.
+
+    `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
+    """
 
     leader_id: int
     endpoint: Endpoint
@@ -66,6 +69,7 @@ class Follower:
     retry_deadline_ms: float | None = None
     failures: int = 0
     answer: int = -1
+    downloading: bool = False
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
 

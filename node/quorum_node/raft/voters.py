@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from quorum_node.raft.messages import VotersPosition
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.snapshot_id import SnapshotId
 
 
 class VoterSet:
@@ -77,6 +78,12 @@ class VotersEntry:
         return VotersPosition(self.offset, self.epoch)
 
 
+def snapshot_entry(id: SnapshotId, record: VotersRecord) -> VotersEntry:
+    """The voters of a snapshot, at the place in the log that their record had, if that is told."""
+    offset, epoch = record.log_position or (id.end_offset - 1, id.epoch)
+    return VotersEntry(offset, epoch, VoterSet(record.voters), replace(record, log_position=None))
+
+
 class VoterHistory:
     """Every voter set of the log, oldest first; the last one is in force."""
 
@@ -126,6 +133,18 @@ class VoterHistory:
             self._committed += 1
             found.append(self._entries[self._committed])
         return found
+
+    def reset(self, base: VotersEntry | None) -> None:
+        """The log begins behind a snapshot with these voters; None: it says nothing of them."""
+        self._entries = [base or self.committed]
+        self._committed = 0
+
+    def at(self, end_offset: int) -> VotersEntry:
+        """The voters in force for a state up to `end_offset`, which is not before the first set."""
+        for entry in reversed(self._entries):
+            if entry.offset < end_offset:
+                return entry
+        raise AssertionError(f"voters at {end_offset} are not known any more")
 
     def removal_offset(self, key: ReplicaKey) -> int | None:
         """Offset of the record that removed a former voter, if it is one and is none now."""

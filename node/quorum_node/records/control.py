@@ -41,11 +41,13 @@ TAG_CLUSTER_ID = 20000
 TAG_TARGET_VOTERS = 20001
 TAG_TOMBSTONES = 20002
 TAG_INITIAL_VOTERS = 20003
+TAG_LOG_POSITION = 20004
 
 TAG_LEADER_CHANGE_UUID = 20000
 
 _KEY = Struct(">hh")
 _UINT16 = Struct(">H")
+_POSITION = Struct(">qi")
 _FEATURE_RANGE = Struct(">hhB")
 
 
@@ -72,12 +74,15 @@ class VotersRecord:
     """The whole voter set; of two entries with one id the newest key is the last.
 
     `cluster_id` and `initial_voters` (members a new quorum needs before it takes writes) are ours.
+    So is `log_position`: (offset, epoch) of this record in the log, told only in a snapshot, whose own
+    offsets say nothing. With it a voter set keeps its name when the prefix of the log is gone.
     """
 
     voters: tuple[Voter, ...]
     cluster_id: str | None = None
     initial_voters: int | None = None
     tagged_fields: TaggedFields = ()
+    log_position: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,8 @@ def _encode_voters(record: VotersRecord) -> bytes:
         private[TAG_CLUSTER_ID] = encode_compact_string(record.cluster_id)
     if record.initial_voters is not None:
         private[TAG_INITIAL_VOTERS] = INT32.pack(record.initial_voters)
+    if record.log_position is not None:
+        private[TAG_LOG_POSITION] = _POSITION.pack(*record.log_position)
     parts.append(encode_tagged_fields(private, record.tagged_fields))
     return b"".join(parts)
 
@@ -241,12 +248,17 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         voter, position = _read_voter(value, position)
         voters.append(voter)
     fields, position = read_tagged_fields(value, position)
-    cluster_id = initial_voters = None
+    cluster_id = initial_voters = log_position = None
     if (data := fields.pop(TAG_CLUSTER_ID, None)) is not None:
         cluster_id, _ = read_compact_string(data, 0)
     if (data := fields.pop(TAG_INITIAL_VOTERS, None)) is not None:
         initial_voters, _ = read_struct(INT32, data, 0)
-    return VotersRecord(tuple(voters), cluster_id, initial_voters, _kept(fields)), position
+    if (data := fields.pop(TAG_LOG_POSITION, None)) is not None:
+        if len(data) != _POSITION.size:
+            raise MalformedRecord(f"a log position of {len(data)} bytes")
+        log_position = _POSITION.unpack(data)
+    kept = _kept(fields)
+    return VotersRecord(tuple(voters), cluster_id, initial_voters, kept, log_position), position
 
 
 def _read_voter(value: bytes, position: int) -> tuple[Voter, int]:

@@ -9,13 +9,30 @@ Everything here runs on one thread. Only `Log.flush` may run elsewhere, started 
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from quorum_node.raft.description import ReplicaDescription
-from quorum_node.raft.events import Event, LogFlushed, StorageFailed, TimerExpired
-from quorum_node.raft.messages import FetchResponse, OutboundRequest, Response
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import (
+    Event,
+    LogFlushed,
+    SnapshotInstalled,
+    SnapshotRejected,
+    StorageFailed,
+    TimerExpired,
+)
+from quorum_node.raft.messages import (
+    FetchResponse,
+    FetchSnapshotResponse,
+    OutboundRequest,
+    Response,
+)
 from quorum_node.raft.outputs import (
     AppendBatch,
+    DeleteLogPrefix,
+    DropPartialSnapshot,
+    FinishSnapshot,
     FlushLog,
     Halt,
     HighWatermarkAdvanced,
@@ -25,15 +42,18 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ResetLog,
     Respond,
     RoleChanged,
     Send,
     TruncateLog,
     VotersChanged,
+    WriteSnapshotChunk,
 )
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.replica import Replica
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 
@@ -50,6 +70,39 @@ class Log(Protocol):
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes: ...
 
     def flush(self) -> int: ...
+
+    def reset_to(self, id: SnapshotId) -> None:
+        """Drop everything; start and end at the end of a durable snapshot."""
+
+    def delete_prefix(self, id: SnapshotId) -> None:
+        """Start at the end of a durable snapshot, which is within the log."""
+
+
+class Snapshots(Protocol):
+    """The snapshots of one partition: verified ones under their ids, and one partial download.
+
+    Every method may raise StorageFailure; `append_partial` also DiskFull.
+    """
+
+    def size_bytes(self, id: SnapshotId) -> int | None:
+        """None: there is no verified snapshot of that id."""
+
+    def checksum(self, id: SnapshotId) -> int | None:
+        """CRC-32C of the whole file, if it is known."""
+
+    def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes: ...
+
+    def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
+        """Write at `position` and cut off what was behind it; 0 begins a new partial file."""
+
+    def drop_partial(self, id: SnapshotId) -> None: ...
+
+    def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
+        """Verify, make durable and rename the partial file, maybe on another thread.
+
+        The result comes back on the driver's thread: `driver.snapshot_finished(event)`, or
+        `driver.flush_failed(error)` when the disk failed. It is durable before it is told.
+        """
 
 
 class QuorumStateStore(Protocol):
@@ -91,6 +144,9 @@ class ReplicaListener(Protocol):
 
     def high_watermark_advanced(self, offset: int) -> None: ...
 
+    def log_reset(self, id: SnapshotId) -> None:
+        """The log starts behind that snapshot now: state up to there has to be loaded from it."""
+
     def role_changed(self, output: RoleChanged) -> None: ...
 
     def voters_changed(self, output: VotersChanged) -> None: ...
@@ -113,6 +169,7 @@ class ReplicaDriver:
         clock: Callable[[], float],
         flusher: Flusher,
         listener: ReplicaListener,
+        snapshots: Snapshots,
     ) -> None:
         self.replica = replica
         self._log = log
@@ -121,6 +178,7 @@ class ReplicaDriver:
         self._clock = clock
         self._flusher = flusher
         self._listener = listener
+        self._snapshots = snapshots
         self._events: deque[Event] = deque()
         self._busy = False
         self._deadline_ms: float | None = None
@@ -132,6 +190,11 @@ class ReplicaDriver:
             AppendBatch: self._append,
             PersistQuorumState: self._persist,
             FlushLog: self._flush,
+            WriteSnapshotChunk: self._write_chunk,
+            DropPartialSnapshot: self._drop_partial,
+            FinishSnapshot: self._finish_snapshot,
+            ResetLog: self._reset_log,
+            DeleteLogPrefix: self._delete_prefix,
             Send: self._send,
             Respond: self._respond,
             ProposalCommitted: listener.proposal_committed,
@@ -187,6 +250,10 @@ class ReplicaDriver:
         """A flush failed. It is never tried again (`_flushing` stays set)."""
         self.handle(_failed(error))
 
+    def snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+        """A downloaded snapshot was verified and is durable, or it is damaged."""
+        self.handle(event)
+
     def _step(self, event: Event) -> None:
         outputs: list[Output] = self.replica.step(event, self._clock())
         execute = self._execute
@@ -220,6 +287,23 @@ class ReplicaDriver:
         self._flushing = True
         self._flusher.start(self._truncations)
 
+    def _write_chunk(self, output: WriteSnapshotChunk) -> None:
+        self._snapshots.append_partial(output.id, output.position, output.data)
+
+    def _drop_partial(self, output: DropPartialSnapshot) -> None:
+        self._snapshots.drop_partial(output.id)
+
+    def _finish_snapshot(self, output: FinishSnapshot) -> None:
+        self._snapshots.start_finish(output.id, output.size_bytes, output.checksum)
+
+    def _reset_log(self, output: ResetLog) -> None:
+        self._truncations += 1
+        self._log.reset_to(output.id)
+        self._listener.log_reset(output.id)
+
+    def _delete_prefix(self, output: DeleteLogPrefix) -> None:
+        self._log.delete_prefix(output.id)
+
     def _send(self, output: Send) -> None:
         self._transport.send(
             output.correlation, output.destination, output.request, output.timeout_ms
@@ -240,7 +324,24 @@ class ReplicaDriver:
                 records,
                 response.answer,
             )
+        elif type(response) is FetchSnapshotResponse and response.part is not None:
+            response = self._read_part(response)
         self._transport.respond(output.request_id, response)
+
+    def _read_part(self, response: FetchSnapshotResponse) -> FetchSnapshotResponse:
+        part = response.part
+        assert part is not None
+        size_bytes = self._snapshots.size_bytes(part.id)
+        if size_bytes is None:
+            return replace(response, error=RaftError.SNAPSHOT_NOT_FOUND, part=None)
+        if not 0 <= part.position < size_bytes:
+            return replace(response, error=RaftError.POSITION_OUT_OF_RANGE, part=None)
+        return replace(
+            response,
+            size_bytes=size_bytes,
+            data=self._snapshots.read(part.id, part.position, part.max_bytes),
+            checksum=self._snapshots.checksum(part.id),
+        )
 
     def _high_watermark(self, output: HighWatermarkAdvanced) -> None:
         self._listener.high_watermark_advanced(output.offset)

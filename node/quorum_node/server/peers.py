@@ -20,7 +20,12 @@ from typing import Protocol
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
-from quorum_node.raft.messages import FetchRequest, InboundResponse, OutboundRequest
+from quorum_node.raft.messages import (
+    FetchRequest,
+    FetchSnapshotRequest,
+    InboundResponse,
+    OutboundRequest,
+)
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.peer_connection import PartRequest, PeerConnection, PeerRequest
@@ -45,8 +50,9 @@ class Channel(Enum):
 
 
 def channel_of(request: OutboundRequest) -> Channel:
-    """What may be parked at the peer goes apart."""
-    return Channel.FETCH if isinstance(request, FetchRequest) else Channel.CONTROL
+    """What may be parked at the peer, or is large, goes apart."""
+    fetches = isinstance(request, FetchRequest | FetchSnapshotRequest)
+    return Channel.FETCH if fetches else Channel.CONTROL
 
 
 class PeerPool:

@@ -18,6 +18,7 @@ from quorum_node.raft.log_state import LogState
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.raft.replica import Replica
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.http_server import AdminServer, bind
@@ -228,7 +229,7 @@ def _replica(config: NodeConfig, directory: OpenDirectory) -> Replica:
         retry_backoff_max_ms=timeouts.retry_backoff_max_ms,
     )
     log_state = LogState(
-        log.start_offset, log.end_offset, tuple(log.epoch_starts), tuple(log.control_batches)
+        NO_SNAPSHOT, log.end_offset, tuple(log.epoch_starts), tuple(log.control_batches)
     )
     return Replica(
         raft_config,

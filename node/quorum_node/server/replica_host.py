@@ -38,12 +38,14 @@ from quorum_node.raft.outputs import (
 from quorum_node.raft.replica import Replica
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.appends import AppendQueue
 from quorum_node.server.applier import Applier
 from quorum_node.server.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.flusher import ThreadFlusher
 from quorum_node.server.metrics import Metrics
+from quorum_node.server.no_snapshots import NoSnapshots
 from quorum_node.server.node_events import NodeEvents
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
@@ -90,7 +92,9 @@ class ReplicaHost:
         self.peers = peers
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
-        self.driver = ReplicaDriver(replica, log, state_file, self, clock_ms, self.flusher, self)
+        self.driver = ReplicaDriver(
+            replica, log, state_file, self, clock_ms, self.flusher, self, NoSnapshots()
+        )
         self.applier = Applier(log, self._unreadable, self._metrics)
         self.appends = AppendQueue(self._propose, self._metrics)
         self.reads = ReadQueue(self._request_read, self.applier, self._metrics)
@@ -204,6 +208,9 @@ class ReplicaHost:
         """More is committed."""
         self._commit_times.committed(offset)
         self.applier.advance(offset)
+
+    def log_reset(self, id: SnapshotId) -> None:
+        """The log starts behind a snapshot now."""
 
     def role_changed(self, output: RoleChanged) -> None:
         """Count and tell."""

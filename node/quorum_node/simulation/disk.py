@@ -13,6 +13,7 @@ from random import Random
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.batches import HEADER_BYTES, BatchHeader, read_header
+from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.recovery import scan_segment
 
@@ -83,7 +84,9 @@ class SimulatedLog:
         disk.durable_bytes = len(disk.content)
         disk.before_truncation = None
         self.end_offset = scan.end_offset
-        self.recovered = LogState(0, scan.end_offset, scan.epoch_starts, scan.control_batches)
+        self.recovered = LogState(
+            NO_SNAPSHOT, scan.end_offset, scan.epoch_starts, scan.control_batches
+        )
         position = 0
         while position < len(disk.content):
             header = read_header(bytes(disk.content[position : position + HEADER_BYTES]))
@@ -119,6 +122,12 @@ class SimulatedLog:
         del self._positions[keep:]
         del self._batches[keep:]
         self.end_offset = self._end_of(keep - 1) if keep else 0
+
+    def reset_to(self, id: SnapshotId) -> None:
+        raise StorageFailure(f"no snapshot {id}")
+
+    def delete_prefix(self, id: SnapshotId) -> None:
+        raise StorageFailure(f"no snapshot {id}")
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         if start_offset >= min(limit_offset, self.end_offset):

@@ -23,7 +23,9 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.no_snapshots import NoSnapshots
 from quorum_node.simulation.disk import SimulatedDisk, SimulatedLog
 from quorum_node.simulation.network import Waiting
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -82,7 +84,14 @@ class SimulatedHost:
         )
         flusher = SimulatedFlusher(self)
         self.driver = ReplicaDriver(
-            replica, self.log, self, self, lambda: scheduler.now_ms, flusher, HostListener(self)
+            replica,
+            self.log,
+            self,
+            self,
+            lambda: scheduler.now_ms,
+            flusher,
+            HostListener(self),
+            NoSnapshots(),
         )
         flusher.driver = self.driver
         self.cluster.watch.started(self)
@@ -203,6 +212,9 @@ class HostListener:
 
     def high_watermark_advanced(self, offset: int) -> None:
         self._host.cluster.watch.high_watermark(self._host, offset)
+
+    def log_reset(self, id: SnapshotId) -> None:
+        pass
 
     def role_changed(self, output: RoleChanged) -> None:
         self._host.cluster.watch.role(self._host, output)

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.leader_epochs import (
@@ -111,6 +112,14 @@ class SegmentedLog:
             earlier = self._truncated_to
             self._truncated_to = end_offset if earlier is None else min(earlier, end_offset)
         self._cache.truncate_to(end_offset)
+
+    def reset_to(self, id: SnapshotId) -> None:
+        """Not without snapshots."""
+        raise StorageFailure(f"this log can't begin behind snapshot {id}")
+
+    def delete_prefix(self, id: SnapshotId) -> None:
+        """Not without snapshots."""
+        raise StorageFailure(f"this log can't begin behind snapshot {id}")
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """Raw whole batches from the one that holds `start_offset`, each ending by `limit_offset`.

@@ -50,6 +50,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import NO_SNAPSHOT
 
 CLUSTER_ID = "cluster-A"
 PORT = 9093
@@ -287,7 +288,7 @@ class Cores:
             if split_batches(batch.data)[0][0].header.is_control
         ]
         end = node.batches[-1].end_offset if node.batches else 0
-        log = LogState(0, end, starts, control)
+        log = LogState(NO_SNAPSHOT, end, starts, control)
         node.replica = self._replica(node.config, node.key, node.jitter, node.state, log)
         node.durable_batches = len(node.batches)
         node.up, node.halted = True, None

@@ -19,6 +19,7 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -36,6 +37,7 @@ class Devices:
         self.tickets: list[int] = []
         self.halts: list[Halt] = []
         self.saved: QuorumState | None = None
+        self.snapshots: dict[SnapshotId, int] = {}
 
     def _do(self, what: str) -> None:
         self.done.append(what)
@@ -49,12 +51,38 @@ class Devices:
     def truncate_to(self, end_offset: int) -> None:
         self._do("truncate")
 
-    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+    def read(self, *what: object) -> bytes:
+        self._do(" ".join(str(each) for each in ("read", *what)))
         return b""
 
     def flush(self) -> int:
         self._do("flush")
         return self.end_offset
+
+    def reset_to(self, id: SnapshotId) -> None:
+        self._do(f"reset to {id}")
+        self.start_offset = self.end_offset = id.end_offset
+
+    def delete_prefix(self, id: SnapshotId) -> None:
+        self._do(f"delete before {id}")
+
+    def size_bytes(self, id: SnapshotId) -> int | None:
+        return self.snapshots.get(id)
+
+    def checksum(self, id: SnapshotId) -> int | None:
+        return 77
+
+    def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
+        self._do(f"write {id} at {position}")
+
+    def drop_partial(self, id: SnapshotId) -> None:
+        self._do(f"drop {id}")
+
+    def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
+        self._do(f"finish {id}")
+
+    def log_reset(self, id: SnapshotId) -> None:
+        self._do(f"load {id}")
 
     def save(self, state: QuorumState) -> None:
         self._do("save")
@@ -103,7 +131,9 @@ def single_voter() -> tuple[ReplicaDriver, Devices]:
     devices = Devices()
     config = RaftConfig((Endpoint("CONTROLLER", "one", 9093),), cluster_id="A", founder=True)
     replica = Replica(config, KEY, None, LogState(), lambda: 0.5)
-    driver = ReplicaDriver(replica, devices, devices, devices, lambda: 0.0, devices, devices)
+    driver = ReplicaDriver(
+        replica, devices, devices, devices, lambda: 0.0, devices, devices, devices
+    )
     return driver, devices
 
 

@@ -17,10 +17,12 @@ from quorum_node.protocol.fetch import (
     LeaderIdAndEpoch,
     ReplicaState,
 )
+from quorum_node.protocol.fetch import SnapshotId as WireSnapshotId
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
@@ -110,7 +112,17 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
     leader = LeaderIdAndEpoch(
         leader_id=answer.leader.leader_id, leader_epoch=answer.leader.leader_epoch
     )
-    diverging = answer.diverging
+    wanted, diverging = answer.snapshot_id, answer.diverging
+    if wanted is not None:
+        return FetchResponsePartition(
+            partition_index=index,
+            error_code=0,
+            high_watermark=answer.high_watermark,
+            log_start_offset=answer.log_start_offset,
+            snapshot_id=WireSnapshotId(end_offset=wanted.end_offset, epoch=wanted.epoch),
+            current_leader=leader,
+            answer=answer.answer,
+        )
     if diverging is not None:
         # The draft's OFFSET_OUT_OF_RANGE; shipped Kafka says NONE and names the diverging epoch.
         return FetchResponsePartition(
@@ -193,7 +205,10 @@ def _answer(
     endpoint = next(
         (Endpoint(CONTROLLER, e.host, e.port) for e in endpoints if e.node_id == leader_id), None
     )
-    error, diverging = raft_error(part.error_code), None
+    error, diverging, snapshot_id = raft_error(part.error_code), None, None
+    if part.snapshot_id.end_offset >= 0:
+        snapshot_id = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
+        error = RaftError.OFFSET_OUT_OF_RANGE
     if part.diverging_epoch.end_offset >= 0:
         diverging = raft.DivergingEpoch(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
         error = RaftError.OFFSET_OUT_OF_RANGE
@@ -206,4 +221,5 @@ def _answer(
         None,
         bytes(part.records) if part.records else b"",
         part.answer,
+        snapshot_id,
     )

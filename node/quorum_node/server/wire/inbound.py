@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from quorum_node.protocol import elections as el
 from quorum_node.protocol.describe import DescribeQuorumRequest
 from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -18,6 +19,7 @@ from quorum_node.server.wire.describe import Now, join_describe, split_describe
 from quorum_node.server.wire.epochs import join_begin, join_end, split_begin, split_end
 from quorum_node.server.wire.fetch import join_fetch, split_fetch
 from quorum_node.server.wire.partitions import Answer, Split
+from quorum_node.server.wire.snapshots import join_fetch_snapshot, split_fetch_snapshot
 from quorum_node.server.wire.vote import join_vote, split_vote
 from quorum_node.server.wire.voters import join_voter_change, split_voter_change
 
@@ -27,6 +29,8 @@ def split(body: Message) -> Split:
     match body:
         case FetchRequest():
             return split_fetch(body)
+        case FetchSnapshotRequest():
+            return split_fetch_snapshot(body)
         case el.VoteRequest():
             return split_vote(body)
         case el.BeginQuorumEpochRequest():
@@ -45,6 +49,8 @@ def join(body: Message, answers: Sequence[Answer], now: Callable[[], Now]) -> Me
     match body:
         case FetchRequest():
             return join_fetch(body, answers)
+        case FetchSnapshotRequest():
+            return join_fetch_snapshot(body, answers)
         case el.VoteRequest():
             return join_vote(body, answers)
         case el.BeginQuorumEpochRequest():

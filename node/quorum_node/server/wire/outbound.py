@@ -13,12 +13,14 @@ from quorum_node.protocol import elections as el
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import Api
 from quorum_node.protocol.fetch import FetchResponse
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
 from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.protocol.voters import UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
 from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
 from quorum_node.server.wire.errors import raft_error
 from quorum_node.server.wire.fetch import fetch_answers, fetch_request
+from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
 from quorum_node.server.wire.vote import vote_answers, vote_request
 from quorum_node.server.wire.voters import update_voter_answer, update_voter_request
 
@@ -30,6 +32,7 @@ _APIS: dict[type, Api] = {
     raft.BeginQuorumEpochRequest: apis.BEGIN_QUORUM_EPOCH,
     raft.EndQuorumEpochRequest: apis.END_QUORUM_EPOCH,
     raft.FetchRequest: apis.FETCH,
+    raft.FetchSnapshotRequest: apis.FETCH_SNAPSHOT,
     raft.UpdateVoterRequest: apis.UPDATE_RAFT_VOTER,
     raft.ApiVersionsRequest: apis.API_VERSIONS,
 }
@@ -63,6 +66,8 @@ def to_wire(parts: Parts, version: int) -> Message:
     match parts[0][1]:
         case raft.FetchRequest():
             return fetch_request(parts, version)
+        case raft.FetchSnapshotRequest() as request:
+            return fetch_snapshot_request(parts[0][0], request)
         case raft.VoteRequest():
             return vote_request(parts)
         case raft.BeginQuorumEpochRequest():
@@ -89,6 +94,8 @@ def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundRespons
     match body:
         case FetchResponse():
             return fetch_answers(body, numbers)
+        case FetchSnapshotResponse():
+            return [fetch_snapshot_answer(body, numbers[0])]
         case el.VoteResponse():
             return vote_answers(body, numbers)
         case el.BeginQuorumEpochResponse():

@@ -1,0 +1,93 @@
+"""What every answer of a leader, or its silence, means to its follower, whatever was asked.
+
+Owns the link to the leader: alive, suspected, to be asked again. Must not know what was asked.
+Source: KIP-595, "FetchResponse Handling". A closed connection to the leader is a hint that starts a
+pre-vote; safety never rests on it.
+"""
+
+from quorum_node.raft.election import campaign_delay_ms
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import CurrentLeader
+from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Follower, Link, Prospective
+from quorum_node.raft.transitions import become_unattached, observe_leader
+
+
+def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
+    """The follower that sent this request, also while it doubts its leader."""
+    role = replica.role
+    follower = role.fallback if isinstance(role, Prospective) else role
+    if isinstance(follower, Follower) and follower.fetching == correlation:
+        return follower
+    return None
+
+
+def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
+    """An answer of this epoch's leader arrived."""
+    follower.link = Link.OPEN
+    follower.campaign_deadline_ms = None
+    follower.failures = 0
+    follower.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
+    replica.last_leader_contact_ms = replica.now_ms
+    replica.campaigns = 0
+    replica.refused_shorter = None
+    if replica.role is not follower:
+        replica.set_role(follower)
+
+
+def refused(
+    replica: ReplicaState, follower: Follower, error: RaftError, leader: CurrentLeader
+) -> None:
+    """An answer that gives nothing: somebody else leads, or it has to be asked again."""
+    if observe_leader(replica, leader):
+        return
+    if error is RaftError.INVALID_CLUSTER_ID and not replica.is_voter:
+        replica.halt(HaltReason.IDENTITY_MISMATCH, "the leader belongs to another cluster")
+        return
+    if error is RaftError.NOT_QUORUM_LEADER:
+        suspect(replica, follower)
+    else:
+        retry(replica, follower)
+
+
+def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) -> bool:
+    """A closed or refused connection raises the suspicion that the leader is gone.
+
+    False if the follower that asked is no more.
+    """
+    follower = follower_of(replica, correlation)
+    if follower is None:
+        return False
+    follower.fetching = None
+    if reason is FailureReason.TIMEOUT:
+        retry(replica, follower)
+    else:
+        suspect(replica, follower)
+    return True
+
+
+def suspect(replica: ReplicaState, follower: Follower) -> None:
+    """The leader seems to be gone: campaign soon, unless it answers before."""
+    if not replica.is_voter:
+        become_unattached(replica, replica.epoch)
+        return
+    if follower.link is Link.OPEN:
+        follower.link = Link.CLOSED
+    if not replica.may_campaign():
+        # Its vote may be needed: it waits for the next leader to call, and believes nobody meanwhile
+        # who still names the old one.
+        retry(replica, follower)
+        return
+    if follower.campaign_deadline_ms is None and replica.role is follower:
+        delay_ms = campaign_delay_ms(replica, replica.campaigns)
+        follower.campaign_deadline_ms = replica.now_ms + delay_ms
+    retry(replica, follower)
+
+
+def retry(replica: ReplicaState, follower: Follower) -> None:
+    """Ask again after a growing delay."""
+    follower.failures += 1
+    delay_ms = replica.backoff_ms(follower.failures)
+    follower.retry_deadline_ms = replica.now_ms + delay_ms

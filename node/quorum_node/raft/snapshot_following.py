@@ -1,0 +1,239 @@
+"""FetchSnapshot, the receiving side: download, verify, and begin anew behind a snapshot.
+
+Owns the course of a download and what an installed snapshot changes. Must not know bytes or files.
+Source: KIP-630, "Follower and Observer"; KIP-853 (the voters of the snapshot are the committed ones).
+
+1. A fetch is answered with a snapshot's id: the log can't serve this replica.
+2. Parts are fetched in order and written to a partial file. A cut download goes on where it ended,
+   also after a restart. After a change of the leader a Fetch comes first: the new one may have the
+   same snapshot, another one, or the log itself.
+3. What two leaders gave is one snapshot only if both told the same size and checksum. A stock leader
+   tells no checksum: then the download begins anew with each leader.
+4. The whole file is verified, in the background; meanwhile fetches keep the link to the leader open.
+5. Only then the log is dropped and begins at the end of the snapshot. Everything in it is committed.
+"""
+
+from quorum_node.raft import election
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.following import follower_of, leader_is_alive, no_answer, refused, retry
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.log_state import EpochStarts
+from quorum_node.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
+from quorum_node.raft.outputs import (
+    DeleteLogPrefix,
+    DropPartialSnapshot,
+    FinishSnapshot,
+    HaltReason,
+    HighWatermarkAdvanced,
+    ResetLog,
+    WriteSnapshotChunk,
+)
+from quorum_node.raft.replica_state import Partial, ReplicaState
+from quorum_node.raft.roles import Follower
+from quorum_node.raft.voters import snapshot_entry
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.snapshot_id import SnapshotId
+
+_LEAST_PART_BYTES = 64 * 1024
+_STARTED_OVER = (RaftError.SNAPSHOT_NOT_FOUND, RaftError.POSITION_OUT_OF_RANGE)
+
+
+def begin(replica: ReplicaState, follower: Follower, id: SnapshotId) -> None:
+    """The leader named a snapshot in the answer to a Fetch."""
+    if id.end_offset <= replica.high_watermark:
+        detail = (
+            f"the leader of epoch {replica.epoch} wants snapshot {id} to be used,"
+            f" but {replica.high_watermark} records are committed"
+        )
+        replica.halt(HaltReason.CORRUPTION, detail)
+        return
+    if not 0 <= id.epoch <= replica.epoch:
+        retry(replica, follower)
+        return
+    partial = replica.partial
+    if partial is not None and partial.finishing:
+        follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
+        return
+    if partial is None or partial.id != id:
+        drop(replica)
+        replica.partial = partial = Partial(id, replica.config.snapshot_part_bytes)
+    follower.downloading = True
+
+
+def request_part(replica: ReplicaState, follower: Follower, partial: Partial) -> None:
+    """Ask for the next part."""
+    follower.fetching = replica.send(
+        follower.endpoint,
+        FetchSnapshotRequest(
+            replica.cluster_id,
+            replica.key,
+            replica.epoch,
+            partial.id,
+            partial.position,
+            partial.part_bytes,
+        ),
+        None,
+    )
+
+
+def handle_part(replica: ReplicaState, correlation: int, response: FetchSnapshotResponse) -> None:
+    """The answer to `request_part`."""
+    follower, partial = follower_of(replica, correlation), replica.partial
+    if follower is None:
+        return
+    follower.fetching = None
+    if response.leader.leader_epoch != replica.epoch:
+        refused(replica, follower, response.error, response.leader)
+        return
+    if response.error in _STARTED_OVER:
+        # The leader deleted it meanwhile, or has another one: the next Fetch tells what to do.
+        leader_is_alive(replica, follower)
+        drop(replica)
+        follower.downloading = False
+        retry(replica, follower)
+        return
+    if response.error is not RaftError.NONE:
+        refused(replica, follower, response.error, response.leader)
+        return
+    leader_is_alive(replica, follower)
+    if partial is None or partial.finishing:
+        follower.downloading = False
+    elif _fits(replica, follower, partial, response):
+        _take(replica, partial, response)
+    else:
+        retry(replica, follower)
+
+
+def part_failed(replica: ReplicaState, correlation: int, reason: FailureReason) -> None:
+    """No answer. A part that takes longer than the timeout of a request was too large."""
+    partial = replica.partial
+    if reason is FailureReason.TIMEOUT and partial is not None:
+        partial.part_bytes = max(_LEAST_PART_BYTES, partial.part_bytes // 2)
+    no_answer(replica, correlation, reason)
+
+
+def drop(replica: ReplicaState) -> None:
+    """Give up a download that is not being verified yet."""
+    partial = replica.partial
+    if partial is not None and not partial.finishing:
+        replica.partial = None
+        replica.out.append(DropPartialSnapshot(partial.id))
+
+
+def installed(
+    replica: ReplicaState, id: SnapshotId, voters: VotersRecord | None, kraft_version: int
+) -> None:
+    """A downloaded snapshot is verified and durable."""
+    _finished(replica, id)
+    if replica.snapshot is not None and id <= replica.snapshot:
+        return
+    replica.snapshot = id
+    if _log_holds(replica, id):
+        # Another leader's log brought it here in the meantime.
+        if not isinstance(replica.role, Leader) and id.end_offset > replica.high_watermark:
+            replica.high_watermark = id.end_offset
+            replica.out.append(HighWatermarkAdvanced(id.end_offset))
+            replica.commit_voters()
+        return
+    _begin_behind(replica, id, voters, kraft_version)
+
+
+def rejected(replica: ReplicaState, id: SnapshotId) -> None:
+    """A downloaded snapshot is damaged: fetch it again, from its beginning, after a while."""
+    _finished(replica, id)
+    if isinstance(replica.role, Follower) and replica.role.fetching is None:
+        retry(replica, replica.role)
+
+
+def created(replica: ReplicaState, id: SnapshotId) -> None:
+    """This replica wrote one of its own state."""
+    if replica.snapshot is not None and id <= replica.snapshot:
+        return  # overtaken by a download
+    assert id.end_offset <= replica.high_watermark, f"snapshot {id} of what is not committed"
+    assert _log_holds(replica, id), f"snapshot {id} is not of this log"
+    replica.snapshot = id
+
+
+def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
+    """Let the log start at `id`, if that loses nothing: all before it is durable in the snapshot."""
+    if replica.snapshot is None or id > replica.snapshot:
+        return
+    if (
+        not replica.start.end_offset
+        < id.end_offset
+        <= min(replica.high_watermark, replica.durable_end)
+    ):
+        return
+    assert _log_holds(replica, id), f"snapshot {id} is not of this log"
+    replica.start = id
+    replica.epochs.delete_before(id)
+    replica.out.append(DeleteLogPrefix(id))
+
+
+def _fits(
+    replica: ReplicaState, follower: Follower, partial: Partial, response: FetchSnapshotResponse
+) -> bool:
+    """Whether a part can be taken; if it is of other bytes than those before, begin anew."""
+    if response.snapshot_id != partial.id or response.position != partial.position:
+        return False
+    end = response.position + len(response.data)
+    if not response.data or end > response.size_bytes:
+        return False
+    source = (follower.leader_id, replica.epoch)
+    if partial.position > 0:
+        same = partial.size_bytes in (None, response.size_bytes)
+        if response.checksum is None:
+            same = same and partial.source == source
+        else:
+            same = same and partial.checksum in (None, response.checksum)
+        if not same:
+            partial.begin_anew()
+            return False
+    partial.source = source
+    partial.size_bytes, partial.checksum = response.size_bytes, response.checksum
+    return True
+
+
+def _take(replica: ReplicaState, partial: Partial, response: FetchSnapshotResponse) -> None:
+    replica.out.append(WriteSnapshotChunk(partial.id, partial.position, response.data))
+    partial.position += len(response.data)
+    if partial.position == response.size_bytes:
+        partial.finishing = True
+        replica.out.append(FinishSnapshot(partial.id, response.size_bytes, partial.checksum))
+
+
+def _finished(replica: ReplicaState, id: SnapshotId) -> None:
+    if replica.partial is not None and replica.partial.id == id:
+        replica.partial = None
+    role = replica.role
+    if isinstance(role, Follower):
+        role.downloading = False
+        role.retry_deadline_ms = None
+
+
+def _log_holds(replica: ReplicaState, id: SnapshotId) -> bool:
+    """Whether the log has the last record of the snapshot, and so all that led to it."""
+    return (
+        replica.start.end_offset <= id.end_offset <= replica.log_end
+        and replica.epochs.epoch_at(id.end_offset - 1) == id.epoch
+    )
+
+
+def _begin_behind(
+    replica: ReplicaState, id: SnapshotId, voters: VotersRecord | None, kraft_version: int
+) -> None:
+    """The log had nothing that is committed and not in the snapshot: it begins behind it."""
+    assert not isinstance(replica.role, Leader), "a leader lacks committed records"
+    assert id.end_offset > replica.high_watermark, f"snapshot {id} is older than the log"
+    replica.out.append(ResetLog(id))
+    replica.start = id
+    replica.epochs = EpochStarts((), id)
+    replica.log_end = replica.durable_end = replica.high_watermark = id.end_offset
+    replica.kraft_version = kraft_version
+    replica.voters.reset(snapshot_entry(id, voters) if voters is not None else None)
+    replica.voters_are_committed(replica.voters.committed)
+    replica.out.append(HighWatermarkAdvanced(id.end_offset))
+    replica.persist()
+    replica.tell_voters()
+    election.voters_changed(replica)
