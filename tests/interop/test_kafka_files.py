@@ -19,9 +19,15 @@ from quorum_node.records.control import (
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
 from quorum_node.records.metadata import (
+    ABORT_TRANSACTION,
+    BEGIN_TRANSACTION,
+    END_TRANSACTION,
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnknownMetadata,
     encode_metadata,
 )
 from quorum_node.storage.quorum_state import QuorumStateFile
@@ -48,6 +54,11 @@ def test_records_have_the_bytes_that_kafka_gives_them() -> None:
     ours["config-delete"] = encode_metadata(ConfigRecord(2, "topic", "k", None))
     ours["feature-level"] = encode_metadata(FeatureLevelRecord("metadata.version", 29))
     ours["no-op"] = encode_metadata(NoOpRecord())
+    ours["topic"] = encode_metadata(TopicRecord("t", REPLICA_UUID))
+    ours["remove-topic"] = encode_metadata(RemoveTopicRecord(REPLICA_UUID))
+    ours["begin"] = encode_metadata(UnknownMetadata(BEGIN_TRANSACTION, 0, b"\1\0\2\2n"))
+    ours["end"] = encode_metadata(UnknownMetadata(END_TRANSACTION, 0, b"\0"))
+    ours["abort"] = encode_metadata(UnknownMetadata(ABORT_TRANSACTION, 0, b"\1\0\2\2r"))
     assert {name: data.hex() for name, data in ours.items()} == theirs
 
 

@@ -5,6 +5,7 @@ Source: KIP-631, "Record format" and the record schemas as shipped in Kafka 4.x.
 """
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from quorum_node.records.primitives import (
     INT16,
@@ -17,13 +18,49 @@ from quorum_node.records.primitives import (
     read_nullable_compact_string,
     read_struct,
     read_tagged_fields,
+    read_uuid,
     read_uvarint,
+    uuid_to_bytes,
 )
 
 FRAME_VERSION = 1
+TOPIC = 2
 CONFIG = 4
+REMOVE_TOPIC = 9
 FEATURE_LEVEL = 12
 NO_OP = 20
+BEGIN_TRANSACTION = 23
+END_TRANSACTION = 24
+ABORT_TRANSACTION = 25
+
+TYPE_NAMES = {
+    0: "RegisterBrokerRecord",
+    1: "UnregisterBrokerRecord",
+    TOPIC: "TopicRecord",
+    3: "PartitionRecord",
+    CONFIG: "ConfigRecord",
+    5: "PartitionChangeRecord",
+    7: "FenceBrokerRecord",
+    8: "UnfenceBrokerRecord",
+    REMOVE_TOPIC: "RemoveTopicRecord",
+    10: "DelegationTokenRecord",
+    11: "UserScramCredentialRecord",
+    FEATURE_LEVEL: "FeatureLevelRecord",
+    14: "ClientQuotaRecord",
+    15: "ProducerIdsRecord",
+    17: "BrokerRegistrationChangeRecord",
+    18: "AccessControlEntryRecord",
+    19: "RemoveAccessControlEntryRecord",
+    NO_OP: "NoOpRecord",
+    21: "ZkMigrationStateRecord",
+    22: "RemoveUserScramCredentialRecord",
+    BEGIN_TRANSACTION: "BeginTransactionRecord",
+    END_TRANSACTION: "EndTransactionRecord",
+    ABORT_TRANSACTION: "AbortTransactionRecord",
+    26: "RemoveDelegationTokenRecord",
+    27: "RegisterControllerRecord",
+}
+"""Kafka's names of its record types; a controller of stock Kafka writes all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +91,23 @@ class NoOpRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic is created."""
+
+    name: str
+    topic_id: UUID
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicRecord:
+    """A topic is deleted, and its configs with it."""
+
+    topic_id: UUID
+    tagged_fields: TaggedFields = ()
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownMetadata:
     """A record whose type or version this code doesn't know; its payload is kept."""
 
@@ -62,11 +116,13 @@ class UnknownMetadata:
     payload: bytes
 
 
-MetadataRecord = ConfigRecord | FeatureLevelRecord | NoOpRecord
+MetadataRecord = ConfigRecord | FeatureLevelRecord | NoOpRecord | TopicRecord | RemoveTopicRecord
 
 _CONFIG_FRAME = bytes((FRAME_VERSION, CONFIG, 0))
 _FEATURE_LEVEL_FRAME = bytes((FRAME_VERSION, FEATURE_LEVEL, 0))
 _NO_OP_FRAME = bytes((FRAME_VERSION, NO_OP, 0))
+_TOPIC_FRAME = bytes((FRAME_VERSION, TOPIC, 0))
+_REMOVE_TOPIC_FRAME = bytes((FRAME_VERSION, REMOVE_TOPIC, 0))
 
 
 def encode_metadata(record: MetadataRecord | UnknownMetadata) -> bytes:
@@ -89,6 +145,13 @@ def encode_metadata(record: MetadataRecord | UnknownMetadata) -> bytes:
             return _FEATURE_LEVEL_FRAME + name + level + tagged
         case NoOpRecord():
             return _NO_OP_FRAME + encode_tagged_fields(None, record.tagged_fields)
+        case TopicRecord():
+            tagged = encode_tagged_fields(None, record.tagged_fields)
+            name, topic_id = encode_compact_string(record.name), uuid_to_bytes(record.topic_id)
+            return _TOPIC_FRAME + name + topic_id + tagged
+        case RemoveTopicRecord():
+            tagged = encode_tagged_fields(None, record.tagged_fields)
+            return _REMOVE_TOPIC_FRAME + uuid_to_bytes(record.topic_id) + tagged
         case UnknownMetadata():
             kind, version = encode_uvarint(record.type), encode_uvarint(record.version)
             return bytes((FRAME_VERSION,)) + kind + version + record.payload
@@ -139,7 +202,28 @@ def _decode_no_op(data: bytes, position: int) -> tuple[MetadataRecord, int]:
     return NoOpRecord(_kept(fields)), position
 
 
+def _decode_topic(data: bytes, position: int) -> tuple[MetadataRecord, int]:
+    name, position = read_compact_string(data, position)
+    topic_id, position = read_uuid(data, position)
+    fields, position = read_tagged_fields(data, position)
+    return TopicRecord(name, _present(topic_id), _kept(fields)), position
+
+
+def _decode_remove_topic(data: bytes, position: int) -> tuple[MetadataRecord, int]:
+    topic_id, position = read_uuid(data, position)
+    fields, position = read_tagged_fields(data, position)
+    return RemoveTopicRecord(_present(topic_id), _kept(fields)), position
+
+
+def _present(topic_id: UUID | None) -> UUID:
+    if topic_id is None:
+        raise MalformedRecord("a topic without an id")
+    return topic_id
+
+
 _DECODERS = {
+    TOPIC: _decode_topic,
+    REMOVE_TOPIC: _decode_remove_topic,
     CONFIG: _decode_config,
     FEATURE_LEVEL: _decode_feature_level,
     NO_OP: _decode_no_op,

@@ -19,10 +19,13 @@ from quorum_node.records.control import (
 )
 from quorum_node.records.identity import ReplicaKey, Voter, uuid_text
 from quorum_node.records.metadata import (
+    TYPE_NAMES,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnknownMetadata,
     decode_metadata,
 )
@@ -97,9 +100,17 @@ def _document(batch: Batch, record: DecodedRecord) -> LogRecord:
         epoch=batch.header.leader_epoch,
         timestamp_ms=record.timestamp_ms,
         control=batch.header.is_control,
-        type=type(content).__name__,
+        type=_type_name(content),
         fields=_fields(content),
     )
+
+
+def _type_name(
+    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata,
+) -> str:
+    if isinstance(content, UnknownMetadata):
+        return TYPE_NAMES.get(content.type, type(content).__name__)
+    return type(content).__name__
 
 
 def _fields(
@@ -130,10 +141,15 @@ def _fields(
             }
         case FeatureLevelRecord():
             return {"name": content.name, "level": content.level}
+        case TopicRecord():
+            return {"name": content.name, "topicId": uuid_text(content.topic_id)}
+        case RemoveTopicRecord():
+            return {"topicId": uuid_text(content.topic_id)}
         case NoOpRecord():
             return {}
         case UnknownMetadata():
-            return {"recordType": content.type, "version": content.version}
+            payload = content.payload.hex()
+            return {"recordType": content.type, "version": content.version, "payload": payload}
         case UnknownControl():
             return {"recordType": content.type}
     return {}

@@ -4,9 +4,14 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.KRaftVersionRecord;
 import org.apache.kafka.common.message.LeaderChangeMessage;
 import org.apache.kafka.common.message.VotersRecord;
+import org.apache.kafka.common.metadata.AbortTransactionRecord;
+import org.apache.kafka.common.metadata.BeginTransactionRecord;
 import org.apache.kafka.common.metadata.ConfigRecord;
+import org.apache.kafka.common.metadata.EndTransactionRecord;
 import org.apache.kafka.common.metadata.FeatureLevelRecord;
 import org.apache.kafka.common.metadata.NoOpRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.MessageUtil;
@@ -39,6 +44,12 @@ public class Records {
             .setResourceType((byte) 2).setResourceName("topic").setName("k").setValue(null));
         metadata("feature-level", new FeatureLevelRecord().setName("metadata.version").setFeatureLevel((short) 29));
         metadata("no-op", new NoOpRecord());
+        Uuid topicId = Uuid.fromString("AAAAAAAAAAAAAAAAAAAABQ");
+        metadata("topic", new TopicRecord().setName("t").setTopicId(topicId));
+        metadata("remove-topic", new RemoveTopicRecord().setTopicId(topicId));
+        metadata("begin", new BeginTransactionRecord().setName("n"));
+        metadata("end", new EndTransactionRecord());
+        metadata("abort", new AbortTransactionRecord().setReason("r"));
     }
 
     static void control(String name, ApiMessage message) {

@@ -24,6 +24,8 @@ from quorum_node.records.metadata import (
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
+    RemoveTopicRecord,
+    TopicRecord,
     UnknownMetadata,
     decode_metadata,
     encode_metadata,
@@ -69,6 +71,7 @@ CONTROL: st.SearchStrategy[ControlRecord] = st.one_of(
     ),
     st.builds(SnapshotFooter, tagged_fields=TAGS),
 )
+TOPIC_IDS = st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
 METADATA: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(
         ConfigRecord,
@@ -80,6 +83,8 @@ METADATA: st.SearchStrategy[MetadataRecord] = st.one_of(
     ),
     st.builds(FeatureLevelRecord, name=TEXT, level=INT16, tagged_fields=TAGS),
     st.builds(NoOpRecord, tagged_fields=TAGS),
+    st.builds(TopicRecord, name=TEXT, topic_id=TOPIC_IDS, tagged_fields=TAGS),
+    st.builds(RemoveTopicRecord, topic_id=TOPIC_IDS, tagged_fields=TAGS),
 )
 
 
