@@ -6,7 +6,6 @@ Exclusive ends are called `end_offset`; ages and timeouts are milliseconds.
 """
 
 from enum import StrEnum
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -66,6 +65,10 @@ class ErrorCode(StrEnum):
     """503: the request was forwarded here, but this node does not lead (any more)."""
     NOT_CONFIRMED = "NOT_CONFIRMED"
     """503: no majority confirmed the leader within the timeout."""
+    REPLICA_BEHIND = "REPLICA_BEHIND"
+    """503: the leader confirmed the read, but this replica has not got that far; ask another one."""
+    READS_UNSUPPORTED = "READS_UNSUPPORTED"
+    """503: the leader's software can't confirm reads of other replicas; read with consistency=local."""
     TIMED_OUT = "TIMED_OUT"
     """504: the outcome is not known (writes may still commit; a repeat is harmless)."""
     NOT_FORMED = "NOT_FORMED"
@@ -279,22 +282,39 @@ class AppendResult(ApiModel):
     epoch: int
 
 
+class Consistency(StrEnum):
+    """How a read is answered; both by the asked replica, from its own state."""
+
+    LINEARIZABLE = "linearizable"
+    """Not older than the request: the leader proved after it arrived that it still leads."""
+    LOCAL = "local"
+    """What the replica has, at once."""
+
+
 class ConfigValue(ApiModel):
-    """A value as of `offset` (exclusive end of what had been applied when it was read)."""
+    """A value as of `offset` (exclusive end of what had been applied when it was read).
+
+    `age_ms` comes with a local read: what the replica's leader had committed that long ago is in it
+    (None: it never heard of one). If that leader has been replaced without knowing it yet, the state
+    may be older by up to controller.quorum.fetch.timeout.ms.
+    """
 
     resource_type: str
     resource_name: str
     name: str
     value: str
     offset: int
-    consistency: Literal["linearizable", "local"]
+    consistency: Consistency
+    age_ms: int | None = None
 
 
 class ConfigList(ApiModel):
-    """Local key → value pairs as of `offset`."""
+    """Key → value pairs as of `offset`, all at one point in time; `age_ms` as in ConfigValue."""
 
     entries: list[ConfigEntry]
     offset: int
+    consistency: Consistency = Consistency.LOCAL
+    age_ms: int | None = None
 
 
 class LogRecord(ApiModel):

@@ -29,6 +29,7 @@ from quorum_node.protocol.elections import (
 )
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from quorum_node.protocol.read_offset import ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -82,6 +83,7 @@ REMOVE_RAFT_VOTER = Api(
 UPDATE_RAFT_VOTER = Api(
     82, "UpdateRaftVoter", UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0
 )
+READ_OFFSET = Api(20002, "ReadOffset", ReadOffsetRequest, ReadOffsetResponse, 0, 0)
 
 APIS: dict[int, Api] = {
     api.key: api
@@ -99,6 +101,8 @@ APIS: dict[int, Api] = {
         ADD_RAFT_VOTER,
         REMOVE_RAFT_VOTER,
         UPDATE_RAFT_VOTER,
+        READ_OFFSET,
     )
 }
-"""Every API by its key."""
+"""Every API by its key. Keys from 20000 up are private: what only the drafts define."""
+FIRST_PRIVATE_KEY = 20000

@@ -18,7 +18,12 @@ M = TypeVar("M", bound=BaseModel)
 _CONNECT_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 _TRY_AGAIN = frozenset(
-    {ErrorCode.NO_LEADER, ErrorCode.NOT_LEADER, ErrorCode.OWN_EPOCH_NOT_COMMITTED}
+    {
+        ErrorCode.NO_LEADER,
+        ErrorCode.NOT_LEADER,
+        ErrorCode.REPLICA_BEHIND,
+        ErrorCode.OWN_EPOCH_NOT_COMMITTED,
+    }
 )
 """Nothing was changed, and a moment later it may work."""
 
@@ -140,6 +145,7 @@ _ADVICE = {
     ErrorCode.VOTER_NOT_FOUND.value: "; 'quorumctl describe replication' lists the voters",
     ErrorCode.DISK_LOW.value: "; give the leader's volume more space",
     ErrorCode.NOT_CONFIRMED.value: "; too few voters answer the leader",
+    ErrorCode.REPLICA_BEHIND.value: "; ask another node",
     ErrorCode.TIMED_OUT.value: "; a repeat is harmless",
     ErrorCode.LEADERSHIP_LOST.value: "; a repeat is harmless",
 }

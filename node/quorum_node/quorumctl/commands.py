@@ -94,20 +94,29 @@ def put(client: AdminClient, arguments: argparse.Namespace) -> Result:
 
 
 def get(client: AdminClient, arguments: argparse.Namespace) -> Result:
-    """One value, linearizable unless told otherwise."""
+    """One value of the asked node's own state, linearizable unless told otherwise."""
     found = client.call(
         ConfigValue,
         "GET",
         _key_path(arguments.key),
-        consistency="local" if arguments.local else "linearizable",
+        consistency=arguments.consistency,
         timeoutMs=client.timeout_ms,
     )
+    if arguments.offset:
+        return found, [found.value, render.read_at(found)]
     return found, [found.value]
 
 
 def list_configs(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """Values that one node has applied."""
-    found = client.call(ConfigList, "GET", "/v1/configs", prefix=arguments.prefix)
+    found = client.call(
+        ConfigList,
+        "GET",
+        "/v1/configs",
+        prefix=arguments.prefix,
+        consistency=arguments.consistency,
+        timeoutMs=client.timeout_ms,
+    )
     return found, render.configs(found.entries)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from quorum_node.api import Consistency
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 from quorum_node.quorumctl.watch import watch
@@ -160,13 +161,34 @@ def _add_values(names: "Names") -> None:
     put.add_argument("value", nargs="?")
     put.add_argument("--delete", action="store_true")
     put.set_defaults(command=commands.put)
-    get = _command(names, "get", "one value, linearizable")
+    get = _command(names, "get", "one value, from the asked node's own state")
     get.add_argument("key")
-    get.add_argument("--local", action="store_true", help="what the asked node has applied")
+    get.add_argument(
+        "--offset", action="store_true", help="a second line: as of which offset, and how old"
+    )
+    _add_consistency(get, Consistency.LINEARIZABLE)
     get.set_defaults(command=commands.get)
-    listing = _command(names, "list", "values that the asked node has applied")
+    listing = _command(names, "list", "values of the asked node's own state")
     listing.add_argument("prefix", nargs="?", default="")
+    _add_consistency(listing, Consistency.LOCAL)
     listing.set_defaults(command=commands.list_configs)
+
+
+def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> None:
+    parser.add_argument(
+        "--consistency",
+        choices=[each.value for each in Consistency],
+        default=default.value,
+        help="linearizable: not older than this call, on any node; local: what the asked node has,"
+        f" at once (default {default.value})",
+    )
+    parser.add_argument(
+        "--local",
+        dest="consistency",
+        action="store_const",
+        const=Consistency.LOCAL.value,
+        help="the same as --consistency local",
+    )
 
 
 def _add_log(names: "Names") -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from quorum_node.api import (
     ConfigEntry,
+    ConfigValue,
+    Consistency,
     EndpointModel,
     LogRecord,
     NodeDescription,
@@ -99,6 +101,14 @@ def configs(entries: Sequence[ConfigEntry]) -> list[str]:
     """`list`."""
     rows = [(e.resource_type, e.resource_name or "-", e.name, e.value) for e in entries]
     return table(("Type", "Resource", "Name", "Value"), rows)
+
+
+def read_at(found: ConfigValue) -> str:
+    """`get --offset`: as of when the value is."""
+    if found.consistency is Consistency.LINEARIZABLE:
+        return f"as of offset {found.offset}, confirmed by the leader"
+    age = "an unknown time" if found.age_ms is None else f"at most {found.age_ms} ms"
+    return f"as of offset {found.offset}, {age} behind its leader"
 
 
 def log_lines(records: Sequence[LogRecord]) -> list[str]:

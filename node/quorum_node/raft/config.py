@@ -48,6 +48,11 @@ class RaftConfig:
     """Nor does one that goes on for so long."""
 
     @property
+    def read_timeout_ms(self) -> float:
+        """Longest life of a read on a replica that does not lead: two questions, one after another."""
+        return 2 * self.request_timeout_ms
+
+    @property
     def link_jitter_ms(self) -> float:
         """Largest wait between a closed link to the leader and the pre-vote that it starts."""
         return self.election_timeout_ms / 20

@@ -10,6 +10,7 @@ from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.messages import NO_LEADER, DescribeQuorumResponse, ReplicaProgress
+from quorum_node.raft.reads import state_as_of_ms
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -90,6 +91,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         own_epoch_committed=leader is not None and leader.own_epoch_committed,
         formed=replica.formed,
         initial_voters=required_to_form(replica, voters.latest.record.initial_voters),
+        as_of_ms=state_as_of_ms(replica),
         disk_low=replica.disk_low,
         halted=replica.halted,
         log_end_epoch=replica.epochs.last_epoch,

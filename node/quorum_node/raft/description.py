@@ -20,6 +20,7 @@ class ReplicaDescription:
     `witness`: this replica never campaigns. `refused_shorter`: who asked for its vote with a shorter
     log, since a leader last answered.
     `snapshot`: the newest of this replica. `partial_snapshot`: a download (id, bytes here, size if known).
+    `as_of_ms`: nothing that the known leader had committed by then is missing here.
     `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
     """
 
@@ -47,6 +48,7 @@ class ReplicaDescription:
     own_epoch_committed: bool
     formed: bool
     initial_voters: int
+    as_of_ms: float | None
     disk_low: bool
     halted: bool
     log_end_epoch: int

@@ -44,11 +44,15 @@ class ResponseReceived:
 
 
 class FailureReason(Enum):
-    """Why a Send got no response. CLOSED and REFUSED are hints that the peer is gone."""
+    """Why a Send got no response. CLOSED and REFUSED are hints that the peer is gone.
+
+    UNSUPPORTED: it is there, and its software does not serve this request.
+    """
 
     CLOSED = "closed"
     REFUSED = "refused"
     TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)

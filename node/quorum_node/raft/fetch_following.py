@@ -36,6 +36,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
     if replica.durable_end < replica.log_end:
         return
     config = replica.config
+    follower.fetch_sent_ms = replica.now_ms
     follower.fetching = replica.send(
         follower.endpoint,
         FetchRequest(
@@ -74,6 +75,9 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
         retry(replica, follower)
         return True
     advance_as_follower(replica, response.high_watermark)
+    if 0 <= response.high_watermark <= replica.high_watermark:
+        # The answer was made after the fetch was sent: nothing committed before is missing.
+        replica.as_of_ms = follower.fetch_sent_ms
     if appended:
         replica.out.append(FlushLog())
     return True

@@ -52,7 +52,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
                 _told_high_watermark(replica, leader),
                 replica.start.end_offset,
                 diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
-                answer=leader.answer_round,
+                answer=leader.tell_round(),
                 snapshot_id=elsewhere if isinstance(elsewhere, SnapshotId) else None,
             ),
         )
@@ -258,7 +258,6 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
     data = None
     if request.fetch_offset < limit:
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes)
-    leader.round_sent = True
     error = RaftError.NONE
     if request.replica not in replica.voters.latest.voters and _must_be_told(replica, request):
         error = RaftError.NOT_FOLLOWER
@@ -273,7 +272,7 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
                 None,
                 data,
                 b"",
-                leader.answer_round,
+                leader.tell_round(),
             ),
         )
     )

@@ -8,7 +8,7 @@ A handover first waits, for a bounded time, until everything appended is committ
 successor needs nothing from the old leader any more.
 """
 
-from quorum_node.raft import safety
+from quorum_node.raft import reads, safety
 from quorum_node.raft.commit import durable_end_of
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Handover, Leader
@@ -20,7 +20,7 @@ from quorum_node.raft.messages import (
     ResignRequest,
     ResignResponse,
 )
-from quorum_node.raft.outputs import HaltReason, ProposalFailed, ReadFailed
+from quorum_node.raft.outputs import HaltReason, ProposalFailed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Candidate
 from quorum_node.raft.transitions import become_resigned, leave_leadership, observe_leader
@@ -150,11 +150,9 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
             replica.respond(parked.request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, nobody))
         for proposal in role.proposals:
             replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.STORAGE_FAILED))
-        for read in role.reads:
-            replica.out.append(ReadFailed(read.read_id, RaftError.STORAGE_FAILED))
+        reads.fail_reads(replica, role, RaftError.STORAGE_FAILED, nobody)
         role.parked, role.change = {}, None
         role.proposals.clear()
-        role.reads.clear()
         _send_end(replica, replica.key.id, preferred)
     replica.halted = False
     reason = HaltReason.DISK_FULL if disk_full else HaltReason.STORAGE_FAILED

@@ -59,11 +59,15 @@ class PendingProposal:
 
 @dataclass(slots=True)
 class PendingRead:
-    """`offset` is None until a record of the leader's own epoch is committed."""
+    """`offset` is None until a record of the leader's own epoch is committed.
 
-    read_id: int
+    One of two asks: this process (`read_id`), or another replica (`request_id`, a ReadOffset).
+    """
+
     round: int
     offset: int | None
+    read_id: int | None = None
+    request_id: int | None = None
 
 
 class ChangeKind(Enum):
@@ -129,3 +133,8 @@ class Leader:
     change: PendingChange | None = None
     handover: Handover | None = None
     name: RoleName = field(default=RoleName.LEADER, init=False)
+
+    def tell_round(self) -> int:
+        """The answer round, for a fetch answer that goes out now: later reads need another one."""
+        self.round_sent = True
+        return self.answer_round

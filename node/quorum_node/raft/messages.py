@@ -229,6 +229,30 @@ class DescribeQuorumResponse:
     observers: tuple[ReplicaProgress, ...] = ()
 
 
+# ReadOffset: KIP-650
+@dataclass(frozen=True, slots=True)
+class ReadOffsetRequest:
+    """Up to where must be applied for a linearizable read that began before this request?
+
+    `read_timestamp_ms`: wall clock of the asking node, for people only. `stale`: no confirmation, but
+    at once what the asked replica has, whatever its role, and how old that may be.
+    """
+
+    cluster_id: str | None
+    read_timestamp_ms: int = -1
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOffsetResponse:
+    """`offset` is -1 with any error. `age_ms` belongs to a stale answer (-1: unknown)."""
+
+    error: RaftError
+    leader: CurrentLeader
+    offset: int = -1
+    age_ms: int = -1
+
+
 # Membership: KIP-853
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
@@ -317,6 +341,7 @@ Request = (
     | FetchRequest
     | FetchSnapshotRequest
     | DescribeQuorumRequest
+    | ReadOffsetRequest
     | AddVoterRequest
     | RemoveVoterRequest
     | UpdateVoterRequest
@@ -331,6 +356,7 @@ Response = (
     | FetchResponse
     | FetchSnapshotResponse
     | DescribeQuorumResponse
+    | ReadOffsetResponse
     | VoterChangeResponse
     | ResignResponse
 )
@@ -342,6 +368,7 @@ OutboundRequest = (
     | EndQuorumEpochRequest
     | FetchRequest
     | FetchSnapshotRequest
+    | ReadOffsetRequest
     | UpdateVoterRequest
     | ApiVersionsRequest
 )
@@ -353,6 +380,7 @@ InboundResponse = (
     | EndQuorumEpochResponse
     | FetchResponse
     | FetchSnapshotResponse
+    | ReadOffsetResponse
     | VoterChangeResponse
     | ApiVersionsResponse
 )

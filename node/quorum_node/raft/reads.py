@@ -1,6 +1,7 @@
-"""Linearizable reads on the leader.
+"""Linearizable reads on the leader, its own and those of replicas that ask for a read offset.
 
-Owns when a read is confirmed. Must not know what is read.
+Owns when a read is confirmed. Must not know what is read, nor what the asking replica does with the
+offset (`remote_reads.py`).
 Source: KIP-650, "Non-leader Linearizable Read"; Raft's ReadIndex, turned around for a protocol in
 which followers pull:
 
@@ -18,36 +19,57 @@ No clock and no timer takes part.
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, PendingRead
+from quorum_node.raft.messages import CurrentLeader, ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.outputs import ReadConfirmed, ReadFailed
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.voters import VoterSet
+from quorum_node.records.identity import ReplicaKey
 
 
-def request_read(replica: ReplicaState, read_id: int) -> bool:
-    """Take a read; True if parked fetches have to be answered now."""
-    leader = replica.role
-    if not isinstance(leader, Leader) or replica.halted:
-        error = RaftError.STORAGE_FAILED if replica.halted else RaftError.NOT_QUORUM_LEADER
-        replica.out.append(ReadFailed(read_id, error))
-        return False
-    if leader.round_sent:
-        leader.answer_round += 1
-        leader.round_sent = False
-    offset = replica.high_watermark if leader.own_epoch_committed else None
-    leader.reads.append(PendingRead(read_id, leader.answer_round, offset))
-    confirm_reads(replica, leader)
-    return bool(leader.reads)
+def request_read(replica: ReplicaState, leader: Leader, read_id: int) -> bool:
+    """Take a read of this process; True if parked fetches have to be answered now."""
+    return _begin(replica, leader, read_id=read_id)
 
 
-def abandon_read(replica: ReplicaState, read_id: int) -> None:
+def handle_read_offset(replica: ReplicaState, request_id: int, request: ReadOffsetRequest) -> bool:
+    """Take a read of another replica; True if parked fetches have to be answered now."""
+    leader, current = replica.role, replica.current_leader()
+    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+        replica.respond(request_id, ReadOffsetResponse(RaftError.INVALID_CLUSTER_ID, current))
+    elif request.stale:
+        age_ms = _age_ms(replica)
+        offset = replica.high_watermark
+        replica.respond(request_id, ReadOffsetResponse(RaftError.NONE, current, offset, age_ms))
+    elif not isinstance(leader, Leader):
+        replica.respond(request_id, ReadOffsetResponse(RaftError.NOT_QUORUM_LEADER, current))
+    else:
+        return _begin(replica, leader, request_id=request_id)
+    return False
+
+
+def abandon_read(
+    replica: ReplicaState, *, read_id: int | None = None, request_id: int | None = None
+) -> None:
     """Nobody waits for it any more."""
     leader = replica.role
     if isinstance(leader, Leader):
         for read in leader.reads:
-            if read.read_id == read_id:
+            if (read.read_id, read.request_id) == (read_id, request_id):
                 leader.reads.remove(read)
                 return
+
+
+def fail_reads(
+    replica: ReplicaState, leader: Leader, error: RaftError, next_leader: CurrentLeader
+) -> None:
+    """This leader confirms nothing any more."""
+    for read in leader.reads:
+        if read.read_id is not None:
+            replica.out.append(ReadFailed(read.read_id, error))
+        if read.request_id is not None:
+            replica.respond(read.request_id, ReadOffsetResponse(error, next_leader))
+    leader.reads.clear()
 
 
 def own_epoch_committed(replica: ReplicaState, leader: Leader) -> None:
@@ -67,9 +89,60 @@ def confirm_reads(replica: ReplicaState, leader: Leader) -> None:
     if not voters.latest_is_committed:
         echoed = min(echoed, _majority_round(replica, leader, voters.committed.voters))
     while leader.reads and leader.reads[0].round <= echoed:
-        read = leader.reads.popleft()
-        assert read.offset is not None
+        _confirmed(replica, leader.reads.popleft())
+
+
+def state_as_of_ms(replica: ReplicaState) -> float | None:
+    """Nothing that the leader this replica knows had committed by then is missing here.
+
+    A leader speaks for the time at which a majority last fetched. None: never heard of a leader.
+    Both may be behind a newer leader that this replica does not know yet: no bound for a
+    linearizable read, and never used for one.
+    """
+    leader = replica.role
+    if not isinstance(leader, Leader) or not leader.own_epoch_committed:
+        return replica.as_of_ms
+
+    def heard_ms(key: ReplicaKey) -> float:
+        if key == replica.key:
+            return replica.now_ms
+        progress = leader.progress.get(key)
+        if progress is None or progress.last_fetch_ms is None:
+            return leader.elected_ms
+        return progress.last_fetch_ms
+
+    voters = replica.voters.latest.voters
+    return majority_value(voters, heard_ms) if len(voters) else replica.as_of_ms
+
+
+def _begin(
+    replica: ReplicaState,
+    leader: Leader,
+    *,
+    read_id: int | None = None,
+    request_id: int | None = None,
+) -> bool:
+    if leader.round_sent:
+        leader.answer_round += 1
+        leader.round_sent = False
+    offset = replica.high_watermark if leader.own_epoch_committed else None
+    leader.reads.append(PendingRead(leader.answer_round, offset, read_id, request_id))
+    confirm_reads(replica, leader)
+    return bool(leader.reads)
+
+
+def _confirmed(replica: ReplicaState, read: PendingRead) -> None:
+    assert read.offset is not None
+    if read.read_id is not None:
         replica.out.append(ReadConfirmed(read.read_id, read.offset))
+    if read.request_id is not None:
+        leader = replica.current_leader()
+        replica.respond(read.request_id, ReadOffsetResponse(RaftError.NONE, leader, read.offset))
+
+
+def _age_ms(replica: ReplicaState) -> int:
+    then_ms = state_as_of_ms(replica)
+    return -1 if then_ms is None else max(0, round(replica.now_ms - then_ms))
 
 
 def _majority_round(replica: ReplicaState, leader: Leader, voters: VoterSet) -> float:

@@ -21,12 +21,14 @@ from quorum_node.raft import (
     membership,
     proposals,
     reads,
+    remote_reads,
     snapshot_following,
     snapshot_serving,
     timers,
     vote,
 )
 from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import (
     DiskLow,
     Event,
@@ -63,13 +65,15 @@ from quorum_node.raft.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    ReadOffsetRequest,
+    ReadOffsetResponse,
     RemoveVoterRequest,
     ResignRequest,
     UpdateVoterRequest,
     VoteRequest,
     VoteResponse,
 )
-from quorum_node.raft.outputs import FlushLog, HaltReason, Output
+from quorum_node.raft.outputs import FlushLog, HaltReason, Output, ReadFailed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_follower, become_unattached
@@ -139,6 +143,8 @@ class Replica(ReplicaState):
 
     def _settle(self) -> None:
         """What follows from any event: fetch, look for the leader, stop."""
+        if self.remote_reads and remote_reads.proceed(self):
+            _answer_parked(self)
         role = self.role
         if type(role) is Leader:
             if self.log_end > role.told_end_offset:
@@ -172,7 +178,7 @@ class Replica(ReplicaState):
         if isinstance(event, Proposed):
             proposals.propose(self, event.proposal_id, event.records)
         elif isinstance(event, ReadRequested):
-            reads.request_read(self, event.read_id)
+            self.out.append(ReadFailed(event.read_id, RaftError.STORAGE_FAILED))
 
 
 def _on_request(replica: Replica, event: RequestReceived) -> None:
@@ -183,6 +189,7 @@ def _on_abandoned(replica: Replica, event: RequestAbandoned) -> None:
     leader = replica.role
     if isinstance(leader, Leader):
         leader.parked.pop(event.request_id, None)
+        reads.abandon_read(replica, request_id=event.request_id)
         membership.abandon_change(replica, event.request_id)
         if leader.handover is not None and leader.handover.request_id == event.request_id:
             leader.handover.request_id = None
@@ -206,6 +213,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
             snapshot_following.handle_part(replica, event.correlation, response)
         case VoteRequest() as request, VoteResponse() as response:
             election.handle_vote_response(replica, sent, request, response)
+        case ReadOffsetRequest(), ReadOffsetResponse() as response:
+            remote_reads.handle_read_offset_response(replica, event.correlation, response)
         case BeginQuorumEpochRequest(), BeginQuorumEpochResponse() as response:
             begin_end_epoch.handle_begin_response(replica, sent, response)
         case EndQuorumEpochRequest(), EndQuorumEpochResponse() as response:
@@ -227,6 +236,8 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
             snapshot_following.part_failed(replica, event.correlation, event.reason)
         case VoteRequest() as request:
             election.handle_vote_failure(replica, sent, request, event.reason)
+        case ReadOffsetRequest():
+            remote_reads.handle_read_offset_failure(replica, event.correlation, event.reason)
         case ApiVersionsRequest():
             membership.probe_answered(replica, event.correlation, None)
 
@@ -236,10 +247,23 @@ def _on_proposed(replica: Replica, event: Proposed) -> None:
 
 
 def _on_read(replica: Replica, event: ReadRequested) -> None:
-    if reads.request_read(replica, event.read_id):
-        leader = replica.role
-        assert isinstance(leader, Leader)
-        fetch_serving.answer_parked(replica, leader)
+    leader = replica.role
+    if not isinstance(leader, Leader):
+        remote_reads.request_remote_read(replica, event.read_id)
+    elif reads.request_read(replica, leader, event.read_id):
+        _answer_parked(replica)
+
+
+def _on_read_offset(replica: Replica, request_id: int, request: ReadOffsetRequest) -> None:
+    if reads.handle_read_offset(replica, request_id, request):
+        _answer_parked(replica)
+
+
+def _answer_parked(replica: Replica) -> None:
+    """A read opened a new answer round: everyone who fetches has to hear of it."""
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    fetch_serving.answer_parked(replica, leader)
 
 
 def _on_flushed(replica: Replica, event: LogFlushed) -> None:
@@ -264,6 +288,7 @@ _REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
     BeginQuorumEpochRequest: begin_end_epoch.handle_begin,
     EndQuorumEpochRequest: begin_end_epoch.handle_end,
     DescribeQuorumRequest: _on_describe,
+    ReadOffsetRequest: _on_read_offset,
     AddVoterRequest: membership.handle_add_voter,
     RemoveVoterRequest: membership.handle_remove_voter,
     UpdateVoterRequest: membership.handle_update_voter,
@@ -288,7 +313,8 @@ def _on_shutdown(replica: Replica, event: ShutdownRequested) -> None:
 
 
 def _on_read_abandoned(replica: Replica, event: ReadAbandoned) -> None:
-    reads.abandon_read(replica, event.read_id)
+    reads.abandon_read(replica, read_id=event.read_id)
+    remote_reads.abandon_remote_read(replica, event.read_id)
 
 
 _HANDLERS: dict[type, Callable[[Replica, Any], None]] = {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorum_node.raft.config import CONTROLLER, RaftConfig
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.log_state import EpochStarts, LogState
 from quorum_node.raft.messages import (
@@ -55,6 +56,24 @@ class Outstanding:
     request: OutboundRequest
     peer: ReplicaKey | None
     epoch: int
+
+
+@dataclass(slots=True)
+class RemoteRead:
+    """A read on a replica that does not lead.
+
+    `question` is the correlation of the ReadOffset that is out, put to the leader of `asked_epoch`;
+    `offset` is what the leader said. `failure`: why the first question got no offset.
+    """
+
+    read_id: int
+    deadline_ms: float
+    question: int | None = None
+    asked_epoch: int = -1
+    questions: int = 0
+    retry_ms: float = 0.0
+    offset: int | None = None
+    failure: RaftError | None = None
 
 
 @dataclass(slots=True)
@@ -145,6 +164,9 @@ class ReplicaState:
             self.kraft_version = log.snapshot_kraft_version
         self.leader_high_watermark = -1
         self.last_leader_contact_ms: float | None = None
+        self.as_of_ms: float | None = None
+        """Everything that the leader had committed by then is committed here (a non-leader's view)."""
+        self.remote_reads: list[RemoteRead] = []
 
         self.role: Role = Unattached(None)
         self.discovery = Discovery()

@@ -70,6 +70,7 @@ class Follower:
     failures: int = 0
     answer: int = -1
     downloading: bool = False
+    fetch_sent_ms: float = 0.0
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
 

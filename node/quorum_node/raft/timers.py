@@ -4,7 +4,7 @@ Owns the way from a role to its next deadline. Must not know what the deadlines 
 call. A TimerExpired that comes early does nothing.
 """
 
-from quorum_node.raft import begin_end_epoch, discovery, handover, membership
+from quorum_node.raft import begin_end_epoch, discovery, handover, membership, remote_reads
 from quorum_node.raft.check_quorum import check_quorum
 from quorum_node.raft.election import campaign, expire_campaign
 from quorum_node.raft.fetch_following import expire_follower
@@ -43,6 +43,8 @@ def next_deadline_ms(replica: ReplicaState) -> float:
             deadline_ms = min(deadline_ms, role.deadline_ms)
     if discovery.is_searching(replica) and replica.discovery.outstanding is None:
         deadline_ms = min(deadline_ms, replica.discovery.deadline_ms)
+    if replica.remote_reads:
+        deadline_ms = min(deadline_ms, remote_reads.next_deadline_ms(replica))
     return deadline_ms
 
 

@@ -5,6 +5,7 @@ Source: KIP-595, "State Machine"; a new epoch, a vote and a known leader are dur
 output that depends on them.
 """
 
+from quorum_node.raft import reads
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.log_appends import append_control
@@ -15,7 +16,7 @@ from quorum_node.raft.messages import (
     ResignResponse,
     VoterChangeResponse,
 )
-from quorum_node.raft.outputs import ProposalFailed, ReadFailed
+from quorum_node.raft.outputs import ProposalFailed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Resigned, Unattached
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
@@ -193,9 +194,8 @@ def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
     for proposal in leader.proposals:
         replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.LEADERSHIP_LOST))
     leader.proposals.clear()
-    for read in leader.reads:
-        replica.out.append(ReadFailed(read.read_id, RaftError.NOT_QUORUM_LEADER))
-    leader.reads.clear()
+    reads.fail_reads(replica, leader, RaftError.NOT_QUORUM_LEADER, next_leader)
+    replica.as_of_ms = reads.state_as_of_ms(replica)
     change = leader.change
     if change is not None and change.request_id is not None:
         lost = change.position is not None

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs and DescribeConfigs on the Kafka listener.
 
-Writes are answered after their commit, reads are linearizable; both on the leader only, so that a
-stock AdminClient works against the quorum. Knows no sockets and no elections.
+Writes are answered after their commit, by the leader alone; reads are linearizable, on every replica
+from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
 """
 
 from quorum_node.protocol.configs import (
@@ -28,6 +28,7 @@ from quorum_node.state.image import ConfigImage
 _DYNAMIC_TOPIC_CONFIG = 1
 _NO_LEADER_HERE = (
     RaftError.NOT_QUORUM_LEADER,
+    RaftError.LEADER_NOT_AVAILABLE,
     RaftError.LEADERSHIP_LOST,
     RaftError.SHUTTING_DOWN,
 )

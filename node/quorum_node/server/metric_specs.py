@@ -149,6 +149,11 @@ LATENCIES = (
         "On the leader: from the acceptance of the oldest append of a batch until it is committed",
     ),
     _histogram("flush_latency_seconds", "Time that one fsync of the log took"),
+    _histogram(
+        "read_round_seconds",
+        "Time of one confirmation of linearizable reads; on a replica that does not lead, until it"
+        " has the leader's offset and has reached it",
+    ),
 )  # fmt: skip
 
 RATES = (
@@ -211,7 +216,17 @@ COUNTS = (
     _counter("peer_failures", "Requests to other replicas that failed", "reason"),
     _counter("elections_won", "Times this replica became leader", partition=True),
     _counter("proposals", "Client appends, by outcome", "outcome", partition=True),
-    _counter("reads", "Linearizable reads, by outcome", "outcome", partition=True),
+    _counter(
+        "reads",
+        "Reads, by outcome: confirmed (linearizable), local, or why it was refused",
+        "outcome",
+        partition=True,
+    ),
+    _counter(
+        "read_rounds",
+        "Confirmations that linearizable reads asked for; reads that wait together share one",
+        partition=True,
+    ),
     _counter("fetched_bytes", "Bytes of records received from leaders", partition=True),
     _counter("flushes", "fsyncs of the log", partition=True),
 )

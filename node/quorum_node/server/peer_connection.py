@@ -248,8 +248,7 @@ class PeerConnection:
         api = request.api
         version = self._version_of(api)
         if version is None:
-            # The peer doesn't serve it: an answer of its own would be a refusal as well.
-            self._loop.call_soon(self._fail, request, FailureReason.REFUSED)
+            self._loop.call_soon(self._fail, request, FailureReason.UNSUPPORTED)
             return
         assert self._link is not None
         assert self._link.transport is not None

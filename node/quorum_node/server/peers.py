@@ -5,8 +5,8 @@ the loop leaves as one request, and its answer is given to each; with a single p
 waits for the end of the turn (K595-31).
 
 Requests that are parked and others have connections of their own, so that a vote never queues
-behind a parked fetch; nor does one partition's fetch behind another's: a fetch takes a connection
-without one, and there are as many as partitions at most. Every send ends in exactly one callback: a
+behind a parked fetch, or a read that waits for its confirmation; nor does one partition's fetch (or
+read) behind another's: it takes a connection without one, and there are as many as partitions at most. Every send ends in exactly one callback: a
 response, or at once a failure when the connection is refused or closed, or a timeout. A closed
 connection is the hint that a leader is gone, so it must be told at once, and a timeout must never
 look like one. Knows endpoints, not replicas.
@@ -25,6 +25,7 @@ from quorum_node.raft.messages import (
     FetchSnapshotRequest,
     InboundResponse,
     OutboundRequest,
+    ReadOffsetRequest,
 )
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.metrics import Metrics
@@ -46,13 +47,20 @@ class Channel(Enum):
     """What a connection is for."""
 
     FETCH = "fetch"
+    READ = "read"
     CONTROL = "control"
+
+
+_APART: dict[type, Channel] = {
+    FetchRequest: Channel.FETCH,
+    FetchSnapshotRequest: Channel.FETCH,
+    ReadOffsetRequest: Channel.READ,
+}
 
 
 def channel_of(request: OutboundRequest) -> Channel:
     """What may be parked at the peer, or is large, goes apart."""
-    fetches = isinstance(request, FetchRequest | FetchSnapshotRequest)
-    return Channel.FETCH if fetches else Channel.CONTROL
+    return _APART.get(type(request), Channel.CONTROL)
 
 
 class PeerPool:
@@ -149,7 +157,7 @@ class PeerPool:
         """A connection without a request, a new one if allowed, or the one with the fewest."""
         key = (destination.host, destination.port, channel)
         pool = self._connections.setdefault(key, [])
-        limit = self._partitions if channel is Channel.FETCH else 1
+        limit = 1 if channel is Channel.CONTROL else self._partitions
         best = min(pool, key=lambda each: each.in_flight, default=None)
         if best is None or (best.in_flight and len(pool) < limit):
             best = PeerConnection(

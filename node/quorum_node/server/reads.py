@@ -1,5 +1,8 @@
 """Linearizable reads: those that wait for a confirmation, shared by as many as possible.
 
+The same on every replica: whether the core asks the voters (a leader) or the leader (everyone else)
+makes no difference here.
+
 A read may share the confirmation of another only if that one *begins* after the read arrived; so
 whatever arrives while one is under way waits for the next. The reader is called once the state is
 applied up to the confirmed offset.
@@ -27,6 +30,7 @@ class ReadQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[ReadDone] = []
         self._confirming: list[ReadDone] = []
+        self._asked_at = 0.0
         self._read_id = 0
         self._scheduled = False
 
@@ -35,11 +39,16 @@ class ReadQueue:
         self._waiting.append(done)
         self._schedule()
 
+    def count_local(self) -> None:
+        """Somebody read the image as it is."""
+        self._metrics.count_labelled("reads", "local")
+
     def confirmed(self, read_id: int, offset: int) -> None:
         """The core confirmed the leadership for a read."""
         if read_id == self._read_id:
             readers, self._confirming = self._confirming, []
             self._metrics.count_labelled("reads", "confirmed", len(readers))
+            self._metrics.observe("read_round_seconds", self._loop.time() - self._asked_at)
             self._applier.when_applied(offset, lambda: _tell(readers, None))
             self._schedule()
 
@@ -60,6 +69,8 @@ class ReadQueue:
         self._scheduled = False
         self._confirming, self._waiting = self._waiting, []
         self._read_id += 1
+        self._asked_at = self._loop.time()
+        self._metrics.count("read_rounds")
         self._request_read(self._read_id)
 
 

@@ -88,8 +88,27 @@ def test_a_single_voter_answers_at_once() -> None:
     assert cores.read(one) in one.reads
 
 
-def test_a_follower_refuses() -> None:
+def test_a_round_told_with_a_divergence_is_told() -> None:
+    """A fetch that diverged echoes the round it was told; a read that begins after it needs another.
+
+    Found by reading: the next read would have shared that round, although the echo came before it.
+    """
     cores = Cores()
-    cores.quorum("1", "2", "3")
+    one = cores.quorum("1", "2", "3")
     two = cores.nodes["2"]
-    assert two.reads.get(cores.read(two)) is RaftError.NOT_QUORUM_LEADER
+    role = one.replica.role
+    assert isinstance(role, Leader)
+    cores.partition(["1"], ["2", "3"])
+    first = cores.read(one)  # a round that nobody is told: no fetch is parked that can be answered
+    cores.read(one)
+    end = one.replica.log_end
+
+    def fetch(offset: int, last_epoch: int, answer: int) -> None:
+        request = FetchRequest(CLUSTER_ID, two.key, 1, offset, last_epoch, 500, answer=answer)
+        cores.request(one, request)
+
+    fetch(end + 5, 1, -1)  # longer than the leader's log: is told of the divergence, and the round
+    fetch(end, 1, role.answer_round)
+    assert first in one.reads
+    second = cores.read(one)
+    assert second not in one.reads

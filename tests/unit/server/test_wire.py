@@ -33,6 +33,8 @@ REQUESTS: list[raft.OutboundRequest] = [
     raft.EndQuorumEpochRequest("c", 1, 8, (OTHER, ReplicaKey(3, UUID(int=33))), HERE),
     raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8),
     raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, -1, True),
+    raft.ReadOffsetRequest("c", 1_700_000_000_000),
+    raft.ReadOffsetRequest(None, -1, stale=True),
 ]
 
 
@@ -143,6 +145,38 @@ def test_epoch_answers_carry_leader_epoch_and_endpoint(
     assert answer_over_the_wire(body, api.max_version) == answer
     oldest = answer_over_the_wire(body, 0)
     assert oldest.leader == replace(LEADER, endpoint=None)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raft.ReadOffsetResponse(RaftError.NONE, LEADER, 41),
+        raft.ReadOffsetResponse(RaftError.NONE, LEADER, 41, age_ms=12),
+        raft.ReadOffsetResponse(RaftError.NOT_QUORUM_LEADER, LEADER),
+        raft.ReadOffsetResponse(RaftError.NOT_QUORUM_LEADER, raft.CurrentLeader(-1, 9)),
+    ],
+)
+@pytest.mark.requirement("K650-03")
+def test_a_read_offset_arrives_as_it_was_given(answer: raft.ReadOffsetResponse) -> None:
+    request = to_wire([(0, raft.ReadOffsetRequest("c", 5))], 0)
+    assert answer_over_the_wire(join(request, [answer], no_clock), 0) == answer
+
+
+@pytest.mark.requirement("K650-03")
+def test_a_read_offset_without_private_fields_is_the_drafts() -> None:
+    """Cluster id, topics with name and partitions, index and applied offset: nothing else."""
+    request = to_wire([(3, raft.ReadOffsetRequest("c", 5))], 0)
+    answer = raft.ReadOffsetResponse(RaftError.NONE, raft.CurrentLeader(-1, -1), 41)
+    drafts = b"\x02c\x02\x13__cluster_metadata\x02\0\0\0\x03%s\0\0\0"
+    assert encode(join(request, [answer], no_clock), 0) == drafts % (41).to_bytes(8, "big")
+
+
+def test_a_read_offset_that_lacks_the_partition_is_no_offset() -> None:
+    request = to_wire([(1, raft.ReadOffsetRequest("c", 5))], 0)
+    body = join(request, [raft.ReadOffsetResponse(RaftError.NONE, LEADER, 41)], no_clock)
+    found = answer_over_the_wire(body, 0)
+    assert isinstance(found, raft.ReadOffsetResponse)
+    assert (found.error, found.offset) == (RaftError.INVALID_REQUEST, -1)
 
 
 def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:

@@ -1,6 +1,10 @@
-"""Config values: put and append (after commit), get (linearizable or local), list (local)."""
+"""Config values: put and append (after commit, through the leader); get and list (on every replica).
 
-from typing import Annotated, Literal
+A read is answered from the asked replica's own state and never forwarded: linearizable reads cost the
+leader one small request and no value, and a replica can be read while another one is busy.
+"""
+
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -11,6 +15,7 @@ from quorum_node.api import (
     ConfigEntry,
     ConfigList,
     ConfigValue,
+    Consistency,
     ErrorCode,
     PutConfigRequest,
 )
@@ -30,7 +35,12 @@ KEY_PATH = "/configs/{resource_type}/{resource_name}/{name}"
 def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
+    _add_writes(routes, node)
+    _add_reads(routes, node)
+    return routes
 
+
+def _add_writes(routes: APIRouter, node: NodeView) -> None:
     @routes.put(KEY_PATH, response_model=AppendResult)
     async def put(
         resource_type: str, resource_name: str, name: str, body: PutConfigRequest, request: Request
@@ -51,20 +61,18 @@ def router(node: NodeView) -> APIRouter:
             return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
         return await _append(node, values, body.timeout_ms)
 
-    @routes.get(KEY_PATH, response_model=ConfigValue)
+
+def _add_reads(routes: APIRouter, node: NodeView) -> None:
+    @routes.get(KEY_PATH)
     async def get(
         resource_type: str,
         resource_name: str,
         name: str,
-        request: Request,
-        consistency: Literal["linearizable", "local"] = "linearizable",
+        consistency: Consistency = Consistency.LINEARIZABLE,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> ConfigValue | Response:
+    ) -> ConfigValue:
         key = _key(resource_type, resource_name, name)
-        if consistency == "linearizable":
-            if not node.is_leader():
-                return await node.forwarder.forward(request, node.describe(), timeout_ms)
-            await node.confirm_read(timeout_ms)
+        age_ms = await _read(node, consistency, timeout_ms)
         image = node.host.applier.image
         value = image.get(key)
         if value is None:
@@ -77,10 +85,16 @@ def router(node: NodeView) -> APIRouter:
             value=value,
             offset=image.end_offset,
             consistency=consistency,
+            age_ms=age_ms,
         )
 
     @routes.get("/configs")
-    async def list_configs(prefix: Annotated[str, Query(max_length=1000)] = "") -> ConfigList:
+    async def list_configs(
+        prefix: Annotated[str, Query(max_length=1000)] = "",
+        consistency: Consistency = Consistency.LOCAL,
+        timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    ) -> ConfigList:
+        age_ms = await _read(node, consistency, timeout_ms)
         image = node.host.applier.image
         entries = [
             ConfigEntry(
@@ -92,9 +106,18 @@ def router(node: NodeView) -> APIRouter:
             for key, value in image.entries()
         ]
         wanted = [entry for entry in entries if _path(entry).startswith(prefix)]
-        return ConfigList(entries=wanted, offset=image.end_offset)
+        return ConfigList(
+            entries=wanted, offset=image.end_offset, consistency=consistency, age_ms=age_ms
+        )
 
-    return routes
+
+async def _read(node: NodeView, consistency: Consistency, timeout_ms: int) -> int | None:
+    """Return when the image may be read; how old it may be, for a local read."""
+    if consistency is Consistency.LINEARIZABLE:
+        await node.confirm_read(timeout_ms)
+        return None
+    node.host.reads.count_local()
+    return node.state_age_ms()
 
 
 async def _append(node: NodeView, values: tuple[bytes, ...], timeout_ms: int) -> AppendResult:

@@ -7,10 +7,12 @@ from fastapi import APIRouter, Query, Request, Response
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
     MAX_TIMEOUT_MS,
+    ErrorCode,
     NodeDescription,
     QuorumDescription,
 )
 from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.views import node_document, quorum_document
 from quorum_node.server.replica_host import clock_ms
 
@@ -35,7 +37,13 @@ def router(node: NodeView) -> APIRouter:
             return quorum_document(node.describe(), clock_ms(), confirmed=False)
         if not node.is_leader():
             return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        epoch = node.describe().leader_epoch
         await node.confirm_read(timeout_ms)
-        return quorum_document(node.describe(), clock_ms(), confirmed=True)
+        found = node.describe()
+        if not node.is_leader() or found.leader_epoch != epoch:
+            # The read may have been confirmed by a successor: that is no word on what this node knows.
+            text = f"this node led in epoch {epoch} and lost leadership meanwhile; ask again"
+            raise ApiProblem(503, ErrorCode.NOT_LEADER, text)
+        return quorum_document(found, clock_ms(), confirmed=True)
 
     return routes

@@ -13,7 +13,7 @@ from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.forwarding import Forwarder
-from quorum_node.server.admin.problems import ApiProblem, problem, timed_out
+from quorum_node.server.admin.problems import ApiProblem, problem, timed_out, unconfirmed
 from quorum_node.server.admin.views import CatchUp, catch_up
 from quorum_node.server.appends import AppendOutcome, Committed, TooLarge
 from quorum_node.server.metrics import Metrics
@@ -65,15 +65,19 @@ class NodeView:
         """Start time, ISO 8601 in UTC."""
         return self.started_at.astimezone(UTC).isoformat(timespec="milliseconds")
 
+    def state_age_ms(self) -> int | None:
+        """How old the image may be; None if no leader was ever heard."""
+        as_of_ms = self.describe().as_of_ms
+        return None if as_of_ms is None else max(0, round(clock_ms() - as_of_ms))
+
     async def confirm_read(self, timeout_ms: int) -> None:
-        """Return once the image is not older than this call. Raises ApiProblem."""
+        """Return once the image is not older than this call, on any replica. Raises ApiProblem."""
         future: asyncio.Future[RaftError | None] = _future()
         self.host.reads.submit(lambda error: _resolve(future, error))
         try:
             error = await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:
-            text = f"no majority confirmed the leader within {timeout_ms} ms"
-            raise ApiProblem(503, ErrorCode.NOT_CONFIRMED, text) from None
+            raise unconfirmed(self.describe(), timeout_ms) from None
         if error is not None:
             raise problem(error)
 

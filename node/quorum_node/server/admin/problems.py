@@ -1,7 +1,10 @@
 """Outcomes of the core as HTTP statuses and ErrorBody codes. Every 409 means: nothing was changed."""
 
 from quorum_node.api import ErrorCode
+from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.errors import RaftError
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.raft.roles import RoleName
 
 _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.INVALID_CLUSTER_ID: (409, ErrorCode.INVALID_REQUEST),
@@ -9,6 +12,10 @@ _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.LEADERSHIP_LOST: (503, ErrorCode.LEADERSHIP_LOST),
     RaftError.STORAGE_FAILED: (503, ErrorCode.STORAGE_FAILED),
     RaftError.SHUTTING_DOWN: (503, ErrorCode.SHUTTING_DOWN),
+    RaftError.LEADER_NOT_AVAILABLE: (503, ErrorCode.NO_LEADER),
+    RaftError.READ_NOT_CONFIRMED: (503, ErrorCode.NOT_CONFIRMED),
+    RaftError.REPLICA_BEHIND: (503, ErrorCode.REPLICA_BEHIND),
+    RaftError.READS_UNSUPPORTED: (503, ErrorCode.READS_UNSUPPORTED),
     RaftError.REQUEST_TIMED_OUT: (504, ErrorCode.TIMED_OUT),
     RaftError.DISK_LOW: (507, ErrorCode.DISK_LOW),
     RaftError.NOT_FORMED: (409, ErrorCode.NOT_FORMED),
@@ -50,3 +57,18 @@ def timed_out(what: str, timeout_ms: int) -> ApiProblem:
     """Nobody knows yet."""
     text = f"{what} was not done within {timeout_ms} ms; it may still happen"
     return ApiProblem(504, ErrorCode.TIMED_OUT, text)
+
+
+def unconfirmed(replica: ReplicaDescription, timeout_ms: int) -> ApiProblem:
+    """A linearizable read that was not confirmed in the caller's time, and what is known of why."""
+    if replica.leader_id == NO_LEADER:
+        text = f"no leader was found within {timeout_ms} ms"
+        return ApiProblem(503, ErrorCode.NO_LEADER, text)
+    if replica.role is RoleName.LEADER:
+        text = f"no majority confirmed this leader within {timeout_ms} ms"
+    else:
+        text = (
+            f"leader {replica.leader_id} did not confirm the read within {timeout_ms} ms, or this"
+            f" replica, at offset {replica.high_watermark}, has not got as far as the leader said"
+        )
+    return ApiProblem(503, ErrorCode.NOT_CONFIRMED, text)

@@ -9,6 +9,7 @@ from quorum_node.protocol import elections as el
 from quorum_node.protocol.describe import DescribeQuorumRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
+from quorum_node.protocol.read_offset import ReadOffsetRequest
 from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -19,6 +20,7 @@ from quorum_node.server.wire.describe import Now, join_describe, split_describe
 from quorum_node.server.wire.epochs import join_begin, join_end, split_begin, split_end
 from quorum_node.server.wire.fetch import join_fetch, split_fetch
 from quorum_node.server.wire.partitions import Answer, Split
+from quorum_node.server.wire.read_offset import join_read_offset, split_read_offset
 from quorum_node.server.wire.snapshots import join_fetch_snapshot, split_fetch_snapshot
 from quorum_node.server.wire.vote import join_vote, split_vote
 from quorum_node.server.wire.voters import join_voter_change, split_voter_change
@@ -39,6 +41,8 @@ def split(body: Message) -> Split:
             return split_end(body)
         case DescribeQuorumRequest():
             return split_describe(body)
+        case ReadOffsetRequest():
+            return split_read_offset(body)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
             return split_voter_change(body)
     raise AssertionError(f"no raft request: {type(body).__name__}")
@@ -59,6 +63,8 @@ def join(body: Message, answers: Sequence[Answer], now: Callable[[], Now]) -> Me
             return join_end(body, answers)
         case DescribeQuorumRequest():
             return join_describe(body, answers, now())
+        case ReadOffsetRequest():
+            return join_read_offset(body, answers)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
             return join_voter_change(body, answers[0])
     raise AssertionError(f"no raft request: {type(body).__name__}")

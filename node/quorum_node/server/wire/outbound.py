@@ -14,12 +14,14 @@ from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsRes
 from quorum_node.protocol.apis import Api
 from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
+from quorum_node.protocol.read_offset import ReadOffsetResponse
 from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.protocol.voters import UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
 from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
 from quorum_node.server.wire.errors import raft_error
 from quorum_node.server.wire.fetch import fetch_answers, fetch_request
+from quorum_node.server.wire.read_offset import read_offset_answer, read_offset_request
 from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
 from quorum_node.server.wire.vote import vote_answers, vote_request
 from quorum_node.server.wire.voters import update_voter_answer, update_voter_request
@@ -33,6 +35,7 @@ _APIS: dict[type, Api] = {
     raft.EndQuorumEpochRequest: apis.END_QUORUM_EPOCH,
     raft.FetchRequest: apis.FETCH,
     raft.FetchSnapshotRequest: apis.FETCH_SNAPSHOT,
+    raft.ReadOffsetRequest: apis.READ_OFFSET,
     raft.UpdateVoterRequest: apis.UPDATE_RAFT_VOTER,
     raft.ApiVersionsRequest: apis.API_VERSIONS,
 }
@@ -74,6 +77,8 @@ def to_wire(parts: Parts, version: int) -> Message:
             return begin_request(parts)
         case raft.EndQuorumEpochRequest():
             return end_request(parts)
+        case raft.ReadOffsetRequest() as request:
+            return read_offset_request(parts[0][0], request)
         case raft.UpdateVoterRequest() as request:
             return update_voter_request(request)
         case raft.ApiVersionsRequest():
@@ -102,6 +107,8 @@ def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundRespons
             return begin_answers(body, numbers)
         case el.EndQuorumEpochResponse():
             return end_answers(body, numbers)
+        case ReadOffsetResponse():
+            return [read_offset_answer(body, numbers[0])]
         case UpdateRaftVoterResponse():
             return [update_voter_answer(body)]
         case ApiVersionsResponse():

@@ -1,0 +1,73 @@
+"""ReadOffset (KIP-650, "Non-leader Linearizable Read"): up to where must a replica have applied?
+
+Field for field as the draft defines it, which knows neither errors nor a stale read: those are private
+tagged fields from 20000 up. The API key is private as well (`apis.py`).
+"""
+
+from quorum_node.protocol.elections import NodeEndpoint
+from quorum_node.protocol.fetch import NO_LEADER, LeaderIdAndEpoch
+from quorum_node.protocol.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+@message()
+class ReadOffsetRequestPartition(Message):
+    """One partition."""
+
+    partition_index: int = wire(INT32)
+
+
+@message()
+class ReadOffsetRequestTopic(Message):
+    """One topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[ReadOffsetRequestPartition, ...] = wire(Array(ReadOffsetRequestPartition))
+
+
+@message(flexible_since=0)
+class ReadOffsetRequest(Message):
+    """`stale`: answer at once, confirmed or not, leader or not."""
+
+    cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
+    read_timestamp: int = wire(INT64)
+    topics: tuple[ReadOffsetRequestTopic, ...] = wire(Array(ReadOffsetRequestTopic))
+    stale: bool = wire(BOOL, tag=20000, default=False)
+
+
+@message()
+class ReadOffsetResponsePartition(Message):
+    """`applied_offset` is -1 with an error; `age_ms` belongs to a stale answer, -1 when unknown."""
+
+    partition_index: int = wire(INT32)
+    applied_offset: int = wire(INT64)
+    error_code: int = wire(INT16, tag=20000, default=0)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, tag=20001, default=NO_LEADER)
+    age_ms: int = wire(INT64, tag=20002, default=-1)
+
+
+@message()
+class ReadOffsetResponseTopic(Message):
+    """One topic."""
+
+    topic_name: str = wire(STRING)
+    partitions: tuple[ReadOffsetResponsePartition, ...] = wire(Array(ReadOffsetResponsePartition))
+
+
+@message(flexible_since=0)
+class ReadOffsetResponse(Message):
+    """An error on top concerns the whole request: a wrong cluster id."""
+
+    cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
+    topics: tuple[ReadOffsetResponseTopic, ...] = wire(Array(ReadOffsetResponseTopic))
+    error_code: int = wire(INT16, tag=20000, default=0)
+    node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(NodeEndpoint), tag=20001, default=())
