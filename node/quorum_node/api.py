@@ -165,6 +165,10 @@ class NodeDescription(ApiModel):
     """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
     witness: bool = False
     """quorum.witness: it replicates and votes, but never leads."""
+    partition: int = 0
+    """Which of its quorum partitions this is about; everything but `storage` is that one's."""
+    partitions: int = 1
+    """How many of them the node hosts."""
 
 
 class ReplicaStatus(ApiModel):
@@ -207,6 +211,7 @@ class QuorumDescription(ApiModel):
     initial_voters: int
     confirmed: bool
     node_id: int
+    partition: int = 0
 
 
 class AddVoterRequest(RequestModel):

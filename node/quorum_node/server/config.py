@@ -1,7 +1,7 @@
 """The node's configuration: a Java-properties file plus overrides, every value checked at start.
 
 Key names are Kafka's where Kafka has one (KIP-595 "Configurations", KIP-853); `admin.*`,
-`formation.*`, `failure.*`, `termination.*`, `quorum.witness` and `metadata.log.reserve.bytes` are ours.
+`formation.*`, `failure.*`, `termination.*`, `quorum.*` and `metadata.log.reserve.bytes` are ours.
 A wrong value is a ConfigError whose message names the key and the value. Knows no file but its own.
 """
 
@@ -21,6 +21,9 @@ from quorum_node.storage.properties_text import parse_properties
 
 CONTROLLER_LISTENER = "CONTROLLER"
 ADMIN_LISTENER = "ADMIN"
+
+MAX_PARTITIONS = 16
+"""Each has a thread for its fsyncs, and up to as many connections to a peer."""
 
 KNOWN_KEYS = frozenset(
     {
@@ -51,6 +54,7 @@ KNOWN_KEYS = frozenset(
         "termination.message.file",
         "metadata.log.segment.bytes",
         "metadata.log.reserve.bytes",
+        "quorum.partitions",
         "socket.request.max.bytes",
         "log.level",
     }
@@ -89,6 +93,7 @@ class NodeConfig:
     admin_listener: ListenerAddress
     admin_advertised: HostPort
     data_dir: Path
+    partitions: int
     bootstrap_servers: tuple[HostPort, ...]
     timeouts: QuorumTimeouts
     formation: Formation | None
@@ -142,6 +147,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         admin_listener=admin_listener,
         admin_advertised=_admin_advertised(pairs, admin_listener),
         data_dir=pairs.absolute_path("metadata.log.dir"),
+        partitions=pairs.integer("quorum.partitions", 1, minimum=1, maximum=MAX_PARTITIONS),
         bootstrap_servers=_quorum_servers(pairs),
         timeouts=_timeouts(pairs),
         formation=_formation(pairs),

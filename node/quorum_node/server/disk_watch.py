@@ -1,4 +1,4 @@
-"""Watches the disk: free space after writes, and by a slow timer whether it works at all.
+"""Watches the disk of all replicas: free space after writes, and by a slow timer whether it works.
 
 An idle replica writes a probe; a flush or probe that does not come back counts as a failed disk,
 because whatever waits for it would wait for ever.
@@ -8,7 +8,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from quorum_node.server.replica_host import ReplicaHost
+from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.storage.disk_probe import probe
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -20,18 +20,19 @@ _HANG_SECONDS = 30.0
 
 
 class DiskWatch:
-    """Tells the replica when free space crosses the reserve, and when the disk fails or hangs."""
+    """Tells the replicas when free space crosses the reserve, and when the disk fails or hangs."""
 
-    def __init__(self, directory: Path, reserve: DiskReserve, host: ReplicaHost) -> None:
+    def __init__(self, directory: Path, reserve: DiskReserve, hosted: HostedPartitions) -> None:
         self._directory = directory
         self._reserve = reserve
-        self._host = host
+        self._hosted = hosted
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._measured_at = 0.0
         self._flushed_at = 0.0
         self._probing_since: float | None = None
-        host.on_flushed = self._after_flush
+        for host in hosted.hosts:
+            host.on_flushed = self._after_flush
 
     def start(self) -> None:
         """Measure now, and look from now on."""
@@ -48,13 +49,11 @@ class DiskWatch:
         now = self._loop.time()
         if now - self._measured_at >= _IDLE_SECONDS:
             self._measure()
-        for what, since in (
-            ("fsync", self._host.flusher.busy_since),
-            ("probe", self._probing_since),
-        ):
+        flushes = [("fsync", host.flusher.busy_since) for host in self._hosted.hosts]
+        for what, since in (*flushes, ("probe", self._probing_since)):
             if since is not None and now - since > _HANG_SECONDS:
                 text = f"the disk hangs: a {what} has not come back for {now - since:.0f} s"
-                self._host.fail_storage(StorageFailure(text))
+                self._hosted.fail_storage(StorageFailure(text))
         if self._probing_since is None and now - self._flushed_at >= _IDLE_SECONDS:
             self._probing_since = now
             threading.Thread(target=self._probe, name="disk-probe", daemon=True).start()
@@ -69,10 +68,10 @@ class DiskWatch:
         try:
             changed = self._reserve.measure()
         except (StorageFailure, DiskFull) as failure:
-            self._host.fail_storage(failure)
+            self._hosted.fail_storage(failure)
             return
         if changed:
-            self._host.disk_low(self._reserve.low)
+            self._hosted.disk_low(self._reserve.low)
 
     def _probe(self) -> None:
         """On a thread of its own, because a dead disk may never answer."""
@@ -91,4 +90,4 @@ class DiskWatch:
     def _probed(self, failure: StorageFailure | None) -> None:
         self._probing_since = None
         if failure is not None:
-            self._host.fail_storage(failure)
+            self._hosted.fail_storage(failure)

@@ -1,6 +1,6 @@
 """Gauges, read from the replica when somebody scrapes."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from quorum_node.api import Role
 from quorum_node.raft.config import CONTROLLER
@@ -55,16 +55,17 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
     return gauges
 
 
-def names_of_peers(host: ReplicaHost) -> Callable[[Hashable], str]:
+def names_of_peers(hosts: Sequence[ReplicaHost]) -> Callable[[Hashable], str]:
     """How an address is written in a label: the id of the voter that has it, if one is known."""
 
     def name_of(label: Hashable) -> str:
         if not isinstance(label, tuple):
             return str(label)
-        for voter in host.describe().voters:
-            endpoint = voter.endpoint(CONTROLLER)
-            if endpoint is not None and (endpoint.host, endpoint.port) == label:
-                return str(voter.key.id)
+        for host in hosts:
+            for voter in host.describe().voters:
+                endpoint = voter.endpoint(CONTROLLER)
+                if endpoint is not None and (endpoint.host, endpoint.port) == label:
+                    return str(voter.key.id)
         return f"{label[0]}:{label[1]}"
 
     return name_of

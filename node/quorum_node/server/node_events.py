@@ -14,13 +14,17 @@ _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
 
 
-class NodeEvents:
-    """Receives what happens. `on_halt` and `on_voters` are set by the process."""
+class ReplicaEvents:
+    """Receives what happens to one replica. `on_halt` and `on_voters` are set by the process.
 
-    def __init__(self) -> None:
+    `alone`: there is no other partition, so lines need not name it.
+    """
+
+    def __init__(self, partition: int = 0, *, alone: bool = True) -> None:
         self.on_halt: Callable[[Halt], None] = lambda halt: None
         self.on_voters: Callable[[VotersChanged], None] = lambda voters: None
-        self._malformed_lines = 0
+        self._prefix = "" if alone else f"partition {partition}: "
+        self._partition = partition
         self._last_role: RoleChanged | None = None
 
     def role_changed(self, event: RoleChanged) -> None:
@@ -31,7 +35,8 @@ class NodeEvents:
         leader = "no known leader" if event.leader_id == NO_LEADER else f"leader {event.leader_id}"
         role = event.role.value if event.is_voter else f"{event.role.value} (observer)"
         _LOG.info(
-            f"{role} in epoch {event.leader_epoch}, {leader}",
+            f"{self._prefix}{role} in epoch {event.leader_epoch}, {leader}",
+            partition=self._partition,
             role=event.role.value,
             leaderId=event.leader_id,
             leaderEpoch=event.leader_epoch,
@@ -43,30 +48,38 @@ class NodeEvents:
         voters = ", ".join(str(voter.key) for voter in event.voters)
         state = "committed" if event.committed else "appended"
         _LOG.info(
-            f"voters {state} at offset {event.position.offset}: {voters}",
+            f"{self._prefix}voters {state} at offset {event.position.offset}: {voters}",
+            partition=self._partition,
             votersOffset=event.position.offset,
             votersEpoch=event.position.epoch,
             committed=event.committed,
         )
         self.on_voters(event)
 
-    def malformed_client(self, why: str, detail: str, peer: str) -> None:
-        """A connection to the Kafka listener sent what is no request."""
-        self._malformed(f"closed the connection from {peer}: {why} request: {detail}")
-
-    def malformed_peer(self, peer: str, detail: str) -> None:
-        """A peer answered with what is no response."""
-        self._malformed(f"closed the connection to {peer}: malformed response: {detail}")
-
-    def _malformed(self, text: str) -> None:
-        # The counter goes on; the log must not become the second victim of a scan.
-        self._malformed_lines += 1
-        if self._malformed_lines <= _MAX_MALFORMED_LINES:
-            _LOG.warning(text)
-        if self._malformed_lines == _MAX_MALFORMED_LINES:
-            _LOG.warning("further malformed requests are counted, not logged")
-
     def halted(self, event: Halt) -> None:
         """The replica is over."""
-        _LOG.info(f"the replica stops: {event.reason.value}: {event.detail}")
+        _LOG.info(f"{self._prefix}the replica stops: {event.reason.value}: {event.detail}")
         self.on_halt(event)
+
+
+class MalformedBytes:
+    """Tells of bytes that are no request or no response, up to a number of lines."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+
+    def from_client(self, why: str, detail: str, peer: str) -> None:
+        """A connection to the Kafka listener sent what is no request."""
+        self._tell(f"closed the connection from {peer}: {why} request: {detail}")
+
+    def from_peer(self, peer: str, detail: str) -> None:
+        """A peer answered with what is no response."""
+        self._tell(f"closed the connection to {peer}: malformed response: {detail}")
+
+    def _tell(self, text: str) -> None:
+        # The counter goes on; the log must not become the second victim of a scan.
+        self._lines += 1
+        if self._lines <= _MAX_MALFORMED_LINES:
+            _LOG.warning(text)
+        if self._lines == _MAX_MALFORMED_LINES:
+            _LOG.warning("further malformed requests are counted, not logged")

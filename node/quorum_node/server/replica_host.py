@@ -46,7 +46,7 @@ from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.flusher import ThreadFlusher
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.no_snapshots import NoSnapshots
-from quorum_node.server.node_events import NodeEvents
+from quorum_node.server.node_events import ReplicaEvents
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
 from quorum_node.server.wire.describe import Now
@@ -71,7 +71,7 @@ class ReplicaHost:
         log: SegmentedLog,
         state_file: QuorumStateFile,
         metrics: Metrics,
-        events: NodeEvents,
+        events: ReplicaEvents,
         peers: PeerPool,
         *,
         partition: int,

@@ -57,10 +57,13 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         cluster_id=config.cluster_id,
         segment_bytes=config.segment_bytes,
         latch=termination.latch,
+        partitions=config.partitions,
     )
     termination.replica_uuid = uuid_text(directory.meta.directory_id)
-    if directory.log.torn_bytes:
-        _LOG.info(f"cut {directory.log.torn_bytes} bytes of a torn tail off the log")
+    for partition in directory.partitions:
+        if partition.log.torn_bytes:
+            text = f"cut {partition.log.torn_bytes} bytes of a torn tail off the log"
+            _LOG.info(f"{text} in {partition.path}")
     return directory
 
 
@@ -81,7 +84,7 @@ def other_servers(config: NodeConfig) -> list[HostPort]:
 def _new_identity(config: NodeConfig) -> MetaProperties:
     formation = config.formation
     if formation is None or formation.founder_id != config.node_id:
-        return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id)
+        return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id, config.partitions)
     if config.witness:
         raise ConfigError(
             f"quorum.witness=true: formation.founder.id={formation.founder_id} makes this node found the"
@@ -96,5 +99,8 @@ def _new_identity(config: NodeConfig) -> MetaProperties:
             " new replica UUID (without formation.founder.*) and add it as a voter"
         )
     return MetaProperties(
-        config.node_id, formation.founder_uuid, config.cluster_id or uuid_text(fresh_uuid())
+        config.node_id,
+        formation.founder_uuid,
+        config.cluster_id or uuid_text(fresh_uuid()),
+        config.partitions,
     )

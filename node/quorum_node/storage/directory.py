@@ -1,59 +1,65 @@
-"""The data directory of a replica: format it once, open it, refuse what is not this replica's.
+"""The data directory of a node: format it once, open it, refuse what is not this node's.
 
-Kafka's layout:
+Kafka's layout, once per quorum partition (K595-31; see `partition_directory`):
 
     meta.properties
-    __cluster_metadata-0/quorum-state, leader-epoch-checkpoint, partition.metadata, %020d.log
+    __cluster_metadata-0/...
+    __cluster_metadata-1/...                         with quorum.partitions=2
 
-Replica UUID of partition 0 == directory.id (K853-01). It is made when an *empty* directory is
-formatted and never again: a directory that holds anything without meta.properties is damaged, and
-one that this pod formatted before and that is empty now was lost.
+Replica UUID of partition 0 == directory.id (K853-01). All UUIDs are made when an *empty* directory
+is formatted and never again: a directory that holds anything without meta.properties is damaged,
+and one that this pod formatted before and that is empty now was lost. How many partitions there are
+is decided at that time too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_directory
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
 from quorum_node.storage.failure_latch import FailureLatch
-from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.meta_properties import (
     MetaProperties,
     check_identity,
     read_meta_properties,
     write_meta_properties,
 )
-from quorum_node.storage.partition_metadata import ensure_partition_metadata
-from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.partition_directory import (
+    OpenPartition,
+    format_partition,
+    is_partition_directory,
+    open_partition,
+    partition_directory,
+)
+from quorum_node.storage.replica_identity import read_replica_identity
 
-PARTITION_DIRECTORY = "__cluster_metadata-0"
 _FOREIGN = frozenset({"lost+found"})
+_FORMATTED_FIRST = frozenset({"partition.metadata", "replica.properties", "quorum-state"})
+"""What a format that was cut short leaves in a partition."""
 
 
 @dataclass(slots=True)
 class OpenDirectory:
-    """An opened replica; `meta` follows `remember_cluster_id`."""
+    """An opened data directory; `meta` follows `remember_cluster_id`."""
 
     path: Path
     meta: MetaProperties
-    log: SegmentedLog
-    state_file: QuorumStateFile
-    state: QuorumState
+    partitions: tuple[OpenPartition, ...]
 
     @property
-    def partition_path(self) -> Path:
-        """Where the log and quorum-state live."""
-        return self.path / PARTITION_DIRECTORY
+    def first(self) -> OpenPartition:
+        """Partition 0: the one that Kafka knows."""
+        return self.partitions[0]
 
     def remember_cluster_id(self, cluster_id: str) -> None:
         """Write the discovered cluster id durably. Raises WrongDirectory if another one is there."""
         if self.meta.cluster_id == cluster_id:
             return
         check_identity(self.meta, self.path, self.meta.node_id, cluster_id)
-        meta = MetaProperties(self.meta.node_id, self.meta.directory_id, cluster_id)
+        meta = replace(self.meta, cluster_id=cluster_id)
         write_meta_properties(self.path, meta)
         self.meta = meta
 
@@ -65,11 +71,15 @@ def is_formatted(path: Path, latch: FailureLatch) -> bool:
     with storage_errors(f"look into {path}"):
         path.mkdir(parents=True, exist_ok=True)
         found = sorted(entry.name for entry in path.iterdir() if entry.name not in _FOREIGN)
-        partition = path / PARTITION_DIRECTORY
-        kept = sorted(entry.name for entry in partition.iterdir()) if partition.is_dir() else []
-    foreign = [name for name in found if name != PARTITION_DIRECTORY and not _is_temp(name)]
-    logs = [name for name in kept if not _is_temp(name) and name != "partition.metadata"]
-    if foreign or (logs and logs != ["quorum-state"]):
+        inside = {
+            entry.name
+            for name in found
+            if is_partition_directory(name)
+            for entry in (path / name).iterdir()
+        }
+    foreign = [name for name in found if not is_partition_directory(name) and not _is_temp(name)]
+    logs = sorted(name for name in inside - _FORMATTED_FIRST if not _is_temp(name))
+    if foreign or logs:
         raise StorageFailure(
             f"{path} has no meta.properties but is not empty ({', '.join(foreign + logs)}):"
             " its identity is lost; nothing was changed"
@@ -84,21 +94,23 @@ def is_formatted(path: Path, latch: FailureLatch) -> bool:
 
 
 def format_directory(path: Path, meta: MetaProperties) -> None:
-    """Make an empty directory this replica's; meta.properties comes last and makes it count."""
-    partition = path / PARTITION_DIRECTORY
+    """Make an empty directory this node's; meta.properties comes last and makes it count."""
+    for number in range(meta.partitions):
+        replica_uuid = meta.directory_id if number == 0 else fresh_uuid()
+        format_partition(path, number, replica_uuid, meta.cluster_id)
     with storage_errors(f"format {path}"):
-        partition.mkdir(parents=True, exist_ok=True)
         sync_directory(path)
-    ensure_partition_metadata(partition)
-    initial = QuorumState(cluster_id=meta.cluster_id)
-    # A quorum-state of a format that was cut short has another UUID: it was never used.
-    (partition / "quorum-state").unlink(missing_ok=True)
-    QuorumStateFile(partition, meta.directory_id).save(initial)
     write_meta_properties(path, meta)
 
 
 def open_directory(
-    path: Path, *, node_id: int, cluster_id: str | None, segment_bytes: int, latch: FailureLatch
+    path: Path,
+    *,
+    node_id: int,
+    cluster_id: str | None,
+    segment_bytes: int,
+    latch: FailureLatch,
+    partitions: int = 1,
 ) -> OpenDirectory:
     """Open a formatted directory.
 
@@ -107,25 +119,27 @@ def open_directory(
     meta = read_meta_properties(path)
     assert meta is not None, "open comes after format"
     check_identity(meta, path, node_id, cluster_id)
-    partition = path / PARTITION_DIRECTORY
-    state_file = QuorumStateFile(partition, meta.directory_id)
-    state = state_file.load()
-    if state is None:
-        raise StorageFailure(f"{partition}/quorum-state is missing: a vote may be lost")
-    if None not in (state.cluster_id, meta.cluster_id) and state.cluster_id != meta.cluster_id:
+    if meta.partitions != partitions:
         raise WrongDirectory(
-            f"{partition}/quorum-state is of cluster.id={state.cluster_id}, but meta.properties"
-            f" says {meta.cluster_id}"
+            f"quorum.partitions={partitions}, but {path} was formatted for {meta.partitions}:"
+            " partitions can't be added to or taken from a quorum that exists; set it back"
         )
-    ensure_partition_metadata(partition)
     latch.mark_formatted(identity_text(meta.node_id, meta.directory_id))
-    log = SegmentedLog(partition, segment_bytes=segment_bytes)
-    if log.end_offset < state.applied_offset:
-        raise StorageFailure(
-            f"the log in {partition} ends at {log.end_offset}, but {state.applied_offset} was"
-            " committed and applied: acknowledged records are lost"
-        )
-    return OpenDirectory(path, meta, log, state_file, state)
+    opened = tuple(
+        _open_partition(path, number, meta, segment_bytes) for number in range(partitions)
+    )
+    return OpenDirectory(path, meta, opened)
+
+
+def _open_partition(
+    path: Path, number: int, meta: MetaProperties, segment_bytes: int
+) -> OpenPartition:
+    replica_uuid = meta.directory_id
+    if number > 0:
+        replica_uuid = read_replica_identity(partition_directory(path, number))
+    return open_partition(
+        path, number, replica_uuid, cluster_id=meta.cluster_id, segment_bytes=segment_bytes
+    )
 
 
 def identity_text(node_id: int, replica_uuid: UUID) -> str:

@@ -4,6 +4,7 @@
     cluster.id=...        absent while it is not known yet (a fresh observer)
     node.id=1
     directory.id=...      the replica UUID of partition 0
+    quorum.partitions=2   ours; absent when there is only one
 
 Kafka's file as shipped; written durably, never overwritten with another identity (K595-05).
 """
@@ -27,6 +28,7 @@ class MetaProperties:
     node_id: int
     directory_id: UUID
     cluster_id: str | None = None
+    partitions: int = 1
 
 
 def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
@@ -35,6 +37,8 @@ def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
     pairs["directory.id"] = uuid_text(meta.directory_id)
     if meta.cluster_id is not None:
         pairs["cluster.id"] = meta.cluster_id
+    if meta.partitions > 1:
+        pairs["quorum.partitions"] = str(meta.partitions)
     replace_file(directory / FILE_NAME, format_properties(pairs).encode())
 
 
@@ -53,7 +57,10 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
         if version != 1:
             raise WrongDirectory(f"{path} has version {version}; this node writes version 1")
         return MetaProperties(
-            int(pairs["node.id"]), parse_uuid(pairs["directory.id"]), pairs.get("cluster.id")
+            int(pairs["node.id"]),
+            parse_uuid(pairs["directory.id"]),
+            pairs.get("cluster.id"),
+            int(pairs.get("quorum.partitions", 1)),
         )
     except (ValueError, KeyError) as error:
         raise StorageFailure(f"{path} is damaged ({error!r}): {content[:200]!r}") from error

@@ -35,12 +35,12 @@ def content_of(path: Path) -> dict[str, bytes]:
 
 
 def append_one(opened: OpenDirectory) -> None:
-    base = opened.log.end_offset
+    base = opened.first.log.end_offset
     data = encode_batch(
         base_offset=base, leader_epoch=1, timestamp_ms=1, records=[Record(None, b"x")]
     )
-    opened.log.append(data, base, base + 1, 1)
-    opened.log.flush()
+    opened.first.log.append(data, base, base + 1, 1)
+    opened.first.log.flush()
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def test_the_uuid_stays_over_restarts(formatted: Path) -> None:
     for _ in range(3):
         opened = open_as(formatted)
         assert opened.meta == MetaProperties(1, ME, "c")
-        assert opened.state == QuorumState(cluster_id="c")
-        opened.log.close()
+        assert opened.first.state == QuorumState(cluster_id="c")
+        opened.first.log.close()
 
 
 @pytest.mark.requirement("K595-05")
@@ -80,17 +80,17 @@ def test_a_discovered_cluster_id_is_kept_and_never_exchanged(tmp_path: Path) -> 
     opened.remember_cluster_id("c")
     with pytest.raises(WrongDirectory):
         opened.remember_cluster_id("d")
-    opened.log.close()
+    opened.first.log.close()
     reopened = open_as(tmp_path)
     assert reopened.meta.cluster_id == "c"
-    reopened.log.close()
+    reopened.first.log.close()
 
 
 @pytest.mark.requirement("K853-01")
 def test_data_without_identity_is_never_formatted_over(formatted: Path) -> None:
     opened = open_as(formatted)
     append_one(opened)
-    opened.log.close()
+    opened.first.log.close()
     (formatted / "meta.properties").unlink()
     before = content_of(formatted)
     with pytest.raises(StorageFailure, match="its identity is lost"):
@@ -110,7 +110,7 @@ def test_a_pod_does_not_format_twice(tmp_path: Path) -> None:
     latch = FailureLatch(run / "failed")
     assert not is_formatted(data, latch)
     format_directory(data, MetaProperties(1, ME, "c"))
-    open_as(data, latch=latch).log.close()
+    open_as(data, latch=latch).first.log.close()
     for path in sorted(data.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     with pytest.raises(StorageFailure, match="its data is lost"):
@@ -125,14 +125,14 @@ def test_a_format_that_was_cut_short_is_done_again(formatted: Path) -> None:
     format_directory(formatted, MetaProperties(1, UUID(int=10), "c"))
     opened = open_as(formatted)
     assert opened.meta.directory_id == UUID(int=10)
-    opened.log.close()
+    opened.first.log.close()
 
 
 def test_a_log_shorter_than_what_was_applied_is_a_failure(formatted: Path) -> None:
     opened = open_as(formatted)
     append_one(opened)
-    opened.state_file.save(QuorumState(leader_epoch=1, cluster_id="c", applied_offset=2))
-    opened.log.close()
+    opened.first.state_file.save(QuorumState(leader_epoch=1, cluster_id="c", applied_offset=2))
+    opened.first.log.close()
     with pytest.raises(StorageFailure, match="acknowledged records are lost"):
         open_as(formatted)
 

@@ -20,6 +20,7 @@ from quorum_node.server.admin import (
 from quorum_node.server.admin.forwarding import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.version import VERSION
 
 MAX_BODY_BYTES = 16 << 20
@@ -35,25 +36,26 @@ def create_app(node: NodeView) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.state.node = node
     for routes in (health_routes, describe_routes, voter_routes, config_routes, log_routes):
         app.include_router(routes.router(node))
 
     async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiProblem)
-        return error_response(node, error.status, error.code, error.message)
+        return error_response(node, request, error.status, error.code, error.message)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return error_response(node, 422, ErrorCode.INVALID_REQUEST, _first_problem(error))
+        return error_response(node, request, 422, ErrorCode.INVALID_REQUEST, _first_problem(error))
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = ErrorCode.NOT_FOUND if error.status_code == 404 else ErrorCode.INVALID_REQUEST
-        return error_response(node, error.status_code, code, str(error.detail))
+        return error_response(node, request, error.status_code, code, str(error.detail))
 
     async def on_bug(request: Request, error: Exception) -> Response:
         _LOG.error(f"{request.method} {request.url.path} failed: a bug", exc_info=error)
-        return error_response(node, 500, ErrorCode.INTERNAL, f"a bug: {error!r}")
+        return error_response(node, request, 500, ErrorCode.INTERNAL, f"a bug: {error!r}")
 
     app.add_exception_handler(ApiProblem, on_problem)
     app.add_exception_handler(Exception, on_bug)
@@ -67,18 +69,20 @@ def create_app(node: NodeView) -> FastAPI:
         length = request.headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
             text = f"the body may have at most {MAX_BODY_BYTES} bytes"
-            return error_response(node, 413, ErrorCode.TOO_LARGE, text)
+            return error_response(node, request, 413, ErrorCode.TOO_LARGE, text)
         if "transfer-encoding" in request.headers:
             text = "send a body with a content-length"
-            return error_response(node, 411, ErrorCode.INVALID_REQUEST, text)
+            return error_response(node, request, 411, ErrorCode.INVALID_REQUEST, text)
         return await call_next(request)
 
     return app
 
 
-def error_response(node: NodeView, status: int, code: ErrorCode, message: str) -> Response:
-    """An ErrorBody that names the leader, if one is known."""
-    description = node.describe()
+def error_response(
+    node: NodeView, request: Request, status: int, code: ErrorCode, message: str
+) -> Response:
+    """An ErrorBody that names the leader of the partition in question, if one is known."""
+    description = _partition_in_question(node, request).describe()
     known = description.leader_id != NO_LEADER
     endpoint = leader_admin_endpoint(description) if known else None
     body = ErrorBody(
@@ -89,6 +93,13 @@ def error_response(node: NodeView, status: int, code: ErrorCode, message: str) -
         leader_url=url_of(endpoint) if endpoint else None,
     )
     return JSONResponse(body.model_dump(mode="json", by_alias=True), status)
+
+
+def _partition_in_question(node: NodeView, request: Request) -> ReplicaView:
+    replicas = node.replicas()
+    named = request.query_params.get("partition", "0")
+    known = named.isdecimal() and int(named) < len(replicas)
+    return replicas[int(named) if known else 0]
 
 
 def _first_problem(error: RequestValidationError) -> str:

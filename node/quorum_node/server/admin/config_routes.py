@@ -22,8 +22,9 @@ from quorum_node.api import (
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
-from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid
+from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.state.image import ConfigKey
 from quorum_node.state.resource_types import resource_type_name, resource_type_number
 
@@ -36,44 +37,52 @@ def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
     _add_writes(routes, node)
-    _add_reads(routes, node)
+    _add_reads(routes)
     return routes
 
 
 def _add_writes(routes: APIRouter, node: NodeView) -> None:
     @routes.put(KEY_PATH, response_model=AppendResult)
     async def put(
-        resource_type: str, resource_name: str, name: str, body: PutConfigRequest, request: Request
+        resource_type: str,
+        resource_name: str,
+        name: str,
+        body: PutConfigRequest,
+        request: Request,
+        replica: ChosenReplica,
     ) -> AppendResult | Response:
         require_token(node, request)
         key = _key(resource_type, resource_name, name)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
-        return await _append(node, (_record(key, body.value),), body.timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        return await _append(replica, (_record(key, body.value),), body.timeout_ms)
 
     @routes.post("/append", response_model=AppendResult)
-    async def append(body: AppendRequest, request: Request) -> AppendResult | Response:
+    async def append(
+        body: AppendRequest, request: Request, replica: ChosenReplica
+    ) -> AppendResult | Response:
         require_token(node, request)
         values = tuple(
             _record(_key(e.resource_type, e.resource_name, e.name), e.value) for e in body.entries
         )
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
-        return await _append(node, values, body.timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        return await _append(replica, values, body.timeout_ms)
 
 
-def _add_reads(routes: APIRouter, node: NodeView) -> None:
+def _add_reads(routes: APIRouter) -> None:
     @routes.get(KEY_PATH)
     async def get(
         resource_type: str,
         resource_name: str,
         name: str,
+        replica: ChosenReplica,
         consistency: Consistency = Consistency.LINEARIZABLE,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigValue:
         key = _key(resource_type, resource_name, name)
-        age_ms = await _read(node, consistency, timeout_ms)
-        image = node.host.applier.image
+        age_ms = await _read(replica, consistency, timeout_ms)
+        image = replica.host.applier.image
         value = image.get(key)
         if value is None:
             text = f"{resource_type}/{resource_name}/{name} is not set (offset {image.end_offset})"
@@ -90,12 +99,13 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
 
     @routes.get("/configs")
     async def list_configs(
+        replica: ChosenReplica,
         prefix: Annotated[str, Query(max_length=1000)] = "",
         consistency: Consistency = Consistency.LOCAL,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigList:
-        age_ms = await _read(node, consistency, timeout_ms)
-        image = node.host.applier.image
+        age_ms = await _read(replica, consistency, timeout_ms)
+        image = replica.host.applier.image
         entries = [
             ConfigEntry(
                 resource_type=resource_type_name(key.resource_type),
@@ -111,17 +121,17 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         )
 
 
-async def _read(node: NodeView, consistency: Consistency, timeout_ms: int) -> int | None:
+async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int) -> int | None:
     """Return when the image may be read; how old it may be, for a local read."""
     if consistency is Consistency.LINEARIZABLE:
-        await node.confirm_read(timeout_ms)
+        await replica.confirm_read(timeout_ms)
         return None
-    node.host.reads.count_local()
-    return node.state_age_ms()
+    replica.host.reads.count_local()
+    return replica.state_age_ms()
 
 
-async def _append(node: NodeView, values: tuple[bytes, ...], timeout_ms: int) -> AppendResult:
-    committed = await node.append(values, timeout_ms)
+async def _append(replica: ReplicaView, values: tuple[bytes, ...], timeout_ms: int) -> AppendResult:
+    committed = await replica.append(values, timeout_ms)
     return AppendResult(
         offset=committed.base_offset, end_offset=committed.end_offset, epoch=committed.leader_epoch
     )

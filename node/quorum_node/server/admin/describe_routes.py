@@ -11,8 +11,9 @@ from quorum_node.api import (
     NodeDescription,
     QuorumDescription,
 )
-from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.views import node_document, quorum_document
 from quorum_node.server.replica_host import clock_ms
 
@@ -24,26 +25,40 @@ def router(node: NodeView) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
     @routes.get("/node")
-    async def describe_node() -> NodeDescription:
+    async def describe_node(replica: ChosenReplica) -> NodeDescription:
         return node_document(
-            node.describe(), node.catch_up(), node.storage(), node.started_text(), node.endpoints
+            replica.describe(),
+            replica.catch_up(),
+            node.storage(),
+            node.started_text(),
+            node.endpoints,
+            partition=replica.partition,
+            partitions=len(node.hosted.hosts),
         )
 
     @routes.get("/quorum", response_model=QuorumDescription)
     async def describe_quorum(
-        request: Request, confirmed: bool = False, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
+        request: Request,
+        replica: ChosenReplica,
+        confirmed: bool = False,
+        timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> QuorumDescription | Response:
         if not confirmed:
-            return quorum_document(node.describe(), clock_ms(), confirmed=False)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), timeout_ms)
-        epoch = node.describe().leader_epoch
-        await node.confirm_read(timeout_ms)
-        found = node.describe()
-        if not node.is_leader() or found.leader_epoch != epoch:
+            return _document(replica, confirmed=False)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
+        epoch = replica.describe().leader_epoch
+        await replica.confirm_read(timeout_ms)
+        if not replica.is_leader() or replica.describe().leader_epoch != epoch:
             # The read may have been confirmed by a successor: that is no word on what this node knows.
             text = f"this node led in epoch {epoch} and lost leadership meanwhile; ask again"
             raise ApiProblem(503, ErrorCode.NOT_LEADER, text)
-        return quorum_document(found, clock_ms(), confirmed=True)
+        return _document(replica, confirmed=True)
 
     return routes
+
+
+def _document(replica: ReplicaView, *, confirmed: bool) -> QuorumDescription:
+    return quorum_document(
+        replica.describe(), clock_ms(), confirmed=confirmed, partition=replica.partition
+    )

@@ -13,17 +13,21 @@ def router(node: NodeView) -> APIRouter:
     @routes.get("/livez")
     async def livez(response: Response) -> Liveness:
         storage = node.storage()
-        if node.host.halt is None and storage.state is not StorageState.FAILED:
+        if node.hosted.halted() is None and storage.state is not StorageState.FAILED:
             return Liveness(live=True)
         response.status_code = 503
         return Liveness(live=False, reason=storage.detail or "the replica has stopped")
 
     @routes.get("/readyz")
     async def readyz(response: Response) -> Readiness:
-        state = node.catch_up()
+        replicas = node.replicas()
+        states = [(replica.catch_up(), replica.partition) for replica in replicas]
+        # The node is as ready as the partition that is furthest from it.
+        state, partition = min(states, key=lambda each: each[0].caught_up)
         if not state.caught_up:
             response.status_code = 503
-        return Readiness(ready=state.caught_up, reason=state.reason, lag=state.lag)
+        reason = state.reason if len(replicas) == 1 else f"partition {partition}: {state.reason}"
+        return Readiness(ready=state.caught_up, reason=reason, lag=state.lag)
 
     @routes.get("/metrics")
     async def metrics() -> Response:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
 from quorum_node.records.identity import uuid_text
-from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.log_reader import committed_records, voter_sets
 from quorum_node.storage.errors import StorageFailure
@@ -20,14 +20,15 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/log")
     async def log(
+        replica: ChosenReplica,
         from_offset: Annotated[int, Query(alias="fromOffset", ge=0)] = 0,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
     ) -> LogPage:
-        description = node.describe()
+        description = replica.describe()
         high_watermark = max(description.high_watermark, 0)
         records: list[LogRecord] = []
         try:
-            for record in committed_records(node.host.log, from_offset, high_watermark):
+            for record in committed_records(replica.host.log, from_offset, high_watermark):
                 records.append(record)
                 if len(records) == max_records:
                     break
@@ -42,10 +43,10 @@ def router(node: NodeView) -> APIRouter:
         )
 
     @routes.get("/voter-history")
-    async def voter_history() -> VoterHistory:
-        description = node.describe()
+    async def voter_history(replica: ChosenReplica) -> VoterHistory:
+        description = replica.describe()
         try:
-            history = await voter_sets(node.host.log, description.high_watermark)
+            history = await voter_sets(replica.host.log, description.high_watermark)
         except StorageFailure as error:
             raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
         return VoterHistory(node_id=description.key.id, history=history)

@@ -90,6 +90,9 @@ def node_document(
     storage: StorageDescription,
     started_at: str,
     endpoints: tuple[Endpoint, ...],
+    *,
+    partition: int,
+    partitions: int,
 ) -> NodeDescription:
     """What the node says of itself."""
     return NodeDescription(
@@ -110,10 +113,14 @@ def node_document(
         version=VERSION,
         endpoints=_endpoints(endpoints),
         witness=d.witness,
+        partition=partition,
+        partitions=partitions,
     )
 
 
-def quorum_document(d: ReplicaDescription, now_ms: float, *, confirmed: bool) -> QuorumDescription:
+def quorum_document(
+    d: ReplicaDescription, now_ms: float, *, confirmed: bool, partition: int
+) -> QuorumDescription:
     """The quorum; on a non-leader the voters are known, their progress is not."""
     if d.voters_progress:
         voters = [_status(p, d, now_ms) for p in d.voters_progress]
@@ -136,6 +143,7 @@ def quorum_document(d: ReplicaDescription, now_ms: float, *, confirmed: bool) ->
         initial_voters=d.initial_voters,
         confirmed=confirmed,
         node_id=d.key.id,
+        partition=partition,
     )
 
 

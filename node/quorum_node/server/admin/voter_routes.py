@@ -21,8 +21,9 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid
 from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
-from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid, problem
+from quorum_node.server.admin.replica_view import ReplicaView
 
 _CORE_SLACK_MS = 500
 """The core answers in time itself; this is for the case that it doesn't."""
@@ -37,10 +38,12 @@ def router(node: NodeView) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
     @routes.post("/voters", response_model=VoterChangeResult)
-    async def add_voter(body: AddVoterRequest, request: Request) -> VoterChangeResult | Response:
+    async def add_voter(
+        body: AddVoterRequest, request: Request, replica: ChosenReplica
+    ) -> VoterChangeResult | Response:
         require_token(node, request)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
         change = raft.AddVoterRequest(
             cluster_id=None,
             voter=_key(body.id, body.uuid),
@@ -49,50 +52,52 @@ def router(node: NodeView) -> APIRouter:
             expected=_expected(body.expected_offset, body.expected_epoch),
             count_newcomer=body.count_newcomer,
         )
-        return await _change(node, change, body.timeout_ms)
+        return await _change(replica, change, body.timeout_ms)
 
     @routes.delete("/voters/{id}/{uuid}", response_model=VoterChangeResult)
     async def remove_voter(
         id: int,
         uuid: str,
         request: Request,
+        replica: ChosenReplica,
         expected_offset: OptionalOffset = None,
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> VoterChangeResult | Response:
         require_token(node, request)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
         change = raft.RemoveVoterRequest(
             None, _key(id, uuid), timeout_ms, _expected(expected_offset, expected_epoch)
         )
-        return await _change(node, change, timeout_ms)
+        return await _change(replica, change, timeout_ms)
 
     @routes.put("/voters/{id}/{uuid}/endpoints", response_model=VoterChangeResult)
     async def update_voter(
-        id: int, uuid: str, body: UpdateVoterRequest, request: Request
+        id: int, uuid: str, body: UpdateVoterRequest, request: Request, replica: ChosenReplica
     ) -> VoterChangeResult | Response:
         require_token(node, request)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), body.timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
         change = raft.UpdateVoterRequest(
             None, _key(id, uuid), _endpoints(body.endpoints), body.timeout_ms
         )
-        return await _change(node, change, body.timeout_ms)
+        return await _change(replica, change, body.timeout_ms)
 
     @routes.post("/resign", response_model=ResignResult)
     async def resign(
         request: Request,
+        replica: ChosenReplica,
         body: ResignRequest | None = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ResignResult | Response:
         require_token(node, request)
-        if not node.is_leader():
-            return await node.forwarder.forward(request, node.describe(), timeout_ms)
+        if not replica.is_leader():
+            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
         successor = body.successor_id if body else None
-        epoch = node.describe().leader_epoch
-        change = raft.ResignRequest(_newest_key(node, successor))
-        answer = await node.ask(change, timeout_ms + _CORE_SLACK_MS)
+        epoch = replica.describe().leader_epoch
+        change = raft.ResignRequest(_newest_key(replica, successor))
+        answer = await replica.ask(change, timeout_ms + _CORE_SLACK_MS)
         if answer.error is not RaftError.NONE:
             raise problem(answer.error, getattr(answer, "message", ""))
         return ResignResult(epoch=epoch)
@@ -100,8 +105,8 @@ def router(node: NodeView) -> APIRouter:
     return routes
 
 
-async def _change(node: NodeView, change: raft.Request, timeout_ms: int) -> VoterChangeResult:
-    answer = await node.ask(change, timeout_ms + _CORE_SLACK_MS)
+async def _change(replica: ReplicaView, change: raft.Request, timeout_ms: int) -> VoterChangeResult:
+    answer = await replica.ask(change, timeout_ms + _CORE_SLACK_MS)
     assert isinstance(answer, raft.VoterChangeResponse)
     if answer.error is not RaftError.NONE:
         raise problem(answer.error, answer.message)
@@ -128,10 +133,10 @@ def _key(id: int, uuid: str) -> ReplicaKey:
     return ReplicaKey(id, parsed)
 
 
-def _newest_key(node: NodeView, successor_id: int | None) -> ReplicaKey | None:
+def _newest_key(replica: ReplicaView, successor_id: int | None) -> ReplicaKey | None:
     if successor_id is None:
         return None
-    for voter in reversed(node.describe().voters):
+    for voter in reversed(replica.describe().voters):
         if voter.key.id == successor_id:
             return voter.key
     raise ApiProblem(409, ErrorCode.VOTER_NOT_FOUND, f"no voter has node id {successor_id}")

@@ -1,0 +1,92 @@
+"""What the routes see of one partition's replica: its state, and waiting for what it answers."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+from quorum_node.api import ErrorCode
+from quorum_node.raft import messages as raft
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.roles import RoleName
+from quorum_node.server.admin.problems import ApiProblem, problem, timed_out, unconfirmed
+from quorum_node.server.admin.views import CatchUp, catch_up
+from quorum_node.server.appends import AppendOutcome, Committed, TooLarge
+from quorum_node.server.replica_host import ReplicaHost, clock_ms
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ReplicaView:
+    """The replica that a request chose with `?partition=`."""
+
+    host: ReplicaHost
+    fetch_timeout_ms: float
+
+    @property
+    def partition(self) -> int:
+        """Number of the partition."""
+        return self.host.partition
+
+    def describe(self) -> ReplicaDescription:
+        """What the core knows now."""
+        return self.host.describe()
+
+    def is_leader(self) -> bool:
+        """Whether this replica believes that it leads."""
+        return self.describe().role is RoleName.LEADER
+
+    def catch_up(self) -> CatchUp:
+        """Whether this replica is caught up."""
+        return catch_up(self.describe(), clock_ms(), self.fetch_timeout_ms)
+
+    def state_age_ms(self) -> int | None:
+        """How old the image may be; None if no leader was ever heard."""
+        as_of_ms = self.describe().as_of_ms
+        return None if as_of_ms is None else max(0, round(clock_ms() - as_of_ms))
+
+    async def confirm_read(self, timeout_ms: int) -> None:
+        """Return once the image is not older than this call, on any replica. Raises ApiProblem."""
+        future: asyncio.Future[RaftError | None] = _future()
+        self.host.reads.submit(lambda error: _resolve(future, error))
+        try:
+            error = await asyncio.wait_for(future, timeout_ms / 1000)
+        except TimeoutError:
+            raise unconfirmed(self.describe(), timeout_ms) from None
+        if error is not None:
+            raise problem(error)
+
+    async def append(self, values: tuple[bytes, ...], timeout_ms: int) -> Committed:
+        """Append and wait for the commit. Raises ApiProblem."""
+        future: asyncio.Future[AppendOutcome] = _future()
+        self.host.appends.submit(values, lambda outcome: _resolve(future, outcome))
+        try:
+            outcome = await asyncio.wait_for(future, timeout_ms / 1000)
+        except TimeoutError:
+            raise timed_out("the append", timeout_ms) from None
+        if isinstance(outcome, RaftError):
+            raise problem(outcome)
+        if isinstance(outcome, TooLarge):
+            text = f"{outcome.size_bytes} bytes don't fit into one batch"
+            raise ApiProblem(413, ErrorCode.TOO_LARGE, text)
+        return outcome
+
+    async def ask(self, request: raft.Request, timeout_ms: int) -> raft.Response:
+        """The core's answer to a request. Raises ApiProblem when there is none in time."""
+        future: asyncio.Future[raft.Response] = _future()
+        request_id = self.host.request(request, lambda response: _resolve(future, response))
+        try:
+            return await asyncio.wait_for(future, timeout_ms / 1000)
+        except TimeoutError:
+            self.host.abandon(request_id)
+            raise timed_out("the change", timeout_ms) from None
+
+
+def _future() -> "asyncio.Future[T]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _resolve(future: "asyncio.Future[T]", value: T) -> None:
+    if not future.done():
+        future.set_result(value)

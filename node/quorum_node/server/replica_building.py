@@ -1,0 +1,60 @@
+"""The core of one partition, from the configuration and what the disk holds."""
+
+import random
+import time
+
+from quorum_node.raft.config import RaftConfig
+from quorum_node.raft.log_state import LogState
+from quorum_node.raft.replica import Replica
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import NO_SNAPSHOT
+from quorum_node.server.config import ADMIN_LISTENER, CONTROLLER_LISTENER, NodeConfig
+from quorum_node.server.startup import is_founder, other_servers
+from quorum_node.storage.meta_properties import MetaProperties
+from quorum_node.storage.partition_directory import OpenPartition
+
+
+def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartition) -> Replica:
+    """A replica that has not started yet.
+
+    The founder of the first partition founds all of them: they share its disk and its identity.
+    """
+    formation, timeouts = config.formation, config.timeouts
+    raft_config = RaftConfig(
+        endpoints=own_endpoints(config),
+        bootstrap=tuple(
+            Endpoint(CONTROLLER_LISTENER, server.host, server.port)
+            for server in other_servers(config)
+        ),
+        cluster_id=meta.cluster_id or config.cluster_id,
+        founder=is_founder(config, meta.directory_id),
+        initial_voters=formation.initial_voters if formation else 1,
+        witness=config.witness,
+        election_timeout_ms=timeouts.election_timeout_ms,
+        fetch_timeout_ms=timeouts.fetch_timeout_ms,
+        election_backoff_max_ms=timeouts.election_backoff_max_ms,
+        request_timeout_ms=timeouts.request_timeout_ms,
+        retry_backoff_ms=timeouts.retry_backoff_ms,
+        retry_backoff_max_ms=timeouts.retry_backoff_max_ms,
+    )
+    log = opened.log
+    log_state = LogState(
+        NO_SNAPSHOT, log.end_offset, tuple(log.epoch_starts), tuple(log.control_batches)
+    )
+    return Replica(
+        raft_config,
+        ReplicaKey(meta.node_id, opened.replica_uuid),
+        opened.state,
+        log_state,
+        random.Random().random,
+        lambda: time.time_ns() // 1_000_000,
+    )
+
+
+def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
+    """Where this node says that it can be reached."""
+    controller, admin = config.advertised, config.admin_advertised
+    return (
+        Endpoint(CONTROLLER_LISTENER, controller.host, controller.port),
+        Endpoint(ADMIN_LISTENER, admin.host, admin.port),
+    )

@@ -1,0 +1,84 @@
+"""The directory of one quorum partition: format it, open it.
+
+    __cluster_metadata-<n>/quorum-state, leader-epoch-checkpoint, partition.metadata, %020d.log
+    __cluster_metadata-<n>/replica.properties        n > 0: this replica's UUID
+
+Knows nothing of the directory around it, see `directory`.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.partition_metadata import ensure_partition_metadata
+from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.replica_identity import write_replica_identity
+
+_NAME = re.compile(r"__cluster_metadata-\d+")
+
+
+@dataclass(slots=True)
+class OpenPartition:
+    """The opened replica of one partition."""
+
+    number: int
+    path: Path
+    replica_uuid: UUID
+    log: SegmentedLog
+    state_file: QuorumStateFile
+    state: QuorumState
+
+
+def partition_directory(path: Path, number: int) -> Path:
+    """Where a partition's files are."""
+    return path / f"__cluster_metadata-{number}"
+
+
+def is_partition_directory(name: str) -> bool:
+    """Whether a directory of this name belongs to a quorum partition."""
+    return _NAME.fullmatch(name) is not None
+
+
+def format_partition(path: Path, number: int, replica_uuid: UUID, cluster_id: str | None) -> None:
+    """Make an empty directory this replica's. Raises StorageFailure or DiskFull."""
+    partition = partition_directory(path, number)
+    with storage_errors(f"format {partition}"):
+        partition.mkdir(parents=True, exist_ok=True)
+    ensure_partition_metadata(partition)
+    if number > 0:
+        write_replica_identity(partition, replica_uuid)
+    # A quorum-state of a format that was cut short has another UUID: it was never used.
+    with storage_errors(f"format {partition}"):
+        (partition / "quorum-state").unlink(missing_ok=True)
+    QuorumStateFile(partition, replica_uuid).save(QuorumState(cluster_id=cluster_id))
+
+
+def open_partition(
+    path: Path, number: int, replica_uuid: UUID, *, cluster_id: str | None, segment_bytes: int
+) -> OpenPartition:
+    """Open a formatted partition.
+
+    Raises WrongDirectory when it is another cluster's or replica's, StorageFailure when damaged.
+    """
+    partition = partition_directory(path, number)
+    state_file = QuorumStateFile(partition, replica_uuid)
+    state = state_file.load()
+    if state is None:
+        raise StorageFailure(f"{partition}/quorum-state is missing: a vote may be lost")
+    if None not in (state.cluster_id, cluster_id) and state.cluster_id != cluster_id:
+        raise WrongDirectory(
+            f"{partition}/quorum-state is of cluster.id={state.cluster_id}, but meta.properties"
+            f" says {cluster_id}"
+        )
+    ensure_partition_metadata(partition)
+    log = SegmentedLog(partition, segment_bytes=segment_bytes)
+    if log.end_offset < state.applied_offset:
+        raise StorageFailure(
+            f"the log in {partition} ends at {log.end_offset}, but {state.applied_offset} was"
+            " committed and applied: acknowledged records are lost"
+        )
+    return OpenPartition(number, partition, replica_uuid, log, state_file, state)

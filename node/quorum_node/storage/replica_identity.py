@@ -1,0 +1,41 @@
+"""`replica.properties`: the replica UUID of a partition other than the first.
+
+    version=1
+    replica.uuid=...
+
+Partition 0's replica UUID is directory.id in meta.properties, as Kafka has it; every further
+partition has a UUID of its own (K595-31) and keeps it here, in its directory. Written when the
+directory is formatted, never over another identity.
+"""
+
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_node.storage.atomic_file import read_file, replace_file
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.properties_text import format_properties, parse_properties
+
+FILE_NAME = "replica.properties"
+
+
+def write_replica_identity(directory: Path, replica_uuid: UUID) -> None:
+    """Write the file durably. Raises StorageFailure or DiskFull."""
+    pairs = {"version": "1", "replica.uuid": uuid_text(replica_uuid)}
+    replace_file(directory / FILE_NAME, format_properties(pairs).encode())
+
+
+def read_replica_identity(directory: Path) -> UUID:
+    """The UUID. Raises StorageFailure when it is missing or damaged, WrongDirectory on a version."""
+    path = directory / FILE_NAME
+    content = read_file(path)
+    if content is None:
+        raise StorageFailure(f"{path} is missing: the identity of this partition's replica is lost")
+    try:
+        pairs = parse_properties(content.decode())
+        version = int(pairs["version"])
+        if version != 1:
+            raise WrongDirectory(f"{path} has version {version}; this node writes version 1")
+        return parse_uuid(pairs["replica.uuid"])
+    except (ValueError, KeyError) as error:
+        raise StorageFailure(f"{path} is damaged ({error!r}): {content[:200]!r}") from error
