@@ -5,6 +5,7 @@ stands for; `test_breaks.py` shows that each is caught, and docs/reliability.md 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -224,6 +225,21 @@ def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
     patch.setattr(vote, "_would_grant", generous)
 
 
+def campaign_as_a_witness(patch: Patch) -> None:
+    """A witness campaigns like any other voter."""
+    real = ReplicaState.may_campaign
+
+    def blind(state: ReplicaState) -> bool:
+        config = state.config
+        state.config = replace(config, witness=False)
+        try:
+            return real(state)
+        finally:
+            state.config = config
+
+    patch.setattr(ReplicaState, "may_campaign", blind)
+
+
 BY_SIMULATION: tuple[Break, ...] = (
     skip_the_fsync,
     acknowledge_before_durable,
@@ -239,6 +255,7 @@ BY_SIMULATION: tuple[Break, ...] = (
     read_without_the_round,
     serve_after_a_storage_failure,
     ignore_divergence,
+    campaign_as_a_witness,
 )
 """Caught by an invariant within the first seeds."""
 
@@ -248,5 +265,6 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (skip_the_link_check_of_a_pre_vote, "pre-vote-during-partition"),
     (keep_truncated_voters, "truncated-voter-change"),
     (count_the_removed_voter, "leader-removes-itself"),
+    (campaign_as_a_witness, "witness"),
 )
 """Caught by a transcript in tests/scenarios, which then goes another way."""

@@ -4,7 +4,8 @@ Owns the arithmetic of "enough live voters". Must not know how a change is carri
 Source: the project's change rule. Adding: the live voters before the add are a majority of the new
 set with the newcomer counted dead (a single voter and a quorum in formation are exempt; the draft's
 order for a failed disk counts the caught-up newcomer). Removing: the live, caught-up voters of the
-new set are its majority, and one of them may lead. Observers never count.
+new set are its majority. Either: every majority of the new set holds a voter that may lead.
+Observers never count.
 """
 
 from dataclasses import dataclass
@@ -81,6 +82,8 @@ def check_add(
             f" remove the other key of id {key.id} first"
         )
         return Refusal(RaftError.UNSAFE_CHANGE, message)
+    if (refusal := _check_witnesses(replica, leader, (*voters.ordered_keys, key))) is not None:
+        return refusal
     if len(voters) == 1 or not replica.formed:
         return None
     live = live_voters(replica, leader, voters) + count_newcomer
@@ -89,6 +92,17 @@ def check_add(
         message = f"{live} live voters, {needed} needed for a set of {len(voters) + 1}"
         return Refusal(RaftError.UNSAFE_CHANGE, message)
     return None
+
+
+def _check_witnesses(
+    replica: ReplicaState, leader: Leader, keys: tuple[ReplicaKey, ...]
+) -> Refusal | None:
+    """Every majority has to hold a voter that may lead, or its records could outlive all leaders."""
+    witnesses = sum(is_witness(replica, leader, key) for key in keys)
+    if witnesses < majority(len(keys)):
+        return None
+    message = f"{witnesses} of {len(keys)} voters would be witnesses, which never lead"
+    return Refusal(RaftError.UNSAFE_CHANGE, message)
 
 
 def stock_voters(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
@@ -133,9 +147,8 @@ def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
             message = f"{newest.key} has not fetched past the record that made it a voter"
             return Refusal(RaftError.NOT_CAUGHT_UP, message)
     remaining = voters.removed(key)
-    if all(is_witness(replica, leader, voter.key) for voter in remaining):
-        message = "only witnesses would remain, and they never lead"
-        return Refusal(RaftError.UNSAFE_CHANGE, message)
+    if (refusal := _check_witnesses(replica, leader, remaining.ordered_keys)) is not None:
+        return refusal
     live, needed = live_voters(replica, leader, remaining), majority(len(remaining))
     if live < needed:
         message = f"{live} live voters would remain, {needed} needed of {len(remaining)}"

@@ -35,6 +35,8 @@ class Cluster:
         self.clients = Clients(self, Random(seed + 2), writers=3, readers=2)
         self.hosts: dict[str, SimulatedHost] = {}
         self.initial_voters = initial_voters
+        self.with_witness = False
+        """Whether one member at a time is a witness."""
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
         self.on_voters: Callable[[SimulatedHost, VotersChanged], None] = lambda host, change: None
         self._incarnations: dict[int, int] = {}
@@ -42,7 +44,7 @@ class Cluster:
         self._next_question = OUTSIDE_ID
         self._by_key: dict[ReplicaKey, SimulatedHost] = {}
 
-    def add_host(self, id: int, *, founder: bool = False) -> SimulatedHost:
+    def add_host(self, id: int, *, founder: bool = False, witness: bool = False) -> SimulatedHost:
         """A new machine with an empty disk: the next incarnation of a node id."""
         incarnation = self._incarnations.get(id, 0) + 1
         self._incarnations[id] = incarnation
@@ -56,6 +58,7 @@ class Cluster:
             cluster_id=CLUSTER_ID if founder else None,
             founder=founder,
             initial_voters=self.initial_voters,
+            witness=witness,
         )
         seed = self.random.randrange(1 << 60)
         host = SimulatedHost(self, address, key, config, seed)

@@ -333,6 +333,8 @@ class Faults:
         """
         if gone not in self._plan.wanted:
             return False
+        if self._cluster.with_witness and not gone.config.witness:
+            return False  # with it the only copy might go of which a leader can be made
         wanted = {host.key for host in self._plan.wanted}
         for host in self._cluster.hosts.values():
             if host.run == 0 or (host.retired and host.disk.broken):

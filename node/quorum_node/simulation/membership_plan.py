@@ -74,7 +74,9 @@ class MembershipPlan:
     def _new_host(self, id: int | None = None, founder: bool = False) -> SimulatedHost:
         number = self._next_id if id is None else id
         self._next_id = max(self._next_id, number + 1)
-        return self._cluster.add_host(number, founder=founder)
+        has_one = any(host.config.witness for host in self.wanted)
+        witness = self._cluster.with_witness and not founder and not has_one
+        return self._cluster.add_host(number, founder=founder, witness=witness)
 
     def _look(self) -> None:
         self._cluster.scheduler.after(LOOK_AGAIN_MS, self._look)
@@ -114,10 +116,16 @@ class MembershipPlan:
         choice = self._random.choice(choices)
         if choice in ("shrink", "swap"):
             gone = leader if self._random.random() < 0.35 else self._random.choice(self.wanted)
+            if self._is_last_that_may_lead(gone):
+                return
             self.wanted.remove(gone)
         if choice in ("grow", "swap"):
             self.wanted.append(self._new_host())
         self._remove_first = False
+
+    def _is_last_that_may_lead(self, gone: SimulatedHost) -> bool:
+        may_lead = [host for host in self.wanted if not host.config.witness]
+        return may_lead == [gone] and len(self.wanted) > 1
 
     def _be_impatient(self, leader: SimulatedHost, surplus: list[ReplicaKey]) -> None:
         """Now and then ask for the next change while the first is under way: it must be refused."""

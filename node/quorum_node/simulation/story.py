@@ -25,9 +25,11 @@ from quorum_node.simulation.invariants.silent_after_storage_failure import (
     SilentAfterStorageFailure,
 )
 from quorum_node.simulation.invariants.single_leader import SingleLeader
+from quorum_node.simulation.invariants.witness_never_leads import WitnessNeverLeads
 from quorum_node.simulation.membership_plan import MembershipPlan
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 7)
+WITNESS_SHARE = 0.2
 WANTED_WRITES = 300
 WANTED_FAULTS = 10
 WANTED_CHANGES = 2
@@ -45,6 +47,7 @@ INVARIANTS = (
     LinearizableReads,
     OneVotePerEpoch,
     SilentAfterStorageFailure,
+    WitnessNeverLeads,
 )
 
 
@@ -73,6 +76,7 @@ class Story:
         random = Random(seed)
         self.size = random.choice(SIZES)
         self.cluster = Cluster(seed, initial_voters=self.size)
+        self.cluster.with_witness = Random(seed + 5).random() < WITNESS_SHARE
         self.plan = MembershipPlan(self.cluster, Random(seed + 3))
         self.faults = Faults(self.cluster, self.plan, Random(seed + 4))
         self.outcome = Outcome(seed, self.size)

@@ -8,10 +8,8 @@ from quorum_node.raft import RaftError, RoleName
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     EndQuorumEpochRequest,
-    RemoveVoterRequest,
     ResignRequest,
     ResignResponse,
-    VoterChangeResponse,
     VoteRequest,
 )
 from quorum_node.raft.outputs import Output, RoleChanged, Send
@@ -147,20 +145,30 @@ def test_leadership_is_not_handed_to_a_witness(named: bool) -> None:
     assert broken == []
 
 
-def test_the_last_voter_that_may_lead_is_not_removed() -> None:
-    cores, _ = with_witness("1", "2", "3", witnesses="23")
-    one = cores.nodes["1"]
-    answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, one.key, 3000))
-    assert isinstance(answer, VoterChangeResponse)
-    assert answer.error is RaftError.UNSAFE_CHANGE
-    assert "only witnesses" in answer.message
-    make_witness(cores.nodes["2"], yes=False)
+def test_witnesses_stay_fewer_than_a_majority() -> None:
+    """Else a committed record might be on witnesses alone, and nobody could ever lead with it."""
+    cores, broken = with_witness("1", "2", "3", "4", witnesses="4")
+    one, three = cores.nodes["1"], cores.nodes["3"]
+    five = cores.start("5", bootstrap=["1"])
+    make_witness(five)
     cores.advance(600)
-    answer = cores.remove_voter(one, one.key)
+    answer = cores.add_voter(one, five)
     assert answer is not None
-    assert answer.error is RaftError.NONE
-    cores.advance(3000)
-    assert cores.leader.name == "2"
+    assert answer.error is RaftError.NONE, "2 of 5"
+    answer = cores.remove_voter(one, cores.nodes["2"].key)
+    assert answer is not None
+    assert answer.error is RaftError.NONE, "2 of 4"
+    answer = cores.remove_voter(one, three.key)
+    assert answer is not None
+    assert answer.error is RaftError.UNSAFE_CHANGE
+    assert "2 of 3 voters would be witnesses" in answer.message
+    six = cores.start("6", bootstrap=["1"])
+    make_witness(six)
+    cores.advance(600)
+    answer = cores.add_voter(one, six)
+    assert answer is not None
+    assert answer.error is RaftError.UNSAFE_CHANGE, "3 of 5"
+    assert broken == []
 
 
 def test_a_leader_that_is_a_witness_hands_over_once_another_can_lead() -> None:
