@@ -97,6 +97,8 @@ class ErrorCode(StrEnum):
     """409: the change would leave fewer live voters than a majority."""
     LEADER_IS_STOCK = "LEADER_IS_STOCK"
     """409: the leader has no admin API (stock Kafka); use its Kafka protocol."""
+    NEW_VOTER_ID = "NEW_VOTER_ID"
+    """409: the quorum is configured by controller.quorum.voters, which takes no new ids."""
     INVALID_REQUEST = "INVALID_REQUEST"
     """400 or 422: the request itself is wrong; the message says where."""
     NOT_FOUND = "NOT_FOUND"

@@ -16,6 +16,9 @@ from quorum_node.protocol.schema import (
     wire,
 )
 
+TAG_STATIC_VOTERS = 20000
+"""Private: ids that a candidate of a static quorum is configured with, while it knows no UUIDs."""
+
 
 @message()
 class NodeEndpoint(Message):
@@ -48,6 +51,9 @@ class VoteRequestPartition(Message):
     last_offset: int = wire(INT64)
     # Not ignorable: a pre-vote that lost its flag on the way would count as a vote.
     pre_vote: bool = wire(BOOL, since=2, default=False)
+    static_voters: tuple[int, ...] = wire(
+        Array(INT32), tag=TAG_STATIC_VOTERS, default=(), ignorable=True
+    )
 
 
 @message()

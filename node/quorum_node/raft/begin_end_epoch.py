@@ -17,6 +17,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower, Resigned
+from quorum_node.raft.static_quorum import is_addressed
 from quorum_node.raft.transitions import (
     become_follower,
     become_unattached,
@@ -96,7 +97,7 @@ def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRe
 def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> RaftError:
     if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
         return RaftError.INVALID_CLUSTER_ID
-    if request.voter is not None and request.voter != replica.key:
+    if not is_addressed(replica, request.voter):
         return RaftError.INVALID_VOTER_KEY
     if request.leader_epoch < replica.epoch:
         return RaftError.FENCED_LEADER_EPOCH

@@ -6,7 +6,7 @@ Source: KIP-595, "Configurations"; defaults are Kafka's.
 
 from dataclasses import dataclass
 
-from quorum_node.records.identity import Endpoint
+from quorum_node.records.identity import Endpoint, Voter
 
 CONTROLLER = "CONTROLLER"
 """Name of the listener that replicas speak to each other on."""
@@ -26,6 +26,10 @@ class RaftConfig:
     cluster_id: str | None = None
     founder: bool = False
     initial_voters: int = 1
+    static_voters: tuple[Voter, ...] = ()
+    """`controller.quorum.voters`: ids (UUIDs unknown) and endpoints; only before a voters record."""
+    new_cluster_id: str | None = None
+    """What the first leader of a static quorum calls the cluster if `cluster_id` is not given."""
     witness: bool = False
     election_timeout_ms: float = 1000
     fetch_timeout_ms: float = 2000

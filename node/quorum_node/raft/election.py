@@ -9,9 +9,9 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import VoteRequest, VoteResponse
-from quorum_node.raft.quorum import can_reach_majority, has_majority
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Unattached
+from quorum_node.raft.static_quorum import asked_ids, can_still_win, delayed_by, has_won
 from quorum_node.raft.transitions import (
     become_candidate,
     become_leader,
@@ -42,7 +42,7 @@ def is_only_voter(replica: ReplicaState) -> bool:
 def start_candidacy(replica: ReplicaState) -> None:
     """A new epoch; the own vote may already be a majority."""
     candidate = become_candidate(replica)
-    if has_majority(replica.voters.latest.voters, candidate.granted):
+    if has_won(replica, candidate.granted):
         _win(replica, candidate)
         return
     _ask_everyone(replica)
@@ -65,10 +65,11 @@ def handle_vote_response(
     if response.vote_granted and response.error is RaftError.NONE:
         role.granted.add(peer)
         role.rejected.discard(peer)
-        if has_majority(replica.voters.latest.voters, role.granted):
+        if has_won(replica, role.granted):
             _win(replica, role)
         return
     if peer not in role.granted:
+        delayed_by(replica, peer, response.error)
         role.rejected.add(peer)
         _step_down_if_hopeless(replica, role)
 
@@ -83,6 +84,7 @@ def handle_vote_failure(
     if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
         delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
         role.retries[sent.peer] = replica.now_ms + delay_ms
+        delayed_by(replica, sent.peer, None)
         if reason is not FailureReason.TIMEOUT:
             role.unreachable.add(sent.peer)
             _step_down_if_hopeless(replica, role)
@@ -125,7 +127,7 @@ def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:
 
 def _step_down_if_hopeless(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Rejections are final; whoever refuses connections won't help either, for now."""
-    if not can_reach_majority(replica.voters.latest.voters, role.rejected | role.unreachable):
+    if not can_still_win(replica, role.rejected | role.unreachable):
         step_down(replica, role)
 
 
@@ -165,5 +167,6 @@ def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) 
         last_epoch_end_offset=replica.log_end,
         voter=key,
         pre_vote=isinstance(role, Prospective),
+        static_voters=asked_ids(replica),
     )
     replica.send(endpoint, request, key)

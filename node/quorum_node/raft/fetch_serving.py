@@ -19,6 +19,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import Respond
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
@@ -41,6 +42,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             replica, request.cluster_id, request.replica, request.current_leader_epoch
         )
         return
+    note_sender(replica, request.replica)
     elsewhere = _not_from_the_log(replica, request)
     if elsewhere is not None:
         _note_contact(replica, leader, request)
@@ -128,10 +130,15 @@ def yield_to_newer_voter(
         isinstance(replica.role, Leader)
         and not replica.halted
         and epoch > replica.epoch
-        and sender in replica.voters.latest.voters
+        and _is_voter(replica, sender)
         and (cluster_id is None or cluster_id == replica.cluster_id)
     ):
         become_unattached(replica, epoch, 0.0)
+
+
+def _is_voter(replica: ReplicaState, key: ReplicaKey) -> bool:
+    voters = replica.voters.latest.voters
+    return key in voters or (replica.ids_only and voters.newest(key.id) is not None)
 
 
 def _not_from_the_log(

@@ -36,7 +36,10 @@ class VotersPosition:
 # Vote: KIP-595 "Vote", KIP-853 (keys), KIP-650 (pre-vote)
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """`voter` is the key asked (None before v1). A pre-vote carries the sender's current epoch."""
+    """`voter` is the key asked (None before v1). A pre-vote carries the sender's current epoch.
+
+    `static_voters`: ids of a static quorum whose UUIDs the candidate does not know yet.
+    """
 
     cluster_id: str | None
     candidate: ReplicaKey
@@ -45,6 +48,7 @@ class VoteRequest:
     last_epoch_end_offset: int
     voter: ReplicaKey | None = None
     pre_vote: bool = False
+    static_voters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

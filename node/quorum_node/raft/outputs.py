@@ -168,6 +168,14 @@ class VotersChanged:
     committed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FormationDelayed:
+    """A static quorum can't form yet: what is wrong with that voter."""
+
+    voter: ReplicaKey
+    why: str
+
+
 class HaltReason(Enum):
     """Why the process has to end."""
 
@@ -206,5 +214,6 @@ Output = (
     | HighWatermarkAdvanced
     | RoleChanged
     | VotersChanged
+    | FormationDelayed
     | Halt
 )

@@ -192,6 +192,9 @@ class ReplicaState:
         elif self.config.founder:
             founder = (voter_entry(self.key, self.config.endpoints),)
             base = VotersEntry(-1, -1, VoterSet(founder), VotersRecord(founder))
+        elif self.config.static_voters:
+            static = self.configured_voters()
+            base = VotersEntry(-1, -1, static, VotersRecord(static.voters))
         if log.snapshot is not None and log.snapshot_voters is not None:
             entry = snapshot_entry(log.snapshot, log.snapshot_voters)
             if base is None or entry.offset > base.offset:
@@ -210,7 +213,17 @@ class ReplicaState:
         history.commit(self.high_watermark)
         return history
 
+    def configured_voters(self) -> VoterSet:
+        """The static voters by id; of this replica alone the UUID is known."""
+        voters = VoterSet(self.config.static_voters)
+        return voters.identified(self.key)
+
     # -- what is known of others
+
+    @property
+    def ids_only(self) -> bool:
+        """A static quorum of which no voters record is known here (`static_quorum.py`)."""
+        return bool(self.config.static_voters) and self.voters.latest.offset < 0
 
     @property
     def leader_id(self) -> int:

@@ -74,6 +74,13 @@ def check_add(
         return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
     if key in voters:
         return Refusal(RaftError.DUPLICATE_VOTER, str(key))
+    if _is_new_id(replica, key):
+        message = (
+            f"id {key.id} is new, and this quorum is configured by controller.quorum.voters, which"
+            " only allows a known id to change its UUID; to add ids, replace that property by"
+            " controller.quorum.bootstrap.servers and restart the node"
+        )
+        return Refusal(RaftError.NEW_VOTER_ID, message)
     if sum(voter.key.id == key.id for voter in voters) > 1:
         return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} stands twice already")
     if (stock := _stock_beside_doubled_id(replica, leader, key)) is not None:
@@ -128,6 +135,14 @@ def _stock_beside_doubled_id(
     if newcomer is not None and newcomer.stock:
         return key
     return next(iter(stock_voters(replica, leader)), None)
+
+
+def _is_new_id(replica: ReplicaState, key: ReplicaKey) -> bool:
+    """KIP-853: with `controller.quorum.voters` no replica id can be added."""
+    static = replica.config.static_voters
+    if not static or replica.voters.latest.voters.newest(key.id) is not None:
+        return False
+    return all(voter.key.id != key.id for voter in static)
 
 
 def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:

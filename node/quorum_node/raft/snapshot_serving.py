@@ -12,6 +12,7 @@ from quorum_node.raft.leadership import Download, Leader
 from quorum_node.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotPart
 from quorum_node.raft.outputs import Respond
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.static_quorum import note_sender
 from quorum_node.records.snapshot_id import SnapshotId
 
 
@@ -81,6 +82,7 @@ def _refusal(replica: ReplicaState, request: FetchSnapshotRequest) -> RaftError 
 def _note_download(replica: ReplicaState, leader: Leader, request: FetchSnapshotRequest) -> None:
     if request.replica.id == CONSUMER_ID:
         return
+    note_sender(replica, request.replica)
     progress = progress_of(replica, leader, request.replica)
     if progress is None:
         return

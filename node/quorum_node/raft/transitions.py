@@ -19,6 +19,7 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import ProposalFailed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Resigned, Unattached
+from quorum_node.raft.static_quorum import forget_senders, write_voters_if_known
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -93,6 +94,8 @@ def become_prospective(replica: ReplicaState) -> Prospective:
 def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
     """Write the first record of the epoch; the very first leader adds the voters in the same batch.
 
+    (The first leader of a static quorum has to learn who they are before it writes anything.)
+
     One batch, so that no crash leaves a log that has an epoch but no voters (KIP-595,
     "Bootstrapping Procedure"; K595-21). The own vote for this epoch is durable since the campaign
     began: there is nothing to persist.
@@ -104,6 +107,12 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
     )
     voters = replica.voters.latest
     replica.set_role(leader)
+    leader.unendorsed = set(replica.other_voters())
+    if leader.unendorsed:
+        leader.begin_deadline_ms = replica.now_ms
+    if replica.ids_only:
+        write_voters_if_known(replica, leader)
+        return leader
     change = LeaderChange(
         replica.key.id,
         voters.voters.ordered_keys,
@@ -116,9 +125,6 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
         append_control(replica, (change, KRaftVersion(1), first))
     else:
         append_control(replica, (change,))
-    leader.unendorsed = set(replica.other_voters())
-    if leader.unendorsed:
-        leader.begin_deadline_ms = replica.now_ms
     return leader
 
 
@@ -213,3 +219,4 @@ def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
 def _leave_role(replica: ReplicaState, next_leader: CurrentLeader) -> None:
     if isinstance(replica.role, Leader):
         leave_leadership(replica, next_leader)
+        forget_senders(replica)

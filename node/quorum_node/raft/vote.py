@@ -13,6 +13,7 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
   only in the candidate's own voter set, and the log comparison holds for everyone.)
 * A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
   candidate's log then makes it a voter, by a record that has not arrived here yet.
+* Before a static quorum has formed, votes are asked for by id alone: see `static_quorum.py`.
 * A pre-vote changes nothing and is granted only if no leader is alive here.
 """
 
@@ -21,7 +22,9 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective, Unattached
+from quorum_node.raft.static_quorum import refuse_candidate
 from quorum_node.raft.transitions import become_unattached
+from quorum_node.records.identity import ReplicaKey
 
 
 def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
@@ -33,15 +36,15 @@ def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) ->
 def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftError]:
     if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
         return False, RaftError.INVALID_CLUSTER_ID
-    if request.voter is not None and request.voter != replica.key:
-        return False, RaftError.INVALID_VOTER_KEY
+    refusal = _wrong_voter(replica, request)
+    if refusal is not None:
+        return False, refusal
     if request.candidate_epoch < replica.epoch:
         return False, RaftError.FENCED_LEADER_EPOCH
     addressed = request.voter == replica.key
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET
-    known = replica.voters.latest.voters.is_newest(request.candidate)
-    eligible = known or _trusts_strangers(replica)
+    eligible = _is_known(replica, request.candidate) or _trusts_strangers(replica)
     if request.pre_vote:
         return _would_grant(replica, request, eligible), RaftError.NONE
     if not eligible:
@@ -57,6 +60,23 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
         replica.persist()
         return granted, RaftError.NONE
     return _grant_in_epoch(replica, request), RaftError.NONE
+
+
+def _wrong_voter(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
+    """Asked under another key; or by id alone, which only a static quorum in formation may do."""
+    if request.static_voters:
+        return refuse_candidate(replica, request)
+    if request.voter is not None and request.voter != replica.key:
+        return RaftError.INVALID_VOTER_KEY
+    if request.voter is None and replica.ids_only:
+        return RaftError.INVALID_VOTER_KEY
+    return None
+
+
+def _is_known(replica: ReplicaState, candidate: ReplicaKey) -> bool:
+    if replica.ids_only:
+        return replica.voters.latest.voters.newest(candidate.id) is not None
+    return replica.voters.latest.voters.is_newest(candidate)
 
 
 def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:

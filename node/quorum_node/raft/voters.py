@@ -54,6 +54,12 @@ class VoterSet:
         """Without that key."""
         return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
 
+    def identified(self, key: ReplicaKey) -> "VoterSet":
+        """With this key for its id, whatever UUID was known of it: before the first voters record."""
+        return VoterSet(
+            tuple(replace(v, key=key) if v.key.id == key.id else v for v in self.voters)
+        )
+
     def updated(self, key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> "VoterSet":
         """With other endpoints for a key; order and keys stay."""
         return VoterSet(
@@ -113,6 +119,11 @@ class VoterHistory:
         """A voters record at `offset`, behind all others."""
         assert offset > self.latest.offset, f"voters at {offset} after {self.latest.offset}"
         self._entries.append(VotersEntry(offset, epoch, VoterSet(record.voters), record))
+
+    def rebase(self, voters: VoterSet) -> None:
+        """Another set to start from, as long as no record says who the voters are."""
+        assert self.latest.offset < 0, "a voters record is known"
+        self._entries = [VotersEntry(-1, -1, voters, VotersRecord(voters.voters))]
 
     def truncate(self, end_offset: int) -> bool:
         """Undo records from `end_offset` on; True if the latest set changed by that.

@@ -50,6 +50,7 @@ KNOWN_KEYS = frozenset(
         "formation.founder.id",
         "formation.founder.uuid",
         "formation.initial.voters",
+        "formation.bootstrap",
         "failure.latch.file",
         "termination.message.file",
         "metadata.log.segment.bytes",
@@ -95,6 +96,11 @@ class NodeConfig:
     data_dir: Path
     partitions: int
     bootstrap_servers: tuple[HostPort, ...]
+    """Whom to ask for the quorum: the bootstrap servers, or the addresses of the static voters."""
+    static_voters: tuple[VoterAddress, ...]
+    """`controller.quorum.voters`; counts only while no voters record is known."""
+    may_bootstrap: bool
+    """`formation.bootstrap`: whether this node may help to form a quorum that does not exist yet."""
     timeouts: QuorumTimeouts
     formation: Formation | None
     witness: bool
@@ -138,6 +144,9 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     _check_roles(pairs)
     node_id = pairs.integer("node.id", minimum=0, maximum=2**31 - 1)
     listener = _controller_listener(pairs)
+    servers, static_voters = _quorum_servers(pairs)
+    formation = _formation(pairs)
+    _check_formation(pairs, formation, static_voters)
     admin_listener = pairs.listener("admin.listener", "http://0.0.0.0:8080", "http")
     return NodeConfig(
         node_id=node_id,
@@ -148,9 +157,11 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         admin_advertised=_admin_advertised(pairs, admin_listener),
         data_dir=pairs.absolute_path("metadata.log.dir"),
         partitions=pairs.integer("quorum.partitions", 1, minimum=1, maximum=MAX_PARTITIONS),
-        bootstrap_servers=_quorum_servers(pairs),
+        bootstrap_servers=servers,
+        static_voters=static_voters,
+        may_bootstrap=pairs.boolean("formation.bootstrap", default=True),
         timeouts=_timeouts(pairs),
-        formation=_formation(pairs),
+        formation=formation,
         witness=pairs.boolean("quorum.witness", default=False),
         admin_token_file=pairs.optional_path("admin.token.file"),
         membership_on_controller_listener=pairs.boolean(
@@ -198,7 +209,7 @@ def _admin_advertised(pairs: Pairs, listener: ListenerAddress) -> HostPort:
     return pairs.reachable("admin.listener", HostPort(listener.host, listener.port), key)
 
 
-def _quorum_servers(pairs: Pairs) -> tuple[HostPort, ...]:
+def _quorum_servers(pairs: Pairs) -> tuple[tuple[HostPort, ...], tuple[VoterAddress, ...]]:
     """KIP-853: bootstrap servers and a static voter set exclude each other, one is needed."""
     servers_key, voters_key = "controller.quorum.bootstrap.servers", "controller.quorum.voters"
     servers = pairs.host_ports(servers_key) if pairs.has(servers_key) else ()
@@ -206,24 +217,38 @@ def _quorum_servers(pairs: Pairs) -> tuple[HostPort, ...]:
     if servers and voters:
         raise ConfigError(
             f"{servers_key}={pairs.text(servers_key)} and {voters_key}={pairs.text(voters_key)}"
-            f" exclude each other: keep the first and remove {voters_key}"
+            f" exclude each other: keep {voters_key} for a static quorum that only these nodes"
+            f" will ever form, or {servers_key} for one whose voters are added and removed"
         )
-    if voters:
-        _refuse_static(voters_key, voters)
-    if not servers:
+    if not servers and not voters:
         raise ConfigError(
             f"neither {servers_key} nor {voters_key} is set: set {servers_key}=host:port,..."
+            f" for a quorum whose voters are added and removed, or {voters_key}=id@host:port,..."
+            " for a static one"
         )
-    return servers
+    return servers or tuple(voter.address for voter in voters), voters
 
 
-def _refuse_static(key: str, voters: tuple[VoterAddress, ...]) -> None:
-    listed = ",".join(str(voter) for voter in voters)
-    servers = ",".join(str(voter.address) for voter in voters)
-    raise ConfigError(
-        f"{key}={listed}: a static voter set is not served by this version; set"
-        f" controller.quorum.bootstrap.servers={servers} instead"
-    )
+def _check_formation(
+    pairs: Pairs, formation: Formation | None, static_voters: tuple[VoterAddress, ...]
+) -> None:
+    """Either a founder forms the quorum, or the static voters together do."""
+    if formation is not None and static_voters:
+        raise pairs.wrong(
+            "formation.founder.id",
+            "excludes controller.quorum.voters: a static quorum is formed by all its voters"
+            " together, not by a founder",
+        )
+    if (
+        static_voters
+        and pairs.text("quorum.partitions", "1") != "1"
+        and not pairs.has("cluster.id")
+    ):
+        raise pairs.wrong(
+            "quorum.partitions",
+            "several partitions of a static quorum may have several first leaders, and each would"
+            " make a cluster id of its own: set cluster.id",
+        )
 
 
 def _timeouts(pairs: Pairs) -> QuorumTimeouts:

@@ -34,6 +34,7 @@ from quorum_node.raft.outputs import (
     DropPartialSnapshot,
     FinishSnapshot,
     FlushLog,
+    FormationDelayed,
     Halt,
     HighWatermarkAdvanced,
     Output,
@@ -151,6 +152,8 @@ class ReplicaListener(Protocol):
 
     def voters_changed(self, output: VotersChanged) -> None: ...
 
+    def formation_delayed(self, output: FormationDelayed) -> None: ...
+
     def halted(self, output: Halt) -> None: ...
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
@@ -204,6 +207,7 @@ class ReplicaDriver:
             HighWatermarkAdvanced: self._high_watermark,
             RoleChanged: listener.role_changed,
             VotersChanged: listener.voters_changed,
+            FormationDelayed: listener.formation_delayed,
             Halt: listener.halted,
         }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from quorum_node.raft.messages import NO_LEADER
-from quorum_node.raft.outputs import Halt, RoleChanged, VotersChanged
+from quorum_node.raft.outputs import FormationDelayed, Halt, RoleChanged, VotersChanged
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
@@ -26,6 +26,7 @@ class ReplicaEvents:
         self._prefix = "" if alone else f"partition {partition}: "
         self._partition = partition
         self._last_role: RoleChanged | None = None
+        self._delays: set[tuple[int, str]] = set()
 
     def role_changed(self, event: RoleChanged) -> None:
         """Role, leader or epoch changed."""
@@ -55,6 +56,18 @@ class ReplicaEvents:
             committed=event.committed,
         )
         self.on_voters(event)
+
+    def formation_delayed(self, event: FormationDelayed) -> None:
+        """A configured voter keeps the static quorum from forming; said once per voter and reason."""
+        delay = (event.voter.id, event.why)
+        if delay in self._delays:
+            return
+        self._delays.add(delay)
+        _LOG.warning(
+            f"{self._prefix}the quorum of controller.quorum.voters has not formed yet: it needs every voter once,"
+            f" and voter {event.voter.id} is missing: {event.why}",
+            voterId=event.voter.id,
+        )
 
     def halted(self, event: Halt) -> None:
         """The replica is over."""

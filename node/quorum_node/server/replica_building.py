@@ -3,13 +3,15 @@
 import random
 import time
 
+from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.raft.config import RaftConfig
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.replica import Replica
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint, ReplicaKey, uuid_text
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from quorum_node.server.config import ADMIN_LISTENER, CONTROLLER_LISTENER, NodeConfig
 from quorum_node.server.startup import is_founder, other_servers
+from quorum_node.server.static_voters import static_voters
 from quorum_node.storage.meta_properties import MetaProperties
 from quorum_node.storage.partition_directory import OpenPartition
 
@@ -28,7 +30,9 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         ),
         cluster_id=meta.cluster_id or config.cluster_id,
         founder=is_founder(config, meta.directory_id),
-        initial_voters=formation.initial_voters if formation else 1,
+        static_voters=static_voters(config),
+        new_cluster_id=uuid_text(fresh_uuid()),
+        initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,
         witness=config.witness,
         election_timeout_ms=timeouts.election_timeout_ms,
         fetch_timeout_ms=timeouts.fetch_timeout_ms,

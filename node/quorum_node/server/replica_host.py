@@ -27,6 +27,7 @@ from quorum_node.raft.events import (
     TimerExpired,
 )
 from quorum_node.raft.outputs import (
+    FormationDelayed,
     Halt,
     ProposalCommitted,
     ProposalFailed,
@@ -226,6 +227,10 @@ class ReplicaHost:
         """Tell."""
         self._events.voters_changed(output)
         self._warm_peers()
+
+    def formation_delayed(self, output: FormationDelayed) -> None:
+        """Tell."""
+        self._events.formation_delayed(output)
 
     def halted(self, output: Halt) -> None:
         """The replica is over; the process ends soon."""

@@ -13,6 +13,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.founding_guard import existing_cluster
+from quorum_node.server.static_voters import tell_about_static_voters
 from quorum_node.server.termination import Termination
 from quorum_node.storage.directory import (
     OpenDirectory,
@@ -23,6 +24,8 @@ from quorum_node.storage.directory import (
 )
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.meta_properties import MetaProperties
+from quorum_node.storage.partition_directory import partition_directory
+from quorum_node.storage.replica_uuid import give_replica_uuid
 
 _LOG = structlog.get_logger("quorum_node")
 
@@ -46,6 +49,10 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
     latched = termination.latch.read()
     if latched is not None:
         raise StorageFailure(f"this replica's storage failed before: {latched}")
+    given = give_replica_uuid(config.data_dir, partition_directory(config.data_dir, 0), fresh_uuid)
+    if given is not None:
+        identity = identity_text(config.node_id, given)
+        _LOG.info(f"{config.data_dir} is of a version without replica UUIDs; it is {identity} now")
     if not is_formatted(config.data_dir, termination.latch):
         meta = _new_identity(config)
         format_directory(config.data_dir, meta)
@@ -59,6 +66,7 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         latch=termination.latch,
         partitions=config.partitions,
     )
+    tell_about_static_voters(config, directory.first)
     termination.replica_uuid = uuid_text(directory.meta.directory_id)
     for partition in directory.partitions:
         if partition.log.torn_bytes:
@@ -83,7 +91,8 @@ def other_servers(config: NodeConfig) -> list[HostPort]:
 
 def _new_identity(config: NodeConfig) -> MetaProperties:
     formation = config.formation
-    if formation is None or formation.founder_id != config.node_id:
+    founder = formation is not None and formation.founder_id == config.node_id
+    if formation is None or not founder or not config.may_bootstrap:
         return MetaProperties(config.node_id, fresh_uuid(), config.cluster_id, config.partitions)
     if config.witness:
         raise ConfigError(

@@ -12,6 +12,7 @@ from quorum_node.raft.events import Event, TimerExpired
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import OutboundRequest, Response
 from quorum_node.raft.outputs import (
+    FormationDelayed,
     Halt,
     HaltReason,
     ProposalCommitted,
@@ -219,6 +220,8 @@ class HostListener:
     def role_changed(self, output: RoleChanged) -> None:
         self._host.cluster.watch.role(self._host, output)
         self._host.cluster.role_changed(self._host, output)
+
+    def formation_delayed(self, output: FormationDelayed) -> None: ...
 
     def voters_changed(self, output: VotersChanged) -> None:
         self._host.cluster.voters_changed(self._host, output)

@@ -49,7 +49,7 @@ from quorum_node.raft.outputs import (
     TruncateLog,
 )
 from quorum_node.records.batches import decode_records, split_batches
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
 
 CLUSTER_ID = "cluster-A"
@@ -61,6 +61,11 @@ Observer = Callable[["Node", Output], None]
 def endpoints_of(name: str) -> tuple[Endpoint, ...]:
     """The listeners of the node with that name."""
     return (Endpoint("CONTROLLER", name, PORT), Endpoint("ADMIN", name, 8080))
+
+
+def static_voters(*names: str) -> tuple[Voter, ...]:
+    """controller.quorum.voters: a name is the id and the host."""
+    return tuple(Voter(ReplicaKey(int(name)), endpoints_of(name)[:1]) for name in names)
 
 
 def key_of(id: int, incarnation: int = 1) -> ReplicaKey:
@@ -131,6 +136,7 @@ class Cores:
         founder: bool = False,
         bootstrap: Iterable[str] = (),
         initial_voters: int = 1,
+        static: Iterable[str] = (),
         cluster_id: str | None = None,
         jitter: float | None = None,
         run: bool = True,
@@ -144,6 +150,8 @@ class Cores:
             cluster_id=CLUSTER_ID if founder else cluster_id,
             founder=founder,
             initial_voters=initial_voters,
+            static_voters=static_voters(*static),
+            new_cluster_id=f"made-by-{name}",
         )
         node = Node(name, key, config, jitter, self._replica(config, key, jitter, None, LogState()))
         self.nodes[name] = node
@@ -225,17 +233,19 @@ class Cores:
         self, leader: Node, newcomer: Node, **options: object
     ) -> VoterChangeResponse | None:
         """AddVoter on `leader`; passes time until it is answered (at most its timeout)."""
+        options.setdefault("cluster_id", CLUSTER_ID)
         request = AddVoterRequest(
-            CLUSTER_ID,
-            newcomer.key,
-            newcomer.config.endpoints,
-            3000,
+            voter=newcomer.key,
+            endpoints=newcomer.config.endpoints,
+            timeout_ms=3000,
             **options,  # type: ignore[arg-type]
         )
         return self._change(leader, request)
 
-    def remove_voter(self, leader: Node, key: ReplicaKey) -> VoterChangeResponse | None:
-        return self._change(leader, RemoveVoterRequest(CLUSTER_ID, key, 3000))
+    def remove_voter(
+        self, leader: Node, key: ReplicaKey, *, cluster_id: str | None = CLUSTER_ID
+    ) -> VoterChangeResponse | None:
+        return self._change(leader, RemoveVoterRequest(cluster_id, key, 3000))
 
     def _change(
         self, leader: Node, request: AddVoterRequest | RemoveVoterRequest

@@ -117,6 +117,8 @@ class Devices:
     def role_changed(self, output: RoleChanged) -> None:
         self._do(output.role.value)
 
+    def formation_delayed(self, output: object) -> None: ...
+
     def voters_changed(self, output: VotersChanged) -> None:
         pass
 

@@ -81,7 +81,6 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
         ("1@a:9093,2@b", "'2@b' is not id@host:port"),
         ("x@a:9093", "is not id@host:port"),
         ("1@a:9093,1@b:9093", "an id stands there twice"),
-        ("1@a:9093,2@b:9093", "static voter set is not served"),
     ],
 )
 def test_voters_are_checked_as_id_at_host_port(value: str, why: str) -> None:
@@ -91,6 +90,49 @@ def test_voters_are_checked_as_id_at_host_port(value: str, why: str) -> None:
         check_config(pairs)
     assert why in str(raised.value)
     assert value in str(raised.value)
+
+
+STATIC = {**GOOD, "controller.quorum.voters": "1@node-1.local:9093,2@node-2.local:9093"}
+del STATIC["controller.quorum.bootstrap.servers"]
+
+
+@pytest.mark.requirement("K853-03")
+def test_static_voters_or_bootstrap_servers() -> None:
+    config = check_config(dict(STATIC))
+    assert [str(voter) for voter in config.static_voters] == [
+        "1@node-1.local:9093",
+        "2@node-2.local:9093",
+    ]
+    assert config.bootstrap_servers == (
+        HostPort("node-1.local", 9093),
+        HostPort("node-2.local", 9093),
+    )
+    assert not check_config(dict(GOOD)).static_voters
+
+
+@pytest.mark.requirement("K853-03")
+def test_both_or_neither_is_refused_with_both_keys_and_a_way_out() -> None:
+    keys = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
+    for pairs, words in (
+        ({**GOOD, **STATIC}, ("exclude each other", "2@node-2.local:9093", "keep")),
+        ({k: v for k, v in GOOD.items() if k not in keys}, ("neither", "=host:port", "id@host")),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            check_config(pairs)
+        assert all(word in str(raised.value) for word in (*keys, *words))
+
+
+def test_a_founder_and_static_voters_exclude_each_other() -> None:
+    pairs = {**STATIC, "formation.founder.id": "1", "formation.founder.uuid": FOUNDER_UUID}
+    with pytest.raises(ConfigError, match=r"formation\.founder\.id=1.*controller\.quorum\.voters"):
+        check_config(pairs)
+
+
+def test_a_static_quorum_of_several_partitions_needs_a_cluster_id() -> None:
+    pairs = {**STATIC, "quorum.partitions": "2"}
+    with pytest.raises(ConfigError, match=r"quorum\.partitions=2.*set cluster\.id"):
+        check_config(pairs)
+    assert check_config({**pairs, "cluster.id": "c"}).partitions == 2
 
 
 @pytest.mark.parametrize("value", ["short", "AAAAAAAAAAAAAAAAAAAAAA"])

@@ -23,6 +23,7 @@ _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.EPOCH_NOT_COMMITTED: (409, ErrorCode.OWN_EPOCH_NOT_COMMITTED),
     RaftError.STALE_VOTERS_POSITION: (409, ErrorCode.STALE_POSITION),
     RaftError.UNSAFE_CHANGE: (409, ErrorCode.UNSAFE_CHANGE),
+    RaftError.NEW_VOTER_ID: (409, ErrorCode.NEW_VOTER_ID),
     RaftError.NOT_CAUGHT_UP: (409, ErrorCode.NOT_CAUGHT_UP),
     RaftError.DUPLICATE_VOTER: (409, ErrorCode.DUPLICATE_VOTER),
     RaftError.VOTER_NOT_FOUND: (409, ErrorCode.VOTER_NOT_FOUND),

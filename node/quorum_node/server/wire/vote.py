@@ -41,6 +41,7 @@ def split_vote(body: VoteRequest) -> Split:
                 last_epoch_end_offset=part.last_offset,
                 voter=addressee(body.voter_id, part.voter_directory_id),
                 pre_vote=part.pre_vote,
+                static_voters=part.static_voters,
             ),
         )
         for topic in body.topics
@@ -89,6 +90,7 @@ def vote_request(parts: Sequence[tuple[int, raft.VoteRequest]]) -> VoteRequest:
             last_offset_epoch=request.last_epoch,
             last_offset=request.last_epoch_end_offset,
             pre_vote=request.pre_vote,
+            static_voters=request.static_voters,
         )
         for number, request in parts
     )

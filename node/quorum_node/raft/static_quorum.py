@@ -1,0 +1,128 @@
+"""A static quorum before it has a voters record: voters are known by id alone, and must all agree.
+
+Owns what differs from any other quorum until the first leader has written who the voters are. Must not
+know where the configured ids come from (`controller.quorum.voters`).
+Source: KIP-853, "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
+
+A replica is in this phase (`ids_only`) as long as it knows no voters record. Then:
+
+* A candidate needs the vote of *every* configured voter, each asked under (id, unknown). An id says
+  nothing of the disk behind it: with a majority, one emptied disk and one late starter could elect a
+  second leader behind the back of a quorum that has formed. Whoever knows a voters record refuses such
+  a vote, so all of a quorum's majority would have to lose their disks for that.
+* Candidate and voter must have the same ids configured.
+* The leader writes nothing at all until each voter has fetched in its epoch and so told its UUID; then
+  LeaderChange, kraft.version and the voters, in one batch. That batch is committed by keys, not by ids.
+
+Waiting for all costs nothing: without every UUID there is nothing to write.
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.log_appends import append_control
+from quorum_node.raft.messages import VoteRequest, voter_entry
+from quorum_node.raft.outputs import FormationDelayed
+from quorum_node.raft.quorum import can_reach_majority, has_majority
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
+from quorum_node.records.identity import ReplicaKey, Voter
+
+
+def has_won(replica: ReplicaState, granted: set[ReplicaKey]) -> bool:
+    """Enough votes: a majority, or every one while voters are known by id alone."""
+    voters = replica.voters.latest.voters
+    if replica.ids_only:
+        return granted.issuperset(voters.ordered_keys)
+    return has_majority(voters, granted)
+
+
+def can_still_win(replica: ReplicaState, rejected: set[ReplicaKey]) -> bool:
+    """Whether enough voters are left that have not rejected."""
+    voters = replica.voters.latest.voters
+    if replica.ids_only:
+        return rejected.isdisjoint(voters.ordered_keys)
+    return can_reach_majority(voters, rejected)
+
+
+def asked_ids(replica: ReplicaState) -> tuple[int, ...]:
+    """What a candidate says of its configured voters, so that others can compare; else empty."""
+    if not replica.ids_only:
+        return ()
+    return configured_ids(replica)
+
+
+def configured_ids(replica: ReplicaState) -> tuple[int, ...]:
+    """Ids of `controller.quorum.voters`, ascending."""
+    return tuple(sorted(voter.key.id for voter in replica.config.static_voters))
+
+
+def is_addressed(replica: ReplicaState, key: ReplicaKey | None) -> bool:
+    """Whether a request for this key is for this replica; by its id alone only before formation."""
+    return key in (None, replica.key) or (replica.ids_only and key == ReplicaKey(replica.key.id))
+
+
+def refuse_candidate(replica: ReplicaState, request: VoteRequest) -> RaftError | None:
+    """Why a candidate that knows its voters by id alone gets no vote; None: look at its log."""
+    if not replica.ids_only:
+        return RaftError.INCONSISTENT_VOTER_SET  # the quorum has formed: ids prove nothing any more
+    if request.voter != ReplicaKey(replica.key.id):
+        return RaftError.INVALID_VOTER_KEY
+    own = configured_ids(replica)
+    if request.static_voters != own:
+        theirs = ", ".join(map(str, request.static_voters))
+        ours = ", ".join(map(str, own))
+        why = f"it is configured with the voters {theirs}, this node with {ours}"
+        replica.out.append(FormationDelayed(request.candidate, why))
+        return RaftError.INCONSISTENT_VOTER_SET
+    if request.candidate.id not in own or request.candidate.id == replica.key.id:
+        return RaftError.INCONSISTENT_VOTER_SET
+    return None
+
+
+def note_sender(replica: ReplicaState, key: ReplicaKey) -> None:
+    """A Fetch or FetchSnapshot in the leader's epoch told the UUID of a configured voter.
+
+    The last one told counts: an earlier disk under that id may have been emptied since.
+    """
+    leader = replica.role
+    if not replica.ids_only or not isinstance(leader, Leader):
+        return
+    voters = replica.voters.latest.voters
+    known = voters.newest(key.id)
+    if known is not None and key.uuid is not None and key.id != replica.key.id:
+        leader.unendorsed.discard(known.key)
+        if known.key != key:
+            replica.voters.rebase(voters.identified(key))
+    write_voters_if_known(replica, leader)
+
+
+def write_voters_if_known(replica: ReplicaState, leader: Leader) -> None:
+    """The first batch of the quorum's life, once no UUID is missing."""
+    if leader.handover is not None or replica.disk_low or replica.halted:
+        return
+    keys = replica.voters.latest.voters.ordered_keys
+    if replica.key not in keys or any(key.uuid is None for key in keys):
+        return
+    voters = tuple(_with_own_endpoints(replica, each) for each in replica.voters.latest.voters)
+    cluster_id = replica.cluster_id or replica.config.new_cluster_id
+    record = VotersRecord(voters, cluster_id, len(voters))
+    append_control(replica, (LeaderChange(replica.key.id, keys, keys), KRaftVersion(1), record))
+
+
+def forget_senders(replica: ReplicaState) -> None:
+    """A leader that never came to write: the next one has to learn anew."""
+    if replica.ids_only:
+        replica.voters.rebase(replica.configured_voters())
+
+
+def delayed_by(replica: ReplicaState, peer: ReplicaKey, error: RaftError | None) -> None:
+    """Tell, for the operator, who keeps the quorum from forming (None: no answer)."""
+    if replica.ids_only and error is not RaftError.NONE:
+        why = "it does not answer" if error is None else f"it refuses its vote: {error.value}"
+        replica.out.append(FormationDelayed(peer, why))
+
+
+def _with_own_endpoints(replica: ReplicaState, voter: Voter) -> Voter:
+    if voter.key == replica.key:
+        return voter_entry(voter.key, replica.config.endpoints)
+    return voter

@@ -1,0 +1,69 @@
+"""`controller.quorum.voters`: what the core is given of it, and what the operator is told about it.
+
+Knows the configuration and what the directory says of voters. The rules are the core's
+(`raft/static_quorum.py`). Source: KIP-853, "controller.quorum.voters"; KIP-595, "Bootstrapping Procedure".
+"""
+
+import structlog
+
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.control import VotersRecord, decode_control
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.server.config import CONTROLLER_LISTENER, NodeConfig
+from quorum_node.storage.partition_directory import OpenPartition
+
+_LOG = structlog.get_logger("quorum_node")
+
+
+def static_voters(config: NodeConfig) -> tuple[Voter, ...]:
+    """Ids and endpoints, UUIDs unknown; nothing where this node may not form a quorum."""
+    if not config.may_bootstrap:
+        return ()
+    return tuple(
+        Voter(
+            ReplicaKey(voter.id),
+            (Endpoint(CONTROLLER_LISTENER, voter.address.host, voter.address.port),),
+        )
+        for voter in config.static_voters
+    )
+
+
+def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> None:
+    """KIP-595: the configured voters count only as long as no quorum is known."""
+    if not config.static_voters:
+        return
+    configured = ",".join(str(voter) for voter in config.static_voters)
+    known = known_voters(partition)
+    if known:
+        voters = ", ".join(str(voter.key) for voter in known)
+        _LOG.info(
+            f"controller.quorum.voters={configured} is ignored: the quorum has formed, and its"
+            f" voters are what its log says, here {voters}"
+        )
+    elif not config.may_bootstrap:
+        _LOG.info(
+            f"controller.quorum.voters={configured} is used to find the quorum only:"
+            " formation.bootstrap=false forbids this node to form one"
+        )
+    elif all(voter.id != config.node_id for voter in config.static_voters):
+        _LOG.info(
+            f"controller.quorum.voters={configured} does not name node.id={config.node_id}:"
+            " this node is an observer"
+        )
+    else:
+        _LOG.info(
+            f"no quorum is known here yet: the voters of controller.quorum.voters={configured}"
+            " will form one when all of them have answered each other, unless one exists"
+        )
+
+
+def known_voters(partition: OpenPartition) -> tuple[Voter, ...]:
+    """The newest voters that the partition's files know of, committed or not; empty: none."""
+    found = partition.state.current_voters
+    for data in partition.log.control_batches:
+        for batch in split_batches(data)[0]:
+            for record in decode_records(batch):
+                control = decode_control(record)
+                if isinstance(control, VotersRecord):
+                    found = control.voters
+    return found

@@ -1,0 +1,46 @@
+"""A directory from before replica UUIDs: gets one, once (K853-01).
+
+Source: KIP-853, "Replica UUID": a replica whose quorum-state is of version 0 generates its UUID when it
+is upgraded. Kafka's static quorums may leave such directories: meta.properties without directory.id.
+The UUID is durable in meta.properties before quorum-state becomes version 1, so that a crash between
+the two leaves a directory that is upgraded by the next start, under the same UUID. A version 1 file
+belongs to a UUID already: without directory.id the identity is lost, and none is made up.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.storage.atomic_file import read_file
+from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+from quorum_node.storage.properties_text import parse_properties
+from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
+
+
+def give_replica_uuid(directory: Path, partition: Path, fresh: Callable[[], UUID]) -> UUID | None:
+    """The new UUID, or None when this directory needs none (or is beyond upgrading)."""
+    content = read_file(directory / META_PROPERTIES)
+    if content is None:
+        return None
+    try:
+        pairs = parse_properties(content.decode())
+        if pairs.get("version") != "1" or "directory.id" in pairs:
+            return None
+        node_id = int(pairs["node.id"])
+    except (ValueError, KeyError):
+        return None  # damaged: said by whoever reads it next
+    if _version_of(read_file(partition / QUORUM_STATE)) != 0:
+        return None
+    uuid = fresh()
+    write_meta_properties(directory, MetaProperties(node_id, uuid, pairs.get("cluster.id")))
+    return uuid
+
+
+def _version_of(content: bytes | None) -> int | None:
+    try:
+        document = json.loads(content or b"")
+        return int(document["data_version"])
+    except (ValueError, KeyError, TypeError):
+        return None
