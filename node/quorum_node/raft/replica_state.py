@@ -180,25 +180,16 @@ class ReplicaState:
         self.is_voter = key in self.voters.latest.voters
 
     def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
-        """Committed voters from quorum-state or the snapshot, then every record of the log behind."""
+        """Voters of the snapshot, then every record of the log behind; or those of quorum-state."""
         base = None
-        if state.current_voters:
-            record = VotersRecord(
-                state.current_voters, state.cluster_id, self.config.initial_voters
-            )
-            base = VotersEntry(
-                state.voters_offset, state.voters_epoch, VoterSet(state.current_voters), record
-            )
+        if log.snapshot is not None and log.snapshot_voters is not None:
+            base = snapshot_entry(log.snapshot, log.snapshot_voters)
         elif self.config.founder:
             founder = (voter_entry(self.key, self.config.endpoints),)
             base = VotersEntry(-1, -1, VoterSet(founder), VotersRecord(founder))
         elif self.config.static_voters:
             static = self.configured_voters()
             base = VotersEntry(-1, -1, static, VotersRecord(static.voters))
-        if log.snapshot is not None and log.snapshot_voters is not None:
-            entry = snapshot_entry(log.snapshot, log.snapshot_voters)
-            if base is None or entry.offset > base.offset:
-                base = entry
         history = VoterHistory(base)
         for data in log.control_batches:
             for batch in split_batches(data)[0]:
@@ -210,6 +201,15 @@ class ReplicaState:
                         self.cluster_id = self.cluster_id or control.cluster_id
                         if decoded.offset > history.latest.offset:
                             history.append(decoded.offset, batch.header.leader_epoch, control)
+        if state.current_voters and state.voters_offset > history.latest.offset:
+            record = VotersRecord(
+                state.current_voters, state.cluster_id, self.config.initial_voters
+            )
+            history.reset(
+                VotersEntry(
+                    state.voters_offset, state.voters_epoch, VoterSet(state.current_voters), record
+                )
+            )
         history.commit(self.high_watermark)
         return history
 

@@ -30,7 +30,7 @@ from quorum_node.raft.outputs import (
     WriteSnapshotChunk,
 )
 from quorum_node.raft.replica_state import Partial, ReplicaState
-from quorum_node.raft.roles import Follower
+from quorum_node.raft.roles import Follower, Prospective
 from quorum_node.raft.voters import snapshot_entry
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.snapshot_id import SnapshotId
@@ -109,7 +109,8 @@ def part_failed(replica: ReplicaState, correlation: int, reason: FailureReason) 
     """No answer. A part that takes longer than the timeout of a request was too large."""
     partial = replica.partial
     if reason is FailureReason.TIMEOUT and partial is not None:
-        partial.part_bytes = max(_LEAST_PART_BYTES, partial.part_bytes // 2)
+        smaller = max(_LEAST_PART_BYTES, partial.part_bytes // 2)
+        partial.part_bytes = min(partial.part_bytes, smaller)
     no_answer(replica, correlation, reason)
 
 
@@ -198,6 +199,7 @@ def _fits(
 def _take(replica: ReplicaState, partial: Partial, response: FetchSnapshotResponse) -> None:
     replica.out.append(WriteSnapshotChunk(partial.id, partial.position, response.data))
     partial.position += len(response.data)
+    partial.part_bytes = min(replica.config.snapshot_part_bytes, partial.part_bytes * 2)
     if partial.position == response.size_bytes:
         partial.finishing = True
         replica.out.append(FinishSnapshot(partial.id, response.size_bytes, partial.checksum))
@@ -207,9 +209,12 @@ def _finished(replica: ReplicaState, id: SnapshotId) -> None:
     if replica.partial is not None and replica.partial.id == id:
         replica.partial = None
     role = replica.role
-    if isinstance(role, Follower):
-        role.downloading = False
-        role.retry_deadline_ms = None
+    follower = role.fallback if isinstance(role, Prospective) else role
+    if isinstance(follower, Follower):
+        follower.downloading = False
+        follower.retry_deadline_ms = None
+        # The answer to a fetch from the old place says nothing of the new one.
+        follower.fetching = None
 
 
 def _log_holds(replica: ReplicaState, id: SnapshotId) -> bool:

@@ -15,11 +15,13 @@ from quorum_node.raft.events import (
     Event,
     FailureReason,
     LogFlushed,
+    PrefixObsolete,
     Proposed,
     ReadRequested,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
+    SnapshotCreated,
     TimerExpired,
 )
 from quorum_node.raft.leadership import Leader
@@ -28,6 +30,7 @@ from quorum_node.raft.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FetchResponse,
+    FetchSnapshotResponse,
     OutboundRequest,
     RemoveVoterRequest,
     Request,
@@ -36,6 +39,9 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.outputs import (
     AppendBatch,
+    DeleteLogPrefix,
+    DropPartialSnapshot,
+    FinishSnapshot,
     FlushLog,
     Halt,
     Output,
@@ -44,13 +50,16 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ResetLog,
     Respond,
     Send,
     TruncateLog,
+    WriteSnapshotChunk,
 )
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.records.snapshot_id import NO_SNAPSHOT
+from quorum_node.records.snapshot_id import SnapshotId
+from support.raft.snapshots import NodeSnapshots
 
 CLUSTER_ID = "cluster-A"
 PORT = 9093
@@ -83,10 +92,13 @@ class Node:
     jitter: float
     replica: Replica
     batches: list[AppendBatch] = field(default_factory=list)
+    snapshots: NodeSnapshots = field(default_factory=NodeSnapshots)
     durable_batches: int = 0
     state: QuorumState | None = None
     up: bool = True
     hold_flush: bool = False
+    hold_finish: bool = False
+    finished: Event | None = None
     flush_wanted: bool = False
     halted: Halt | None = None
     waiting: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -95,18 +107,33 @@ class Node:
     failed: dict[int, RaftError] = field(default_factory=dict)
     reads: dict[int, int | RaftError] = field(default_factory=dict)
 
+    def epoch_at(self, offset: int) -> int | None:
+        """Epoch of a record of the log, or of the one before its start."""
+        if offset == self.snapshots.start.end_offset - 1:
+            return self.snapshots.start.epoch
+        for batch in self.batches:
+            if batch.base_offset <= offset < batch.end_offset:
+                return batch.leader_epoch
+        return None
+
+    @property
+    def log_end(self) -> int:
+        return self.batches[-1].end_offset if self.batches else self.snapshots.start.end_offset
+
     @property
     def is_leader(self) -> bool:
         return self.up and isinstance(self.replica.role, Leader)
 
     def values(self, end_offset: int | None = None) -> list[str]:
-        """Texts of the data records in the log, up to an offset."""
-        return [
+        """Texts of the data records in the snapshot and the log behind it, up to an offset."""
+        return self.snapshots.values() + [
             (record.value or b"").decode()
             for batch in self.batches
             for whole in split_batches(batch.data)[0]
             for record in decode_records(whole)
-            if not whole.header.is_control and (end_offset is None or record.offset < end_offset)
+            if not whole.header.is_control
+            and record.offset >= self.snapshots.start.end_offset
+            and (end_offset is None or record.offset < end_offset)
         ]
 
     def committed_values(self) -> list[str]:
@@ -288,6 +315,10 @@ class Cores:
 
     def restart(self, node: Node) -> None:
         """Start again from what is on the disk."""
+        snapshots = node.snapshots
+        latest = snapshots.latest
+        if latest is not None and node.epoch_at(latest.end_offset - 1) != latest.epoch:
+            node.batches, snapshots.start = [], latest  # what storage does at open
         starts: list[tuple[int, int]] = []
         for batch in node.batches:
             if not starts or starts[-1][0] != batch.leader_epoch:
@@ -297,8 +328,18 @@ class Cores:
             for batch in node.batches
             if split_batches(batch.data)[0][0].header.is_control
         ]
-        end = node.batches[-1].end_offset if node.batches else 0
-        log = LogState(NO_SNAPSHOT, end, starts, control)
+        bounds = snapshots.bounds(latest) if latest is not None else None
+        partial = next(((found, len(data)) for found, data in snapshots.partial.items()), None)
+        log = LogState(
+            snapshots.start,
+            node.log_end,
+            starts,
+            control,
+            latest,
+            bounds.voters if bounds is not None else None,
+            bounds.kraft_version if bounds is not None else 1,
+            partial,
+        )
         node.replica = self._replica(node.config, node.key, node.jitter, node.state, log)
         node.durable_batches = len(node.batches)
         node.up, node.halted = True, None
@@ -310,8 +351,32 @@ class Cores:
         """Start over with an empty disk and a new replica UUID under the same id and address."""
         self.crash(node)
         node.batches, node.durable_batches, node.state = [], 0, None
+        node.snapshots = NodeSnapshots()
         node.key = key_of(node.key.id, incarnation)
         self.restart(node)
+
+    def take_snapshot(self, node: Node) -> SnapshotId:
+        """A snapshot of everything committed on that node, as it writes it by itself."""
+        replica = node.replica
+        end_offset = replica.high_watermark
+        taken = SnapshotId(end_offset, replica.epochs.epoch_at(end_offset - 1))
+        voters = replica.voters_at(end_offset)
+        node.snapshots.write(taken, voters, node.committed_values())
+        self.do(node, SnapshotCreated(taken))
+        return taken
+
+    def delete_prefix(self, node: Node) -> None:
+        """By retention the log before the newest snapshot may go."""
+        latest = node.snapshots.latest
+        assert latest is not None
+        self.do(node, PrefixObsolete(latest))
+
+    def release_finish(self, node: Node) -> None:
+        """End a held-back verification of a download."""
+        node.hold_finish = False
+        event, node.finished = node.finished, None
+        if event is not None:
+            self.do(node, event)
 
     def release_flush(self, node: Node) -> None:
         """End a held-back flush."""
@@ -365,6 +430,20 @@ class Cores:
                 while node.batches and node.batches[-1].end_offset > output.end_offset:
                     node.batches.pop()
                 node.durable_batches = min(node.durable_batches, len(node.batches))
+            case ResetLog():
+                node.batches, node.durable_batches = [], 0
+                node.snapshots.start = output.id
+            case DeleteLogPrefix():
+                node.snapshots.start = output.id
+                kept = [b for b in node.batches if b.end_offset > output.id.end_offset]
+                node.durable_batches -= len(node.batches) - len(kept)
+                node.batches = kept
+            case WriteSnapshotChunk() | DropPartialSnapshot() | FinishSnapshot():
+                event = node.snapshots.execute(output)
+                if node.hold_finish and event is not None:
+                    node.finished = event
+                elif event is not None:
+                    self.events.append((node.name, event))
             case PersistQuorumState():
                 node.durable_batches = len(node.batches)
                 node.state = output.state
@@ -393,8 +472,7 @@ class Cores:
     def _flush(self, node: Node) -> None:
         node.flush_wanted = False
         node.durable_batches = len(node.batches)
-        end = node.batches[-1].end_offset if node.batches else 0
-        self.events.append((node.name, LogFlushed(end)))
+        self.events.append((node.name, LogFlushed(node.log_end)))
 
     def _send(self, node: Node, output: Send) -> None:
         target = self.nodes.get(output.destination.host)
@@ -435,6 +513,8 @@ class Cores:
                 records=data,
                 answer=response.answer,
             )
+        elif isinstance(response, FetchSnapshotResponse) and response.part is not None:
+            response = node.snapshots.filled(response)
         waiting = node.waiting.pop(output.request_id, None)
         if waiting is None:
             node.answers[output.request_id] = response

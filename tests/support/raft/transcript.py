@@ -10,12 +10,15 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     propose N TEXT ... / read N                                     partition A B | C ... / heal
     crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
     small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
+    cut-after N parts K     N is cut off from all once it has K parts of a snapshot
+    snapshot N / delete-prefix N / small-parts N BYTES / hold-verification N / verified N
     stranger N asks M epoch E                                       show        witness N
     quietly COMMAND         without writing down what happens
 """
 
 from dataclasses import replace
 
+from quorum_node.raft import Replica
 from quorum_node.raft.events import RequestReceived, ShutdownRequested
 from quorum_node.raft.messages import (
     AddVoterRequest,
@@ -26,20 +29,26 @@ from quorum_node.raft.messages import (
     VoteResponse,
 )
 from quorum_node.raft.outputs import (
+    DeleteLogPrefix,
+    DropPartialSnapshot,
+    FinishSnapshot,
     Halt,
     Output,
     ProposalCommitted,
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ResetLog,
     Respond,
     RoleChanged,
     Send,
     TruncateLog,
     VotersChanged,
+    WriteSnapshotChunk,
 )
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import ReplicaKey, Voter
+from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
 
 
@@ -51,6 +60,7 @@ class Transcript:
         self._lines: list[str] = []
         self._proposals: dict[int, str] = {}
         self._cut_off: str | None = None
+        self._parts_left: dict[str, int] = {}
 
     def play(self, text: str) -> str:
         """The transcript with what really happened."""
@@ -180,6 +190,29 @@ class Transcript:
         successor = self._node(options[1]).key if options else None
         self.cores.request(self._node(name), ResignRequest(successor))
 
+    def _snapshot(self, name: str) -> None:
+        node = self._node(name)
+        taken = self.cores.take_snapshot(node)
+        size_bytes = len(node.snapshots.whole[taken])
+        self._lines.append(f"{name} has snapshot {taken} of {size_bytes} bytes")
+
+    def _delete_prefix(self, name: str) -> None:
+        self.cores.delete_prefix(self._node(name))
+
+    def _small_parts(self, name: str, size_bytes: str) -> None:
+        node = self._node(name)
+        node.config = replace(node.config, snapshot_part_bytes=int(size_bytes))
+        node.replica.config = node.config
+
+    def _cut_after(self, name: str, _parts: str, count: str) -> None:
+        self._parts_left[name] = int(count)
+
+    def _hold_verification(self, name: str) -> None:
+        self._node(name).hold_finish = True
+
+    def _verified(self, name: str) -> None:
+        self.cores.release_finish(self._node(name))
+
     def _elect(self, name: str, *options: str) -> None:
         node = self._node(name)
         if "cut-off" in options:
@@ -206,7 +239,7 @@ class Transcript:
             committed = len(node.committed_values())
             self._lines.append(
                 f"{node.name}: {role}, epoch {replica.epoch}, log {replica.epochs.last_epoch}/"
-                f"{replica.log_end}, voters {_names(replica.voters.latest.voters.voters)},"
+                f"{replica.log_end}{_behind(replica)}, voters {_names(replica.voters.latest.voters.voters)},"
                 f" values {values} ({committed} committed)"
             )
 
@@ -222,8 +255,16 @@ class Transcript:
             and self._cut_off == node.name
         ):
             self._cut_off = None
-            for other in self.cores.nodes:
-                self.cores.cut |= {(node.name, other), (other, node.name)}
+            self._isolate(node.name)
+        if isinstance(output, WriteSnapshotChunk) and node.name in self._parts_left:
+            self._parts_left[node.name] -= 1
+            if not self._parts_left[node.name]:
+                del self._parts_left[node.name]
+                self._isolate(node.name)
+
+    def _isolate(self, name: str) -> None:
+        for other in self.cores.nodes:
+            self.cores.cut |= {(name, other), (other, name)}
 
     def _describe(self, node: Node, output: Output) -> str | None:
         match output:
@@ -247,6 +288,17 @@ class Transcript:
                 return f"answers a read at offset {output.offset}"
             case ReadFailed():
                 return f"fails a read: {output.error.name}"
+            case WriteSnapshotChunk():
+                end = output.position + len(output.data)
+                return f"has bytes {output.position} to {end} of snapshot {output.id}"
+            case DropPartialSnapshot():
+                return f"drops its part of snapshot {output.id}"
+            case FinishSnapshot():
+                return f"verifies snapshot {output.id}"
+            case ResetLog():
+                return f"begins its log behind snapshot {output.id}"
+            case DeleteLogPrefix():
+                return f"deletes its log before offset {output.id.end_offset}"
             case Halt():
                 return f"halts: {output.reason.value}"
             case Send() | Respond():
@@ -271,6 +323,10 @@ class Transcript:
             answer = "grants" if response.vote_granted else f"refuses ({response.error.name})"
             return f"{answer}, knows epoch {response.leader.leader_epoch}"
         return None
+
+
+def _behind(replica: Replica) -> str:
+    return f" behind snapshot {replica.start}" if replica.start != NO_SNAPSHOT else ""
 
 
 def _names(voters: tuple[Voter, ...]) -> str:

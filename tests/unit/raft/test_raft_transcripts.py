@@ -19,6 +19,8 @@ ROWS = {
     "replacement-add-first": ("K853-06",),
     "replacement-remove-first": ("K853-06",),
     "witness": (),
+    "slow-follower-after-a-snapshot": ("K853-08",),
+    "newcomer-joins-from-a-snapshot": ("K853-08", "K595-17"),
     "founder-formation": ("K595-21", "K595-17"),
 }
 
