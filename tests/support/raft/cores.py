@@ -15,13 +15,11 @@ from quorum_node.raft.events import (
     Event,
     FailureReason,
     LogFlushed,
-    PrefixObsolete,
     Proposed,
     ReadRequested,
     RequestFailed,
     RequestReceived,
     ResponseReceived,
-    SnapshotCreated,
     TimerExpired,
 )
 from quorum_node.raft.leadership import Leader
@@ -58,7 +56,6 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.records.snapshot_id import SnapshotId
 from support.raft.snapshots import NodeSnapshots
 
 CLUSTER_ID = "cluster-A"
@@ -328,18 +325,7 @@ class Cores:
             for batch in node.batches
             if split_batches(batch.data)[0][0].header.is_control
         ]
-        bounds = snapshots.bounds(latest) if latest is not None else None
-        partial = next(((found, len(data)) for found, data in snapshots.partial.items()), None)
-        log = LogState(
-            snapshots.start,
-            node.log_end,
-            starts,
-            control,
-            latest,
-            bounds.voters if bounds is not None else None,
-            bounds.kraft_version if bounds is not None else 1,
-            partial,
-        )
+        log = snapshots.log_state(node.log_end, starts, control)
         node.replica = self._replica(node.config, node.key, node.jitter, node.state, log)
         node.durable_batches = len(node.batches)
         node.up, node.halted = True, None
@@ -354,29 +340,6 @@ class Cores:
         node.snapshots = NodeSnapshots()
         node.key = key_of(node.key.id, incarnation)
         self.restart(node)
-
-    def take_snapshot(self, node: Node) -> SnapshotId:
-        """A snapshot of everything committed on that node, as it writes it by itself."""
-        replica = node.replica
-        end_offset = replica.high_watermark
-        taken = SnapshotId(end_offset, replica.epochs.epoch_at(end_offset - 1))
-        voters = replica.voters_at(end_offset)
-        node.snapshots.write(taken, voters, node.committed_values())
-        self.do(node, SnapshotCreated(taken))
-        return taken
-
-    def delete_prefix(self, node: Node) -> None:
-        """By retention the log before the newest snapshot may go."""
-        latest = node.snapshots.latest
-        assert latest is not None
-        self.do(node, PrefixObsolete(latest))
-
-    def release_finish(self, node: Node) -> None:
-        """End a held-back verification of a download."""
-        node.hold_finish = False
-        event, node.finished = node.finished, None
-        if event is not None:
-            self.do(node, event)
 
     def release_flush(self, node: Node) -> None:
         """End a held-back flush."""

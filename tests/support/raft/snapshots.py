@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from crc32c import crc32c
 
+from quorum_node.raft import LogState
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import SnapshotInstalled, SnapshotRejected
 from quorum_node.raft.messages import FetchSnapshotResponse
@@ -60,6 +61,24 @@ class NodeSnapshots:
         reader = SnapshotReader(id)
         reader.feed(self.whole[id])
         return reader.finish()
+
+    def log_state(
+        self, end_offset: int, epoch_starts: list[tuple[int, int]], control_batches: list[bytes]
+    ) -> LogState:
+        """What storage finds at open."""
+        latest = self.latest
+        bounds = self.bounds(latest) if latest is not None else SnapshotBounds(0, 1)
+        partial = next(((found, len(data)) for found, data in self.partial.items()), None)
+        return LogState(
+            self.start,
+            end_offset,
+            epoch_starts,
+            control_batches,
+            latest,
+            bounds.voters,
+            bounds.kraft_version,
+            partial,
+        )
 
     def execute(self, output: Output) -> SnapshotInstalled | SnapshotRejected | None:
         """What a download wants done; the event that follows from it, if one does."""

@@ -50,6 +50,7 @@ from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.snapshot_scene import delete_prefix, release_finish, take_snapshot
 
 
 class Transcript:
@@ -192,12 +193,12 @@ class Transcript:
 
     def _snapshot(self, name: str) -> None:
         node = self._node(name)
-        taken = self.cores.take_snapshot(node)
+        taken = take_snapshot(self.cores, node)
         size_bytes = len(node.snapshots.whole[taken])
         self._lines.append(f"{name} has snapshot {taken} of {size_bytes} bytes")
 
     def _delete_prefix(self, name: str) -> None:
-        self.cores.delete_prefix(self._node(name))
+        delete_prefix(self.cores, self._node(name))
 
     def _small_parts(self, name: str, size_bytes: str) -> None:
         node = self._node(name)
@@ -211,7 +212,7 @@ class Transcript:
         self._node(name).hold_finish = True
 
     def _verified(self, name: str) -> None:
-        self.cores.release_finish(self._node(name))
+        release_finish(self.cores, self._node(name))
 
     def _elect(self, name: str, *options: str) -> None:
         node = self._node(name)

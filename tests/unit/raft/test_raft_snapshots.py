@@ -1,6 +1,5 @@
-"""Snapshots in the core: who is sent to one, how it is downloaded, what an installed one changes."""
+"""Snapshots in the core: who is sent to one, what a leader serves, what stays of a log behind one."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,363 +17,21 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import (
     DeleteLogPrefix,
     HaltReason,
-    Output,
     ResetLog,
-    Send,
     TruncateLog,
-    WriteSnapshotChunk,
 )
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.snapshot_scene import (
+    Watched,
+    delete_prefix,
+    left_behind,
+    release_finish,
+    take_snapshot,
+)
 
 K853_08 = pytest.mark.requirement("K853-08")
-
-
-class Watched(Cores):
-    """Writes down what was asked for and what was done, by node."""
-
-    def __init__(self) -> None:
-        super().__init__(self._saw)
-        self.done: list[tuple[str, Output]] = []
-
-    def _saw(self, node: Node, output: Output) -> None:
-        self.done.append((node.name, output))
-
-    def of(self, name: str, kind: type) -> list[Output]:
-        return [output for who, output in self.done if who == name and isinstance(output, kind)]
-
-    def positions(self, name: str) -> list[int]:
-        """Positions of the parts that a node asked for, in order."""
-        return [
-            output.request.position
-            for output in self.of(name, Send)
-            if isinstance(output, Send) and isinstance(output.request, FetchSnapshotRequest)
-        ]
-
-    def written(self, name: str) -> list[int]:
-        return [
-            output.position
-            for output in self.of(name, WriteSnapshotChunk)
-            if isinstance(output, WriteSnapshotChunk)
-        ]
-
-
-def small_parts(node: Node, size_bytes: int = 40) -> None:
-    node.config = replace(node.config, snapshot_part_bytes=size_bytes)
-    node.replica.config = node.config
-
-
-def left_behind(cores: Cores, *names: str, values: int = 8) -> Node:
-    """A quorum led by the first; the last one hears nothing while the log before its place goes."""
-    leader = cores.quorum(*names)
-    cores.partition(names[:-1], names[-1:])
-    for number in range(values):
-        cores.propose(leader, f"v{number}")
-    cores.advance(100)
-    for name in names[:-1]:
-        cores.take_snapshot(cores.nodes[name])
-        cores.delete_prefix(cores.nodes[name])
-    return leader
-
-
-def until(cores: Cores, done: Callable[[], bool], ms: int = 4000) -> None:
-    for _ in range(ms // 5):
-        if done():
-            return
-        cores.advance(5)
-    raise AssertionError("it never came to that")
-
-
-def interrupt(cores: Watched, reader: str, parts: int) -> None:
-    """Let the reader get so many parts, then cut it off in the middle of the download."""
-    real = cores._respond
-    seen = 0
-
-    def respond(node: Node, output: object) -> None:
-        nonlocal seen
-        response = getattr(output, "response", None)
-        if isinstance(response, FetchSnapshotResponse):
-            seen += 1
-            if seen > parts:
-                cores.partition([n for n in cores.nodes if n != reader], [reader])
-        real(node, output)  # type: ignore[arg-type]
-
-    cores._respond = respond  # type: ignore[method-assign, assignment]
-    cores.heal()
-    cores.advance(3000)
-    cores._respond = real  # type: ignore[method-assign]
-    assert len(cores.written(reader)) == parts
-
-
-@K853_08
-def test_a_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    cores.propose(one, "after")
-    three = cores.nodes["3"]
-    small_parts(three)
-    cores.heal()
-    cores.advance(3000)
-    assert len(cores.written("3")) > 3
-    assert three.values() == one.values() == [*(f"v{n}" for n in range(8)), "after"]
-    assert three.replica.start == one.replica.snapshot == three.replica.snapshot
-    assert three.replica.high_watermark == one.replica.high_watermark
-    assert three.replica.voters.latest.position == one.replica.voters.latest.position
-    assert three.replica.voters.committed.voters.ordered_keys == (key_of(1), key_of(2), key_of(3))
-    proposal = cores.propose(one, "next")
-    cores.crash(cores.nodes["2"])
-    cores.advance(500)
-    assert proposal in one.committed, "its acknowledgement counts again"
-
-
-@K853_08
-@pytest.mark.requirement("K595-17")
-def test_a_newcomer_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    cores.heal()
-    four = cores.start("4", bootstrap=["1"])
-    cores.advance(500)
-    assert len(cores.of("4", ResetLog)) == 1
-    assert four.replica.cluster_id == CLUSTER_ID
-    assert four.replica.formed
-    assert not four.replica.is_voter
-    answer = cores.add_voter(one, four)
-    assert answer is not None
-    assert answer.error is RaftError.NONE
-    assert four.replica.is_voter
-    cores.crash(cores.nodes["2"])
-    cores.crash(cores.nodes["3"])
-    cores.advance(100)
-    assert four.values() == one.values()
-
-
-@K853_08
-def test_a_cut_download_goes_on_where_it_stopped() -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3")
-    small_parts(cores.nodes["3"])
-    interrupt(cores, "3", 3)
-    cores.heal()
-    cores.advance(3000)
-    written = cores.written("3")
-    assert written == sorted(set(written)), "nothing was fetched twice"
-    assert cores.nodes["3"].values() == cores.leader.values()
-
-
-@K853_08
-def test_a_download_goes_on_after_a_restart() -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3")
-    three = cores.nodes["3"]
-    small_parts(three)
-    interrupt(cores, "3", 3)
-    cores.crash(three)
-    cores.heal()
-    cores.restart(three)
-    cores.advance(3000)
-    assert cores.written("3") == sorted(set(cores.written("3")))
-    assert three.values() == cores.leader.values()
-
-
-def hand_over(cores: Cores, to: str, keep_out: str) -> Node:
-    """Another leader, while one node hears nothing of it."""
-    old = cores.leader
-    cores.partition([n for n in cores.nodes if n not in (keep_out, old.name)], [keep_out])
-    until(cores, lambda: any(n.is_leader and n is not old for n in cores.nodes.values()), 9000)
-    new = next(n for n in cores.nodes.values() if n.is_leader and n is not old)
-    cores.heal()
-    assert new.name == to
-    return new
-
-
-@K853_08
-@pytest.mark.parametrize("same_bytes", [True, False])
-def test_another_leader_goes_on_with_the_same_snapshot_only(same_bytes: bool) -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3")
-    two, three = cores.nodes["2"], cores.nodes["3"]
-    small_parts(three)
-    interrupt(cores, "3", 3)
-    if not same_bytes:
-        (snapshot,) = two.snapshots.whole
-        voters = two.replica.voters_at(snapshot.end_offset)
-        two.snapshots.write(snapshot, voters, [f"w{n}" for n in range(8)])
-    cores.crash(cores.nodes["1"])
-    cores.heal()
-    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
-    assert two.is_leader
-    if same_bytes:
-        assert cores.written("3") == sorted(set(cores.written("3")))
-    else:
-        assert cores.written("3").count(0) == 2, "it began anew"
-    assert three.values() == two.values()
-    assert not three.snapshots.rejected
-
-
-@K853_08
-@pytest.mark.parametrize("how", ["restart", "other leader"])
-def test_without_a_checksum_a_download_begins_anew(how: str) -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3")
-    three = cores.nodes["3"]
-    small_parts(three)
-    for node in cores.nodes.values():
-        node.snapshots.tells_checksum = False
-    interrupt(cores, "3", 3)
-    if how == "restart":
-        cores.crash(three)
-        cores.restart(three)
-    else:
-        cores.crash(cores.nodes["1"])
-    cores.heal()
-    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
-    assert cores.written("3").count(0) == 2
-    assert three.values() == cores.leader.values()
-
-
-@K853_08
-def test_without_a_checksum_the_same_leader_is_trusted() -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3")
-    small_parts(cores.nodes["3"])
-    cores.nodes["1"].snapshots.tells_checksum = False
-    interrupt(cores, "3", 3)
-    cores.heal()
-    cores.advance(3000)
-    if cores.leader.name == "1" and cores.leader.replica.epoch == 1:
-        assert cores.written("3").count(0) == 1
-    assert cores.nodes["3"].values() == cores.leader.values()
-
-
-@K853_08
-def test_another_leader_may_have_the_log_itself() -> None:
-    cores = Watched()
-    one = cores.quorum("1", "2", "3")
-    three = cores.nodes["3"]
-    cores.propose(one, "kept")
-    cores.partition(["1", "2"], ["3"])
-    for number in range(8):
-        cores.propose(one, f"v{number}")
-    cores.advance(100)
-    cores.take_snapshot(one)
-    cores.delete_prefix(one)
-    small_parts(three)
-    interrupt(cores, "3", 2)
-    cores.crash(one)
-    cores.heal()
-    cores.advance(6000)
-    assert cores.leader.name == "2"
-    assert three.replica.start == NO_SNAPSHOT
-    assert three.values() == cores.nodes["2"].values()
-    assert not three.snapshots.partial, "the partial file is dropped"
-    assert three.replica.partial is None
-
-
-@K853_08
-def test_another_leader_may_have_another_snapshot() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    two, three = cores.nodes["2"], cores.nodes["3"]
-    small_parts(three)
-    interrupt(cores, "3", 2)
-    cores.partition(["1", "2"], ["3"])
-    cores.propose(one, "more")
-    cores.advance(100)
-    newer = cores.take_snapshot(two)
-    cores.delete_prefix(two)
-    cores.crash(one)
-    cores.heal()
-    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
-    assert three.replica.start == newer
-    assert list(three.snapshots.whole) == [newer]
-    assert not three.snapshots.partial
-    assert three.values() == two.values()
-
-
-@K853_08
-def test_a_snapshot_that_the_leader_deletes_meanwhile_is_replaced() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    three = cores.nodes["3"]
-    small_parts(three)
-    interrupt(cores, "3", 2)
-    cores.partition(["1", "2"], ["3"])
-    (old,) = one.snapshots.whole
-    cores.propose(one, "more")
-    cores.advance(100)
-    for node in (one, cores.nodes["2"]):
-        cores.take_snapshot(node)
-        cores.delete_prefix(node)
-        del node.snapshots.whole[old]
-    cores.heal()
-    cores.advance(4000)
-    assert three.values() == cores.leader.values()
-    assert old not in three.snapshots.whole
-
-
-@K853_08
-def test_a_damaged_download_is_fetched_again_and_never_used() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    three = cores.nodes["3"]
-    small_parts(three)
-    interrupt(cores, "3", 3)
-    (snapshot,) = three.snapshots.partial
-    flipped = bytearray(three.snapshots.partial[snapshot])
-    flipped[50] ^= 1
-    three.snapshots.partial[snapshot] = bytes(flipped)
-    cores.heal()
-    cores.advance(4000)
-    assert len(three.snapshots.rejected) == 1
-    assert len(cores.of("3", ResetLog)) == 1
-    assert three.values() == one.values()
-
-
-@K853_08
-def test_the_link_to_the_leader_stays_open_while_a_snapshot_is_verified() -> None:
-    cores = Watched()
-    one = left_behind(cores, "1", "2", "3")
-    three = cores.nodes["3"]
-    three.hold_finish = True
-    cores.heal()
-    until(cores, lambda: three.finished is not None)
-    epoch = one.replica.epoch
-    cores.crash(cores.nodes["2"])
-    cores.advance(20_000)
-    assert one.is_leader
-    assert one.replica.epoch == epoch, "neither side gave up"
-    assert not cores.of("3", ResetLog)
-    sends = len(cores.of("3", Send))
-    assert sends < 100, f"{sends} requests in 20 s"
-    cores.release_finish(three)
-    cores.advance(100)
-    assert three.values() == one.values()
-
-
-@K853_08
-def test_a_snapshot_that_the_log_overtook_resets_nothing() -> None:
-    cores = Watched()
-    one = cores.quorum("1", "2", "3")
-    three = cores.nodes["3"]
-    cores.partition(["1", "2"], ["3"])
-    for number in range(4):
-        cores.propose(one, f"v{number}")
-    cores.advance(100)
-    taken = cores.take_snapshot(one)
-    cores.delete_prefix(one)
-    three.hold_finish = True
-    cores.heal()
-    until(cores, lambda: three.finished is not None)
-    cores.crash(one)
-    cores.advance(6000)
-    assert cores.leader.name == "2"
-    assert three.replica.log_end > taken.end_offset
-    cores.release_finish(three)
-    assert not cores.of("3", ResetLog)
-    assert three.replica.snapshot == taken
-    assert three.values() == cores.nodes["2"].values()
 
 
 def part(cores: Cores, node: Node, **changes: object) -> FetchSnapshotResponse:
@@ -447,7 +104,7 @@ def test_a_newcomer_that_still_downloads_is_not_caught_up() -> None:
     cores.advance(1500)
     assert number not in one.answers
     assert four.key not in one.replica.voters.latest.voters
-    cores.release_finish(four)
+    release_finish(cores, four)
     cores.advance(500)
     assert number in one.answers
     assert four.key in one.replica.voters.latest.voters
@@ -469,11 +126,11 @@ def test_who_is_sent_to_a_snapshot_and_who_to_the_log() -> None:
     cores.propose(one, "a")
     cores.advance(600)
     assert ask(cores, one, 0, 0).snapshot_id is None, "there is none"
-    first = cores.take_snapshot(one)
+    first = take_snapshot(cores, one)
     assert ask(cores, one, 0, 0).snapshot_id == first, "a snapshot is shorter than the log"
     assert ask(cores, one, 0, 0, id=-1).snapshot_id is None, "a consumer wants the records"
     assert ask(cores, one, 3, 1).records
-    cores.delete_prefix(one)
+    delete_prefix(cores, one)
     cores.crash(one)
     cores.advance(9000)
     cores.restart(one)
@@ -482,8 +139,8 @@ def test_who_is_sent_to_a_snapshot_and_who_to_the_log() -> None:
     cores.propose(two, "b", "c")
     cores.advance(700)
     assert two.replica.epoch > first.epoch
-    taken = cores.take_snapshot(two)
-    cores.delete_prefix(two)
+    taken = take_snapshot(cores, two)
+    delete_prefix(cores, two)
     end, epoch = taken.end_offset, taken.epoch
     assert ask(cores, two, end - 1, epoch).snapshot_id == taken, "below the log's start"
     assert ask(cores, two, end, epoch - 1).snapshot_id == taken, "another epoch at its start"
@@ -576,13 +233,13 @@ def test_the_prefix_goes_only_when_nothing_is_lost_by_it() -> None:
     cores.propose(one, "b")
     cores.advance(100)
     assert one.replica.durable_end < one.replica.high_watermark
-    cores.take_snapshot(one)
-    cores.delete_prefix(one)
+    take_snapshot(cores, one)
+    delete_prefix(cores, one)
     assert not cores.of("1", DeleteLogPrefix), "the log is not durable up to there"
     cores.release_flush(one)
-    cores.delete_prefix(one)
+    delete_prefix(cores, one)
     assert len(cores.of("1", DeleteLogPrefix)) == 1
-    cores.delete_prefix(one)
+    delete_prefix(cores, one)
     assert len(cores.of("1", DeleteLogPrefix)) == 1
 
 
@@ -604,25 +261,3 @@ def test_a_snapshot_is_kept_while_somebody_downloads_it_within_bounds() -> None:
         part(cores, one, replica=key_of(3))
         one.replica.now_ms += 20_000
     assert one.replica.snapshots_in_use() == frozenset(), "it takes too long"
-
-
-@K853_08
-def test_a_part_that_takes_too_long_is_asked_for_in_smaller_parts() -> None:
-    cores = Watched()
-    left_behind(cores, "1", "2", "3", values=4)
-    small_parts(cores.nodes["3"], 1 << 20)
-    real = cores._respond
-
-    def too_slow(node: Node, output: object) -> None:
-        response = getattr(output, "response", None)
-        part = response.part if isinstance(response, FetchSnapshotResponse) else None
-        if part is not None and part.max_bytes > 1 << 18:
-            name, correlation = node.waiting.pop(output.request_id)  # type: ignore[attr-defined]
-            cores._timeouts.append((cores.now_ms + 1000, name, correlation))
-            return
-        real(node, output)  # type: ignore[arg-type]
-
-    cores._respond = too_slow  # type: ignore[method-assign, assignment]
-    cores.heal()
-    cores.advance(9000)
-    assert cores.nodes["3"].values() == cores.leader.values()

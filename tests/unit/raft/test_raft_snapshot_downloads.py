@@ -1,0 +1,302 @@
+"""Downloading a snapshot: cut, resumed, from one leader or several, damaged, verified, installed."""
+
+import pytest
+
+from quorum_node.raft import RaftError
+from quorum_node.raft.messages import FetchSnapshotResponse
+from quorum_node.raft.outputs import ResetLog, Send
+from quorum_node.records.snapshot_id import NO_SNAPSHOT
+from support.raft.cores import CLUSTER_ID, Node, key_of
+from support.raft.snapshot_scene import (
+    Watched,
+    delete_prefix,
+    interrupt,
+    left_behind,
+    release_finish,
+    small_parts,
+    take_snapshot,
+    until,
+)
+
+K853_08 = pytest.mark.requirement("K853-08")
+
+
+@K853_08
+def test_a_slow_follower_gets_the_snapshot_and_then_the_log() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    cores.propose(one, "after")
+    three = cores.nodes["3"]
+    small_parts(three)
+    cores.heal()
+    cores.advance(3000)
+    assert len(cores.written("3")) > 3
+    assert three.values() == one.values() == [*(f"v{n}" for n in range(8)), "after"]
+    assert three.replica.start == one.replica.snapshot == three.replica.snapshot
+    assert three.replica.high_watermark == one.replica.high_watermark
+    assert three.replica.voters.latest.position == one.replica.voters.latest.position
+    assert three.replica.voters.committed.voters.ordered_keys == (key_of(1), key_of(2), key_of(3))
+    proposal = cores.propose(one, "next")
+    cores.crash(cores.nodes["2"])
+    cores.advance(500)
+    assert proposal in one.committed, "its acknowledgement counts again"
+
+
+@K853_08
+@pytest.mark.requirement("K595-17")
+def test_a_newcomer_joins_from_snapshot_and_log_and_becomes_a_voter() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    cores.heal()
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(500)
+    assert len(cores.of("4", ResetLog)) == 1
+    assert four.replica.cluster_id == CLUSTER_ID
+    assert four.replica.formed
+    assert not four.replica.is_voter
+    answer = cores.add_voter(one, four)
+    assert answer is not None
+    assert answer.error is RaftError.NONE
+    assert four.replica.is_voter
+    cores.crash(cores.nodes["2"])
+    cores.crash(cores.nodes["3"])
+    cores.advance(100)
+    assert four.values() == one.values()
+
+
+@K853_08
+def test_a_cut_download_goes_on_where_it_stopped() -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3")
+    small_parts(cores.nodes["3"])
+    interrupt(cores, "3", 3)
+    cores.heal()
+    cores.advance(3000)
+    written = cores.written("3")
+    assert written == sorted(set(written)), "nothing was fetched twice"
+    assert cores.nodes["3"].values() == cores.leader.values()
+
+
+@K853_08
+def test_a_download_goes_on_after_a_restart() -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3")
+    three = cores.nodes["3"]
+    small_parts(three)
+    interrupt(cores, "3", 3)
+    cores.crash(three)
+    cores.heal()
+    cores.restart(three)
+    cores.advance(3000)
+    assert cores.written("3") == sorted(set(cores.written("3")))
+    assert three.values() == cores.leader.values()
+
+
+@K853_08
+@pytest.mark.parametrize("same_bytes", [True, False])
+def test_another_leader_goes_on_with_the_same_snapshot_only(same_bytes: bool) -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    small_parts(three)
+    interrupt(cores, "3", 3)
+    if not same_bytes:
+        (snapshot,) = two.snapshots.whole
+        voters = two.replica.voters_at(snapshot.end_offset)
+        two.snapshots.write(snapshot, voters, [f"w{n}" for n in range(8)])
+    cores.crash(cores.nodes["1"])
+    cores.heal()
+    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
+    assert two.is_leader
+    if same_bytes:
+        assert cores.written("3") == sorted(set(cores.written("3")))
+    else:
+        assert cores.written("3").count(0) == 2, "it began anew"
+    assert three.values() == two.values()
+    assert not three.snapshots.rejected
+
+
+@K853_08
+@pytest.mark.parametrize("how", ["restart", "other leader"])
+def test_without_a_checksum_a_download_begins_anew(how: str) -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3")
+    three = cores.nodes["3"]
+    small_parts(three)
+    for node in cores.nodes.values():
+        node.snapshots.tells_checksum = False
+    interrupt(cores, "3", 3)
+    if how == "restart":
+        cores.crash(three)
+        cores.restart(three)
+    else:
+        cores.crash(cores.nodes["1"])
+    cores.heal()
+    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
+    assert cores.written("3").count(0) == 2
+    assert three.values() == cores.leader.values()
+
+
+@K853_08
+def test_without_a_checksum_the_same_leader_is_trusted() -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3")
+    small_parts(cores.nodes["3"])
+    cores.nodes["1"].snapshots.tells_checksum = False
+    interrupt(cores, "3", 3)
+    cores.heal()
+    cores.advance(3000)
+    if cores.leader.name == "1" and cores.leader.replica.epoch == 1:
+        assert cores.written("3").count(0) == 1
+    assert cores.nodes["3"].values() == cores.leader.values()
+
+
+@K853_08
+def test_another_leader_may_have_the_log_itself() -> None:
+    cores = Watched()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.propose(one, "kept")
+    cores.partition(["1", "2"], ["3"])
+    for number in range(8):
+        cores.propose(one, f"v{number}")
+    cores.advance(100)
+    take_snapshot(cores, one)
+    delete_prefix(cores, one)
+    small_parts(three)
+    interrupt(cores, "3", 2)
+    cores.crash(one)
+    cores.heal()
+    cores.advance(6000)
+    assert cores.leader.name == "2"
+    assert three.replica.start == NO_SNAPSHOT
+    assert three.values() == cores.nodes["2"].values()
+    assert not three.snapshots.partial, "the partial file is dropped"
+    assert three.replica.partial is None
+
+
+@K853_08
+def test_another_leader_may_have_another_snapshot() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    small_parts(three)
+    interrupt(cores, "3", 2)
+    cores.partition(["1", "2"], ["3"])
+    cores.propose(one, "more")
+    cores.advance(100)
+    newer = take_snapshot(cores, two)
+    delete_prefix(cores, two)
+    cores.crash(one)
+    cores.heal()
+    until(cores, lambda: three.replica.start != NO_SNAPSHOT, 9000)
+    assert three.replica.start == newer
+    assert list(three.snapshots.whole) == [newer]
+    assert not three.snapshots.partial
+    assert three.values() == two.values()
+
+
+@K853_08
+def test_a_snapshot_that_the_leader_deletes_meanwhile_is_replaced() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    three = cores.nodes["3"]
+    small_parts(three)
+    interrupt(cores, "3", 2)
+    cores.partition(["1", "2"], ["3"])
+    (old,) = one.snapshots.whole
+    cores.propose(one, "more")
+    cores.advance(100)
+    for node in (one, cores.nodes["2"]):
+        take_snapshot(cores, node)
+        delete_prefix(cores, node)
+        del node.snapshots.whole[old]
+    cores.heal()
+    cores.advance(4000)
+    assert three.values() == cores.leader.values()
+    assert old not in three.snapshots.whole
+
+
+@K853_08
+def test_a_damaged_download_is_fetched_again_and_never_used() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    three = cores.nodes["3"]
+    small_parts(three)
+    interrupt(cores, "3", 3)
+    (snapshot,) = three.snapshots.partial
+    flipped = bytearray(three.snapshots.partial[snapshot])
+    flipped[50] ^= 1
+    three.snapshots.partial[snapshot] = bytes(flipped)
+    cores.heal()
+    cores.advance(4000)
+    assert len(three.snapshots.rejected) == 1
+    assert len(cores.of("3", ResetLog)) == 1
+    assert three.values() == one.values()
+
+
+@K853_08
+def test_the_link_to_the_leader_stays_open_while_a_snapshot_is_verified() -> None:
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    three = cores.nodes["3"]
+    three.hold_finish = True
+    cores.heal()
+    until(cores, lambda: three.finished is not None)
+    epoch = one.replica.epoch
+    cores.crash(cores.nodes["2"])
+    cores.advance(20_000)
+    assert one.is_leader
+    assert one.replica.epoch == epoch, "neither side gave up"
+    assert not cores.of("3", ResetLog)
+    sends = len(cores.of("3", Send))
+    assert sends < 100, f"{sends} requests in 20 s"
+    release_finish(cores, three)
+    cores.advance(100)
+    assert three.values() == one.values()
+
+
+@K853_08
+def test_a_snapshot_that_the_log_overtook_resets_nothing() -> None:
+    cores = Watched()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.partition(["1", "2"], ["3"])
+    for number in range(4):
+        cores.propose(one, f"v{number}")
+    cores.advance(100)
+    taken = take_snapshot(cores, one)
+    delete_prefix(cores, one)
+    three.hold_finish = True
+    cores.heal()
+    until(cores, lambda: three.finished is not None)
+    cores.crash(one)
+    cores.advance(6000)
+    assert cores.leader.name == "2"
+    assert three.replica.log_end > taken.end_offset
+    release_finish(cores, three)
+    assert not cores.of("3", ResetLog)
+    assert three.replica.snapshot == taken
+    assert three.values() == cores.nodes["2"].values()
+
+
+@K853_08
+def test_a_part_that_takes_too_long_is_asked_for_in_smaller_parts() -> None:
+    cores = Watched()
+    left_behind(cores, "1", "2", "3", values=4)
+    small_parts(cores.nodes["3"], 1 << 20)
+    real = cores._respond
+
+    def too_slow(node: Node, output: object) -> None:
+        response = getattr(output, "response", None)
+        part = response.part if isinstance(response, FetchSnapshotResponse) else None
+        if part is not None and part.max_bytes > 1 << 18:
+            name, correlation = node.waiting.pop(output.request_id)  # type: ignore[attr-defined]
+            cores._timeouts.append((cores.now_ms + 1000, name, correlation))
+            return
+        real(node, output)  # type: ignore[arg-type]
+
+    cores._respond = too_slow  # type: ignore[method-assign, assignment]
+    cores.heal()
+    cores.advance(9000)
+    assert cores.nodes["3"].values() == cores.leader.values()
