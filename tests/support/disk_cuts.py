@@ -29,13 +29,15 @@ class CutDisk:
         self._cut: int | None = None
         self._torn = False
         self.calls = 0
+        self.killed_in = ""
+        """Name of the call at which the last run was killed; empty: it was not."""
 
     def run(self, act: Callable[[], object], cut: int | None = None, *, torn: bool = False) -> bool:
         """Run `act`, killed before its call number `cut`; True if it came to its end.
 
         `torn`: a write at which it is killed leaves half of its bytes.
         """
-        self.calls, self._cut, self._torn = 0, cut, torn
+        self.calls, self._cut, self._torn, self.killed_in = 0, cut, torn, ""
         with self._monkeypatch.context() as patch:
             for name in CALLS:
                 patch.setattr(os, name, self._counted(name, getattr(os, name)))
@@ -54,6 +56,7 @@ class CutDisk:
                     fd, data, *rest = arguments
                     content = memoryview(data)  # type: ignore[arg-type]
                     original(fd, content[: len(content) // 2], *rest)
+                self.killed_in = name
                 raise Killed(name)
             self.calls += 1
             return original(*arguments, **named)
@@ -77,6 +80,9 @@ def every_cut(
             copy = origin.with_name(f"{origin.name}-cut-{cut}-{int(torn)}")
             shutil.copytree(origin, copy)
             ended = disk.run(lambda: act(copy), cut, torn=torn)  # noqa: B023
+            in_a_write = "write" in disk.killed_in
             yield copy, cut
             shutil.rmtree(copy)
+            if not in_a_write:
+                break
         cut += 1

@@ -5,7 +5,7 @@
     1 0               epoch, start offset
     4 17
 
-The log writes it durably *before* the first batch of an epoch and before a truncation. Therefore
+The log writes it durably *before* the first batch of an epoch and after a truncation is durable. Therefore
 the epochs found in a healthy log are exactly the checkpoint's entries below the log's end, and any
 difference is damage: this catches flipped bits in the batch header's epoch, which no CRC covers.
 """
@@ -40,6 +40,13 @@ def read_checkpoint(directory: Path) -> EpochStarts:
     if not whole:
         raise StorageFailure(f"{directory / FILE_NAME} is damaged: {content[:200]!r}")
     return starts
+
+
+def from_offset(starts: EpochStarts, start_offset: int) -> EpochStarts:
+    """The entries of a log that begins at `start_offset`: what began before it begins there."""
+    covering = [epoch for epoch, offset in starts if offset <= start_offset]
+    later = [start for start in starts if start[1] > start_offset]
+    return [(covering[-1], start_offset), *later] if covering else later
 
 
 def check_against_log(checkpoint: EpochStarts, found: EpochStarts, end_offset: int) -> None:

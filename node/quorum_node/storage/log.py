@@ -1,28 +1,40 @@
 """The replica's log: segments on disk, the tail in memory, and what of it is proven durable.
 
-Owns appending, truncating, reading and syncing of batches, roll-over of segments and recovery at
-open. Knows nothing of epochs' meaning, high watermarks or who reads. KIP-595, "Log".
+Owns appending, truncating, reading and syncing of batches, roll-over of segments, the start of the log behind a
+snapshot. Knows nothing of epochs' meaning, high watermarks or who reads. KIP-595, "Log"; KIP-630.
 
 Threads: everything runs on the driver's thread, except `flush`, which may run on a worker beside
 appends, reads and truncations.
+
+Killed at any instant, `SegmentedLog` opens again to what was durable. The orders that make it so:
+* an epoch is in leader-epoch-checkpoint before its first batch is in a segment, and leaves it after a
+  truncation that took its batches is durable;
+* a seal is written after its segment and the name of the next were synced, and is removed, durably, before
+  the segment is cut;
+* `delete_prefix` removes whole segments, oldest first; `reset_to` removes them newest first, then empties the
+  first one and renames it to the new base. In between the log is a shorter one, and the snapshot, which was
+  durable before, says at the next open that the reset has to be finished.
 """
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
-from quorum_node.storage.errors import DiskFull, StorageFailure, classify
+from quorum_node.storage.errors import DiskFull, StorageFailure, classify, storage_errors
 from quorum_node.storage.leader_epochs import (
     EpochStarts,
     check_against_log,
+    from_offset,
     read_checkpoint,
     write_checkpoint,
 )
+from quorum_node.storage.log_opening import log_start, open_segments
 from quorum_node.storage.recovery import LENGTH_PREFIX_BYTES
-from quorum_node.storage.segment import SUFFIX, Segment
+from quorum_node.storage.seal import seal_path
+from quorum_node.storage.segment import Segment
 from quorum_node.storage.tail_cache import TailCache
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
@@ -41,14 +53,20 @@ class SegmentedLog:
         *,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
+        snapshots: Sequence[SnapshotId] = (),
     ) -> None:
-        """Open or create. Raises StorageFailure on damage; a torn tail is cut off durably."""
+        """Open or create. Raises StorageFailure on damage; a torn tail is cut off durably.
+
+        `snapshots`: the frozen ones, oldest first, the newest of them verified.
+        """
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._cache = TailCache(cache_bytes)
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._dirty: set[Segment] = set()
+        self._to_seal: list[tuple[Segment, int]] = []
+        """Segments that were rolled over, with their end offsets; the next flush seals them."""
         self._names_dirty = False
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
@@ -57,12 +75,16 @@ class SegmentedLog:
         self.epoch_starts: EpochStarts = []
         self.control_batches: list[bytes] = []
         """Control batches found at open, oldest first (the voter sets are in there)."""
+        self.start = NO_SNAPSHOT
+        """The snapshot that stands for everything before the log; `start_offset` is its end."""
         self.start_offset = 0
         self.end_offset = 0
         self.torn_bytes = 0
         """Bytes of a torn tail that were cut off at open."""
+        self.sealed_at_open: list[Segment] = []
+        """Taken without reading them: for `scrub`."""
         try:
-            self._open()
+            self._open(snapshots)
         except OSError as error:
             raise classify(error, f"open the log in {directory}") from error
 
@@ -86,24 +108,30 @@ class SegmentedLog:
         except OSError as error:
             self._undo_append(segment, before_bytes)
             raise self._fail(error, f"append to {segment.path}") from error
+        if not segment.epoch_starts or segment.epoch_starts[-1][0] != leader_epoch:
+            segment.epoch_starts.append((leader_epoch, base_offset))
         with self._lock:
             self._dirty.add(segment)
             self.end_offset = end_offset
-        self._remember(data, base_offset, end_offset)
+        self._remember(segment, data, base_offset, end_offset)
 
     def truncate_to(self, end_offset: int) -> None:
         """Drop every batch that ends after `end_offset`. Raises StorageFailure."""
         self._check_usable()
         if end_offset >= self.end_offset:
             return
+        assert end_offset >= self.start_offset, (
+            f"cut at {end_offset}, the log starts at {self.start}"
+        )
         starts = [start for start in self.epoch_starts if start[1] < end_offset]
-        if starts != self.epoch_starts:
-            self._guarded(lambda: write_checkpoint(self._directory, starts))
-            self.epoch_starts = starts
+        epochs_go = starts != self.epoch_starts
         try:
-            while len(self._segments) > 1 and self._bases[-1] >= end_offset:
-                self._drop_last_segment()
+            if self._bases[-1] >= end_offset and len(self._segments) > 1:
+                self._drop_segments_from(end_offset)
             self._segments[-1].truncate_to(end_offset)
+            if epochs_go:
+                self._segments[-1].sync()
+                sync_directory(self._directory)
         except OSError as error:
             raise self._fail(error, f"truncate {self._segments[-1].path}") from error
         with self._lock:
@@ -112,14 +140,60 @@ class SegmentedLog:
             earlier = self._truncated_to
             self._truncated_to = end_offset if earlier is None else min(earlier, end_offset)
         self._cache.truncate_to(end_offset)
-
-    def reset_to(self, id: SnapshotId) -> None:
-        """Not without snapshots."""
-        raise StorageFailure(f"this log can't begin behind snapshot {id}")
+        if epochs_go:
+            self._guarded(lambda: write_checkpoint(self._directory, starts))
+            self.epoch_starts = starts
 
     def delete_prefix(self, id: SnapshotId) -> None:
-        """Not without snapshots."""
-        raise StorageFailure(f"this log can't begin behind snapshot {id}")
+        """The log starts at the end of this durable snapshot; whole segments before it go.
+
+        A segment that was not synced as a whole yet stays until a later call. Raises StorageFailure.
+        """
+        self._check_usable()
+        assert self.start_offset <= id.end_offset <= self.end_offset, f"{id} is not in the log"
+        self._start_at(id)
+        try:
+            while len(self._bases) > 1 and self._bases[1] <= id.end_offset:
+                if not self._segments[0].closed:
+                    break
+                segment = self._segments.pop(0)
+                self._bases.pop(0)
+                segment.close()
+                segment.path.unlink()
+                seal_path(segment.path).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._fail(error, f"delete the log before offset {id.end_offset}") from error
+        self.epoch_starts = from_offset(self.epoch_starts, self._bases[0])
+
+    def reset_to(self, id: SnapshotId) -> None:
+        """Drop everything; the log is empty and starts at the end of this durable snapshot."""
+        self._check_usable()
+        assert id.end_offset >= self.start_offset, f"reset to {id}, the log starts at {self.start}"
+        try:
+            self._drop_segments_from(self._bases[0])
+            segment = self._segments[0]
+            segment.truncate_to(segment.base_offset)
+            segment.sync()
+            segment.rebase(id.end_offset)
+            sync_directory(self._directory)
+        except OSError as error:
+            raise self._fail(error, f"reset the log in {self._directory}") from error
+        self._bases = [id.end_offset]
+        self._cache.truncate_to(-1)
+        with self._lock:
+            self.end_offset = id.end_offset
+            self._truncated_to = id.end_offset
+        self._start_at(id)
+        self.epoch_starts = []
+
+    def epoch_before(self, offset: int) -> int | None:
+        """Epoch of the record before `offset`; None outside of the log."""
+        if not self.start_offset <= offset <= self.end_offset:
+            return None
+        if offset == self.start_offset:
+            return self.start.epoch
+        found = [epoch for epoch, start in self.epoch_starts if start < offset]
+        return found[-1] if found else None
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """Raw whole batches from the one that holds `start_offset`, each ending by `limit_offset`.
@@ -132,6 +206,7 @@ class SegmentedLog:
         if cached is not None:
             return cached
         self._check_usable()
+        assert start_offset >= self._bases[0], f"read at {start_offset}, log from {self._bases[0]}"
         segment = self._segments[bisect_right(self._bases, start_offset) - 1]
         try:
             return segment.read(start_offset, max_bytes, limit_offset)
@@ -148,6 +223,7 @@ class SegmentedLog:
             with self._lock:
                 end_offset, dirty, names = self.end_offset, self._dirty, self._names_dirty
                 self._dirty, self._names_dirty = set(), False
+                to_seal, self._to_seal = self._to_seal, []
                 self._truncated_to = None
             try:
                 for segment in dirty:
@@ -156,7 +232,20 @@ class SegmentedLog:
                     sync_directory(self._directory)
             except OSError as error:
                 raise self._fail(error, f"sync the log in {self._directory}") from error
+            self._seal(to_seal)
             return min(end_offset, self._lowest_truncation(end_offset))
+
+    def _seal(self, segments: list[tuple[Segment, int]]) -> None:
+        for segment, end_offset in segments:
+            try:
+                with storage_errors(f"seal {segment.path}"):
+                    segment.seal(end_offset)
+            except DiskFull:
+                pass  # there is no seal then: the next start reads the segment, that is all
+            except StorageFailure as failure:
+                self._failure = self._failure or str(failure)
+                raise
+            segment.closed = True
 
     def _lowest_truncation(self, otherwise: int) -> int:
         """Where the log was cut while a flush was under way: beyond it nothing is proven."""
@@ -170,41 +259,32 @@ class SegmentedLog:
         self._segments, self._bases = [], []
         self._failure = self._failure or "the log is closed"
 
-    def _open(self) -> None:
+    def _open(self, snapshots: Sequence[SnapshotId]) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        names = sorted(p.name for p in self._directory.iterdir() if p.name.endswith(SUFFIX))
-        bases = [int(name.removesuffix(SUFFIX)) for name in names] or [0]
-        self.start_offset = self.end_offset = bases[0]
-        self._names_dirty = not names
-        last_epoch = -1
-        for index, base in enumerate(bases):
-            if base != self.end_offset:
-                raise StorageFailure(
-                    f"segment {base:020d}{SUFFIX} in {self._directory} does not follow offset"
-                    f" {self.end_offset}: a segment is missing or cut short"
-                )
-            segment = Segment(self._directory, base)
-            self._segments.append(segment)
-            self._bases.append(base)
-            scan = segment.load(last_epoch)
-            if scan.torn_bytes and index < len(bases) - 1:
-                raise StorageFailure(f"{segment.path} ends in damage before the tail of the log")
-            if scan.torn_bytes:
-                segment.cut()
-                self.torn_bytes = scan.torn_bytes
-            last_epoch = scan.last_epoch
-            self.epoch_starts += scan.epoch_starts
-            self.control_batches += scan.control_batches
-            self.end_offset = scan.end_offset
+        opened = open_segments(self._directory, 0)
+        self._segments = opened.segments
+        self._bases = [segment.base_offset for segment in opened.segments]
+        self.sealed_at_open = opened.sealed
+        self._start_at(log_start(self._bases[0], snapshots, self._directory))
+        self.end_offset = opened.end_offset
+        self.epoch_starts, self.control_batches = opened.epoch_starts, opened.control_batches
+        self.torn_bytes = opened.torn_bytes
+        self._names_dirty = opened.created
         # What a killed process left in the page cache counts as durable only after this.
-        self._dirty = set(self._segments)
-        checkpoint = read_checkpoint(self._directory)
+        self._dirty = set(opened.scanned)
+        following = zip(opened.segments, opened.segments[1:], strict=False)
+        self._to_seal = [(s, after.base_offset) for s, after in following if not s.closed]
+        checkpoint = from_offset(read_checkpoint(self._directory), self._bases[0])
         check_against_log(checkpoint, self.epoch_starts, self.end_offset)
         if checkpoint != self.epoch_starts:
             write_checkpoint(self._directory, self.epoch_starts)
         self.flush()
 
+    def _start_at(self, id: SnapshotId) -> None:
+        self.start, self.start_offset = id, id.end_offset
+
     def _roll(self, base_offset: int) -> Segment:
+        before = self._segments[-1]
         try:
             segment = Segment(self._directory, base_offset)
         except OSError as error:
@@ -213,25 +293,37 @@ class SegmentedLog:
         self._bases.append(base_offset)
         with self._lock:
             self._names_dirty = True
+            self._to_seal.append((before, base_offset))
         return segment
 
-    def _drop_last_segment(self) -> None:
-        segment = self._segments.pop()
-        self._bases.pop()
-        with self._flushing:  # a worker may be syncing this very descriptor
+    def _drop_segments_from(self, end_offset: int) -> None:
+        """Drop segments, newest first, until the last one begins before `end_offset`; keep one."""
+        keep = max(1, bisect_right(self._bases, end_offset - 1))
+        with self._flushing:  # a worker may be syncing or sealing these very files
             with self._lock:
-                self._dirty.discard(segment)
-                self._names_dirty = True
-            segment.close()
-            segment.path.unlink()
+                self._to_seal = [
+                    each for each in self._to_seal if each[0] not in self._segments[keep - 1 :]
+                ]
+            for segment in self._segments[keep - 1 :]:
+                seal_path(segment.path).unlink(missing_ok=True)
+            sync_directory(self._directory)
+            while len(self._segments) > keep:
+                segment = self._segments.pop()
+                self._bases.pop()
+                with self._lock:
+                    self._dirty.discard(segment)
+                    self._names_dirty = True
+                segment.close()
+                segment.path.unlink()
 
-    def _remember(self, data: bytes, base_offset: int, end_offset: int) -> None:
-        """Cache batch by batch: a reader's limit may lie between two that came together."""
+    def _remember(self, segment: Segment, data: bytes, base_offset: int, end_offset: int) -> None:
+        """Batch by batch: a reader's limit may lie between two that came together."""
         position, base = 0, base_offset
         while position < len(data):
             size = LENGTH_PREFIX_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")
             last_delta = int.from_bytes(data[position + 23 : position + 27], "big")
             whole = size == len(data)
+            segment.note_batch(data, position, size)
             self._cache.append(
                 base, base + last_delta + 1, data if whole else data[position : position + size]
             )

@@ -1,6 +1,8 @@
 """The directory of one quorum partition: format it, open it.
 
     __cluster_metadata-<n>/quorum-state, leader-epoch-checkpoint, partition.metadata, %020d.log
+    __cluster_metadata-<n>/%020d-%010d.checkpoint    snapshots, see snapshots
+    __cluster_metadata-<n>/%020d.seal                what is known of a closed segment, see seal
     __cluster_metadata-<n>/replica.properties        n > 0: this replica's UUID
 
 Knows nothing of the directory around it, see `directory`.
@@ -17,6 +19,8 @@ from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.replica_identity import write_replica_identity
+from quorum_node.storage.snapshot_opening import WholeSnapshot, finish_reset, newest_whole
+from quorum_node.storage.snapshots import SnapshotStore
 
 _NAME = re.compile(r"__cluster_metadata-\d+")
 
@@ -31,6 +35,11 @@ class OpenPartition:
     log: SegmentedLog
     state_file: QuorumStateFile
     state: QuorumState
+    snapshots: SnapshotStore
+    newest: WholeSnapshot | None
+    """The newest snapshot, verified; the log reaches at least to its end."""
+    notes: tuple[str, ...] = ()
+    """What was found and mended at open, for people."""
 
 
 def partition_directory(path: Path, number: int) -> Path:
@@ -75,10 +84,17 @@ def open_partition(
             f" says {cluster_id}"
         )
     ensure_partition_metadata(partition)
-    log = SegmentedLog(partition, segment_bytes=segment_bytes)
-    if log.end_offset < state.applied_offset:
+    snapshots = SnapshotStore(partition)
+    newest, notes = newest_whole(snapshots)
+    log = SegmentedLog(partition, segment_bytes=segment_bytes, snapshots=snapshots.ids())
+    reaches = max(log.end_offset, newest.id.end_offset if newest else 0)
+    if reaches < state.applied_offset:
         raise StorageFailure(
-            f"the log in {partition} ends at {log.end_offset}, but {state.applied_offset} was"
+            f"the log in {partition} ends at {reaches}, but {state.applied_offset} was"
             " committed and applied: acknowledged records are lost"
         )
-    return OpenPartition(number, partition, replica_uuid, log, state_file, state)
+    if newest is not None:
+        notes += finish_reset(log, newest.id, state.applied_offset)
+    return OpenPartition(
+        number, partition, replica_uuid, log, state_file, state, snapshots, newest, notes
+    )

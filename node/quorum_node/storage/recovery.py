@@ -25,7 +25,7 @@ _HEADER = struct.Struct(">qiibIhi")
 HEADER_BYTES = 61
 LENGTH_PREFIX_BYTES = 12
 _CRC_START = 21
-_CONTROL_BIT = 0x20
+CONTROL_BIT = 0x20
 _SECTOR_BYTES = 512
 INDEX_INTERVAL_BYTES = 4096
 
@@ -40,6 +40,8 @@ class SegmentScan:
     epoch_starts: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, offset) wherever the epoch differs from the batch before."""
     control_batches: list[bytes] = field(default_factory=list)
+    control_spans: list[tuple[int, int]] = field(default_factory=list)
+    """(position, size in bytes) of every control batch."""
     index_offsets: "array[int]" = field(default_factory=lambda: array("q"))
     index_positions: "array[int]" = field(default_factory=lambda: array("q"))
     torn_bytes: int = 0
@@ -65,8 +67,9 @@ def scan_segment(content: bytes, base_offset: int, last_epoch: int, name: str) -
         if epoch != scan.last_epoch:
             scan.epoch_starts.append((epoch, base))
             scan.last_epoch = epoch
-        if attributes & _CONTROL_BIT:
+        if attributes & CONTROL_BIT:
             scan.control_batches.append(content[position : position + batch_bytes])
+            scan.control_spans.append((position, batch_bytes))
         if position - indexed >= INDEX_INTERVAL_BYTES:
             scan.index_offsets.append(base)
             scan.index_positions.append(position)

@@ -1,6 +1,6 @@
 """One file of the log: consecutive batches from a base offset on, and a sparse index in memory.
 
-Owns one file descriptor. Reading and appending happen on one thread; `sync` may run on another.
+Owns one file descriptor. Reading and appending happen on one thread; `sync` and `seal` may run on another.
 """
 
 import os
@@ -9,43 +9,118 @@ from array import array
 from bisect import bisect_right
 from pathlib import Path
 
+from crc32c import crc32c
+
+from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.recovery import (
+    CONTROL_BIT,
+    HEADER_BYTES,
     INDEX_INTERVAL_BYTES,
     LENGTH_PREFIX_BYTES,
     SegmentScan,
     scan_segment,
 )
+from quorum_node.storage.seal import Seal, read_seal, write_seal
 
 SUFFIX = ".log"
 _READ_AHEAD_BYTES = 64 * 1024
-_PREFIX = struct.Struct(">qi")
+_CRC_PIECE_BYTES = 1 << 20
+_ATTRIBUTES_LOW_BYTE = 22
+_EPOCH = struct.Struct(">12xi")
 _SPAN = struct.Struct(">qi11xi")
 """base offset, length, last offset delta."""
 _SPAN_BYTES = _SPAN.size
+_MIN_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
 class Segment:
-    """An open segment file. OSErrors are left to the log, which knows what they mean."""
+    """An open segment file. OSErrors are left to the log, which knows what they mean.
 
-    __slots__ = ("_index_offsets", "_index_positions", "base_offset", "fd", "path", "size_bytes")
+    `epoch_starts` begins with the first batch. `closed`: synced whole, nothing follows in it any more.
+    """
+
+    __slots__ = (
+        "_crc",
+        "_index_offsets",
+        "_index_positions",
+        "base_offset",
+        "closed",
+        "control_spans",
+        "epoch_starts",
+        "fd",
+        "path",
+        "size_bytes",
+    )
 
     def __init__(self, directory: Path, base_offset: int) -> None:
         self.path = directory / f"{base_offset:020d}{SUFFIX}"
         self.base_offset = base_offset
         self.size_bytes = 0
+        self.closed = False
         self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self.epoch_starts: list[tuple[int, int]] = []
+        self.control_spans: list[tuple[int, int]] = []
+        self._crc: int | None = 0
+        """Of everything in the file; None: unknown since a truncation."""
         self._index_offsets = array("q")
         self._index_positions = array("q")
 
     def load(self, last_epoch: int) -> SegmentScan:
         """Scan the file and adopt its whole batches; a torn tail is left for `cut`."""
-        size = os.fstat(self.fd).st_size
-        content = self._pread(size, 0)
+        content = self._pread(os.fstat(self.fd).st_size, 0)
         scan = scan_segment(content, self.base_offset, last_epoch, str(self.path))
         self.size_bytes = scan.valid_bytes
         self._index_offsets = scan.index_offsets
         self._index_positions = scan.index_positions
+        self.control_spans = scan.control_spans
+        if scan.valid_bytes:
+            first = (_EPOCH.unpack_from(content, 0)[0], self.base_offset)
+            self.epoch_starts = [first, *(s for s in scan.epoch_starts if s != first)]
+        self._crc = crc32c(memoryview(content)[: scan.valid_bytes])
         return scan
+
+    def adopt_seal(self, end_offset: int) -> bool:
+        """Take over what the seal says if there is one that fits a segment up to `end_offset`."""
+        seal = read_seal(self.path)
+        size_bytes = os.fstat(self.fd).st_size
+        if seal is None or (seal.end_offset, seal.size_bytes) != (end_offset, size_bytes):
+            return False
+        self.size_bytes = size_bytes
+        self._index_offsets, self._index_positions = seal.index_offsets, seal.index_positions
+        self.control_spans = list(seal.control_spans)
+        self.epoch_starts = list(seal.epoch_starts)
+        self._crc = seal.crc
+        self.closed = True
+        return True
+
+    def seal(self, end_offset: int) -> None:
+        """Write the seal; all of the segment was synced before. Raises StorageFailure or DiskFull."""
+        crc = self._crc
+        write_seal(
+            self.path,
+            Seal(
+                end_offset=end_offset,
+                size_bytes=self.size_bytes,
+                crc=self.read_crc() if crc is None else crc,
+                epoch_starts=tuple(self.epoch_starts),
+                control_spans=tuple(self.control_spans),
+                index_offsets=self._index_offsets,
+                index_positions=self._index_positions,
+            ),
+        )
+
+    @property
+    def sealed_crc(self) -> int | None:
+        """CRC-32C of the whole file as it was sealed; None: it was cut since."""
+        return self._crc
+
+    def read_crc(self) -> int:
+        """CRC-32C of everything in the file as it is on disk."""
+        crc = 0
+        for position in range(0, self.size_bytes, _CRC_PIECE_BYTES):
+            size = min(_CRC_PIECE_BYTES, self.size_bytes - position)
+            crc = crc32c(self._pread(size, position), crc)
+        return crc
 
     def append(self, data: bytes, base_offset: int) -> None:
         """Write one batch behind the last one; on an error nothing of it counts as written."""
@@ -57,7 +132,14 @@ class Segment:
         if not offsets or position - self._index_positions[-1] >= INDEX_INTERVAL_BYTES:
             offsets.append(base_offset)
             self._index_positions.append(position)
+        if self._crc is not None:
+            self._crc = crc32c(data, self._crc)
         self.size_bytes = position + len(data)
+
+    def note_batch(self, data: bytes, start: int, size: int) -> None:
+        """Remember a control batch at `start` of `data`, which was just appended."""
+        if data[start + _ATTRIBUTES_LOW_BYTE] & CONTROL_BIT:
+            self.control_spans.append((self.size_bytes - len(data) + start, size))
 
     def cut(self) -> None:
         """Drop whatever the file holds behind the last whole batch."""
@@ -66,9 +148,24 @@ class Segment:
     def truncate_to(self, end_offset: int) -> None:
         """Keep the batches that end at or before `end_offset`."""
         self.size_bytes = self._position_of(end_offset)
+        self.closed = False
         keep = bisect_right(self._index_positions, self.size_bytes - 1)
         del self._index_offsets[keep:], self._index_positions[keep:]
+        self.epoch_starts = [start for start in self.epoch_starts if start[1] < end_offset]
+        self.control_spans = [span for span in self.control_spans if span[0] < self.size_bytes]
+        self._crc = None if self.size_bytes else 0
         os.ftruncate(self.fd, self.size_bytes)
+
+    def rebase(self, base_offset: int) -> None:
+        """An empty segment gets another base, and the name that goes with it."""
+        assert self.size_bytes == 0, f"{self.path} is not empty"
+        path = self.path.with_name(f"{base_offset:020d}{SUFFIX}")
+        os.rename(self.path, path)
+        self.path, self.base_offset = path, base_offset
+
+    def control_batches(self) -> list[bytes]:
+        """The bytes of every control batch, in order."""
+        return [self._pread(size, position) for position, size in self.control_spans]
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """Whole batches from the one that holds `start_offset`, each ending by `limit_offset`.
@@ -81,6 +178,8 @@ class Segment:
         while len(content) - position >= _SPAN_BYTES:
             base, length, last_delta = _SPAN.unpack_from(content, position)
             end = position + LENGTH_PREFIX_BYTES + length
+            if length < _MIN_LENGTH or end > self.size_bytes - start:
+                raise self._damaged(start + position, length)
             if base + last_delta + 1 > limit_offset:
                 break
             if end > len(content):
@@ -107,9 +206,17 @@ class Segment:
                 base, length, last_delta = _SPAN.unpack_from(chunk, walked)
                 if base + last_delta >= offset:
                     return position + walked
-                walked += LENGTH_PREFIX_BYTES + length
+                size = LENGTH_PREFIX_BYTES + length
+                if length < _MIN_LENGTH or position + walked + size > self.size_bytes:
+                    raise self._damaged(position + walked, length)
+                walked += size
+            if not walked:
+                raise self._damaged(position, 0)
             position += walked
         return self.size_bytes
+
+    def _damaged(self, position: int, length: int) -> StorageFailure:
+        return StorageFailure(f"{self.path} is damaged at byte {position}: batch length {length}")
 
     def _pread(self, size: int, position: int) -> bytes:
         content = os.pread(self.fd, size, position)

@@ -41,6 +41,7 @@ END_OFFSETS = [1, 4, 6, 7, 10]
 
 
 @pytest.mark.requirement("K595-02")
+@pytest.mark.usefixtures("no_sync")
 def test_every_cut_reopens_to_whole_batches(tmp_path: Path) -> None:
     batches = fill(tmp_path, SHAPE)
     content = (tmp_path / SEGMENT).read_bytes()

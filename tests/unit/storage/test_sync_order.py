@@ -92,3 +92,50 @@ def test_what_a_killed_process_left_in_the_page_cache_is_synced_at_open(
     reopened = SegmentedLog(tmp_path)
     assert ("fdatasync", "00000000000000000000.log") in calls
     reopened.close()
+
+
+def write_batches(log: SegmentedLog, count: int) -> None:
+    for _ in range(count):
+        base = log.end_offset
+        data = encode_batch(
+            base_offset=base, leader_epoch=1, timestamp_ms=1, records=[Record(None, bytes(50))]
+        )
+        log.append(data, base, base + 1, 1)
+
+
+def test_a_seal_is_written_after_what_it_speaks_of_was_synced(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    """The segment itself, and the name of the one that follows."""
+    log = SegmentedLog(tmp_path, segment_bytes=300)
+    write_batches(log, 2)
+    calls.clear()
+    write_batches(log, 1)
+    log.flush()
+    first, second = f"{0:020d}.log", f"{2:020d}.log"
+    sealed = calls.index(("rename", f"{0:020d}.seal.tmp"))
+    assert calls.index(("fdatasync", first)) < sealed
+    assert calls.index(("fdatasync", second)) < sealed
+    assert calls.index(("fsync", tmp_path.name)) < sealed
+    log.close()
+
+
+def test_a_truncation_is_durable_before_its_epochs_are_forgotten(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    """Else a crash may leave batches of an epoch that the checkpoint does not have: a healthy disk would
+    pass for a damaged one."""
+    log = SegmentedLog(tmp_path)
+    for offset, epoch in enumerate((1, 1, 2)):
+        data = encode_batch(
+            base_offset=offset, leader_epoch=epoch, timestamp_ms=1, records=[Record(None, b"x")]
+        )
+        log.append(data, offset, offset + 1, epoch)
+    log.flush()
+    calls.clear()
+    log.truncate_to(2)
+    segment = f"{0:020d}.log"
+    order = [call for call in calls if call[0] != "write"]
+    assert order[:2] == [("ftruncate", segment), ("fdatasync", segment)]
+    assert ("rename", "leader-epoch-checkpoint.tmp") in order[2:]
+    log.close()

@@ -1,0 +1,106 @@
+"""Seals: what is known of a segment that was closed and synced, so that opening need not read it again.
+
+Owns the `%020d.seal` files. Knows nothing of segments being written.
+
+A seal is written only after its segment, and the name of the one that follows it, were synced. Therefore a seal
+proves two things after a crash: the segment was durable as the seal describes it, and another segment follows.
+Whoever cuts a segment removes its seal first, durably. A seal that is missing, damaged or does not fit counts
+for nothing: the segment is scanned as one without a seal. (Kafka's recovery point, one per segment.)
+
+    {"endOffset":..., "sizeBytes":..., "crc32c":..., "epochStarts":[...], "controlSpans":[...]}\n
+    offsets and positions of the sparse index, 8 bytes each, big-endian
+    CRC-32C of all of that, 4 bytes
+"""
+
+import json
+import sys
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from quorum_node.storage.atomic_file import read_file, replace_file
+
+SEAL_SUFFIX = ".seal"
+_VERSION = 1
+_CRC_BYTES = 4
+_ENTRY_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """A whole segment: `crc` is that of all its bytes, `epoch_starts` begins with its first batch."""
+
+    end_offset: int
+    size_bytes: int
+    crc: int
+    epoch_starts: tuple[tuple[int, int], ...]
+    control_spans: tuple[tuple[int, int], ...]
+    """(position, size in bytes) of every control batch."""
+    index_offsets: "array[int]"
+    index_positions: "array[int]"
+
+
+def seal_path(segment_path: Path) -> Path:
+    """The seal beside a segment."""
+    return segment_path.with_suffix(SEAL_SUFFIX)
+
+
+def write_seal(segment_path: Path, seal: Seal) -> None:
+    """Durable when it returns. Raises StorageFailure or DiskFull."""
+    document = {
+        "version": _VERSION,
+        "endOffset": seal.end_offset,
+        "sizeBytes": seal.size_bytes,
+        "crc32c": seal.crc,
+        "epochStarts": seal.epoch_starts,
+        "controlSpans": seal.control_spans,
+        "indexEntries": len(seal.index_offsets),
+    }
+    head = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+    content = head + _big_endian(seal.index_offsets) + _big_endian(seal.index_positions)
+    crc = crc32c(content).to_bytes(_CRC_BYTES, "big")
+    replace_file(seal_path(segment_path), content + crc)
+
+
+def read_seal(segment_path: Path) -> Seal | None:
+    """The seal of a segment; None when there is none that can be trusted. Raises StorageFailure."""
+    content = read_file(seal_path(segment_path))
+    if content is None or len(content) < _CRC_BYTES:
+        return None
+    body = content[:-_CRC_BYTES]
+    if crc32c(body) != int.from_bytes(content[-_CRC_BYTES:], "big"):
+        return None
+    head, _, entries = body.partition(b"\n")
+    try:
+        document = json.loads(head)
+        count = int(document["indexEntries"])
+        if document["version"] != _VERSION or len(entries) != 2 * count * _ENTRY_BYTES:
+            return None
+        return Seal(
+            end_offset=int(document["endOffset"]),
+            size_bytes=int(document["sizeBytes"]),
+            crc=int(document["crc32c"]),
+            epoch_starts=tuple((int(e), int(o)) for e, o in document["epochStarts"]),
+            control_spans=tuple((int(p), int(s)) for p, s in document["controlSpans"]),
+            index_offsets=_from_big_endian(entries[: count * _ENTRY_BYTES]),
+            index_positions=_from_big_endian(entries[count * _ENTRY_BYTES :]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _big_endian(numbers: "array[int]") -> bytes:
+    ordered = array("q", numbers)
+    if sys.byteorder == "little":
+        ordered.byteswap()
+    return ordered.tobytes()
+
+
+def _from_big_endian(data: bytes) -> "array[int]":
+    numbers = array("q")
+    numbers.frombytes(data)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
