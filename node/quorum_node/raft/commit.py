@@ -56,6 +56,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
         reads.own_epoch_committed(replica, leader)
     if not voters.latest_is_committed and voters.latest.offset < committed:
         replica.commit_voters()
+        leader.plan_look_ms = replica.now_ms
         _finish_change(replica, leader)
 
 

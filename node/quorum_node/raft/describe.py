@@ -3,7 +3,8 @@
 Owns how progress is reported. Must not change anything. Source: KIP-595, "DescribeQuorum" (K595-22).
 """
 
-from quorum_node.raft import safety
+from quorum_node.raft import alter_quorum, safety
+from quorum_node.raft.alteration import fits
 from quorum_node.raft.commit import durable_end_of, required_to_form
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
@@ -34,6 +35,7 @@ def handle_describe(replica: ReplicaState, request_id: int) -> None:
             replica.high_watermark,
             voters_progress(replica, leader),
             observers_progress(replica, leader),
+            targets_progress(replica, leader),
         ),
     )
 
@@ -53,8 +55,23 @@ def observers_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaPr
         if progress.key in voters or progress.last_fetch_ms is None:
             continue
         if replica.now_ms - progress.last_fetch_ms < OBSERVER_SILENCE_MS:
-            found.append(_progress(replica, leader, progress.key, ()))
+            found.append(_progress(replica, leader, progress.key, progress.endpoints))
     return tuple(sorted(found, key=lambda each: each.key.id))
+
+
+def targets_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProgress, ...] | None:
+    """Every target voter: the voter or observer that it means, as far as one is known."""
+    targets = replica.voters.latest.record.target_voters
+    if targets is None:
+        return None
+    known = (*observers_progress(replica, leader), *voters_progress(replica, leader))
+    return tuple(
+        next(
+            (each for each in reversed(known) if fits(wanted, each.key)),
+            ReplicaProgress(wanted, (), -1, None, None, False, False),
+        )
+        for wanted in targets
+    )
 
 
 def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
@@ -101,6 +118,8 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         partial_snapshot=(partial.id, partial.position, partial.size_bytes) if partial else None,
         voters_progress=voters_progress(replica, leader) if leader else (),
         observers_progress=observers_progress(replica, leader) if leader else (),
+        target_voters=voters.latest.record.target_voters,
+        plan=alter_quorum.outlook(replica, leader) if leader else "",
     )
 
 

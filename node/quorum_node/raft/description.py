@@ -21,6 +21,8 @@ class ReplicaDescription:
     log, since a leader last answered.
     `snapshot`: the newest of this replica. `partial_snapshot`: a download (id, bytes here, size if known).
     `as_of_ms`: nothing that the known leader had committed by then is missing here.
+    `target_voters`: where an AlterQuorum is heading, None without one; `plan`: what the leader does
+    about it, or waits for, in words.
     `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
     """
 
@@ -58,3 +60,5 @@ class ReplicaDescription:
     partial_snapshot: tuple[SnapshotId, int, int | None] | None = None
     voters_progress: tuple[ReplicaProgress, ...] = ()
     observers_progress: tuple[ReplicaProgress, ...] = ()
+    target_voters: tuple[ReplicaKey, ...] | None = None
+    plan: str = ""

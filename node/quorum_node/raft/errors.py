@@ -42,6 +42,8 @@ class RaftError(Enum):
     REPLICA_BEHIND = "this replica did not reach the confirmed offset in time"
     READS_UNSUPPORTED = "the leader's software serves no ReadOffset, so it can't confirm a read"
     NOT_FORMED = "not all initial voters have joined yet"
+    ALTERATION_PENDING = "the quorum is being altered"
+    VOTER_LACKS_FEATURE = "a voter does not support target voters"
     DISK_LOW = "the disk is almost full"
     LEADERSHIP_LOST = "leadership was lost before the commit; the outcome is unknown"
     STORAGE_FAILED = "the storage of this replica failed"

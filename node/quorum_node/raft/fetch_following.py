@@ -37,6 +37,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
         return
     config = replica.config
     follower.fetch_sent_ms = replica.now_ms
+    follower.introducing = not (replica.is_voter or follower.introduced)
     follower.fetching = replica.send(
         follower.endpoint,
         FetchRequest(
@@ -50,6 +51,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             replica.high_watermark,
             follower.answer,
             config.witness,
+            config.endpoints if follower.introducing else (),
         ),
         None,
     )
@@ -68,6 +70,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     follower.answer = response.answer
     if replica.partial is not None:
         snapshot_following.drop(replica)  # the log of this leader reaches back far enough
+    follower.introduced = follower.introduced or follower.introducing
     try:
         appended = _take_records(replica, response.records)
     except (CorruptBatch, MalformedRecord):

@@ -185,7 +185,7 @@ def progress_of(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> Progr
     progress = leader.progress.get(key)
     if progress is None:
         crowded = len(leader.progress) >= MAX_TRACKED_OBSERVERS
-        if crowded and key not in replica.voters.latest.voters:
+        if crowded and not _is_wanted(replica, key):
             return None
         progress = leader.progress[key] = Progress(key)
     return progress
@@ -198,6 +198,13 @@ def _fetcher(replica: ReplicaState, leader: Leader, request: FetchRequest) -> Pr
         progress.stock = request.answer == STOCK_SENDER
         progress.witness = request.witness
     return progress
+
+
+def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
+    """A voter, or one that an AlterQuorum is about to make a voter."""
+    latest = replica.voters.latest
+    targets = latest.record.target_voters or ()
+    return key in latest.voters or any(key.id == wanted.id for wanted in targets)
 
 
 def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
@@ -222,6 +229,8 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
         progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
     progress.last_fetch_ms = now_ms
     progress.last_fetch_leader_end = replica.log_end
+    if request.endpoints:
+        progress.endpoints = request.endpoints
     if leader.unendorsed:
         leader.unendorsed.discard(key)
     news = request.answer > progress.answer

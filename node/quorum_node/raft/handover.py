@@ -152,6 +152,7 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
             replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.STORAGE_FAILED))
         reads.fail_reads(replica, role, RaftError.STORAGE_FAILED, nobody)
         role.parked, role.change = {}, None
+        role.alterations.clear()
         role.proposals.clear()
         _send_end(replica, replica.key.id, preferred)
     replica.halted = False

@@ -39,6 +39,7 @@ class Progress:
     stock: bool | None = None
     witness: bool | None = None
     download: Download | None = None
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(slots=True)
@@ -86,7 +87,10 @@ class ChangePhase(Enum):
 
 @dataclass(slots=True)
 class PendingChange:
-    """The one voter change in progress. `request_id` None: nobody waits for the answer any more."""
+    """The one voter change in progress. `request_id` None: nobody waits for the answer any more.
+
+    `planned`: a step of an AlterQuorum. `private_features`: what the newcomer's probe told.
+    """
 
     kind: ChangeKind
     request_id: int | None
@@ -96,10 +100,23 @@ class PendingChange:
     phase: ChangePhase
     count_newcomer: bool = False
     ack_when_committed: bool = True
+    planned: bool = False
+    private_features: int = 0
     probe: int | None = None
     retry_deadline_ms: float = 0.0
     round_target: int = 0
     round_started_ms: float = 0.0
+    position: VotersPosition | None = None
+
+
+@dataclass(slots=True)
+class PendingAlteration:
+    """An AlterQuorum on its way. `position` None: not written yet."""
+
+    request_id: int | None
+    target: tuple[ReplicaKey, ...] | None
+    expected: VotersPosition | None
+    deadline_ms: float
     position: VotersPosition | None = None
 
 
@@ -131,6 +148,9 @@ class Leader:
     begin_deadline_ms: float | None = None
     begin_failures: int = 0
     change: PendingChange | None = None
+    alterations: deque[PendingAlteration] = field(default_factory=deque)
+    plan_look_ms: float = 0.0
+    plan_failures: dict[ReplicaKey, int] = field(default_factory=dict)
     handover: Handover | None = None
     name: RoleName = field(default=RoleName.LEADER, init=False)
 

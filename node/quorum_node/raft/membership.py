@@ -43,28 +43,28 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.safety import Refusal
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.control import VotersRecord
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey
 
 ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 
 
 def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> None:
     """Start an add."""
-    refusal = _precondition(replica, request) or safety.check_add(
-        replica, request.voter, request.endpoints, request.count_newcomer
+    refusal = (
+        _precondition(replica, request)
+        or _planned_elsewhere(replica)
+        or safety.check_add(replica, request.voter, request.endpoints, request.count_newcomer)
     )
     if refusal is not None:
-        _refuse(replica, request_id, refusal)
+        refuse(replica, request_id, refusal)
         return
     leader = replica.role
     assert isinstance(leader, Leader)
     if request.voter.id == replica.key.id:
         message = "the leader hands over before another key of its own id becomes a voter"
-        _refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
+        refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
         handover.start(replica, leader, None, None)
         return
-    endpoint = voter_entry(request.voter, request.endpoints).endpoint("CONTROLLER")
-    assert endpoint is not None
     leader.change = PendingChange(
         kind=ChangeKind.ADD,
         request_id=request_id,
@@ -74,20 +74,54 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
         phase=ChangePhase.PROBING,
         count_newcomer=request.count_newcomer,
         ack_when_committed=request.ack_when_committed,
-        probe=replica.send(endpoint, ApiVersionsRequest(), request.voter),
     )
+    _probe(replica, leader.change)
 
 
 def handle_remove_voter(
     replica: ReplicaState, request_id: int, request: RemoveVoterRequest
 ) -> None:
     """Append the set without that key."""
-    refusal = _precondition(replica, request) or safety.check_remove(replica, request.voter)
+    refusal = (
+        _precondition(replica, request)
+        or _planned_elsewhere(replica)
+        or safety.check_remove(replica, request.voter)
+    )
     if refusal is not None:
-        _refuse(replica, request_id, refusal)
+        refuse(replica, request_id, refusal)
         return
     voters = replica.voters.latest.voters.removed(request.voter)
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
+
+
+def begin_planned_add(
+    replica: ReplicaState,
+    leader: Leader,
+    voter: ReplicaKey,
+    endpoints: tuple[Endpoint, ...],
+    timeout_ms: float,
+) -> None:
+    """A step of an AlterQuorum: as an AddVoter that nobody waits for."""
+    refusal = safety.check_add(replica, voter, endpoints, count_newcomer=False)
+    if refusal is not None:
+        return  # the plan looks again; what is missing stands in its outlook
+    leader.change = PendingChange(
+        kind=ChangeKind.ADD,
+        request_id=None,
+        voter=voter,
+        endpoints=endpoints,
+        deadline_ms=replica.now_ms + timeout_ms,
+        phase=ChangePhase.PROBING,
+        planned=True,
+    )
+    _probe(replica, leader.change)
+
+
+def begin_planned_removal(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
+    """A step of an AlterQuorum: as a RemoveVoter that nobody waits for."""
+    if safety.check_remove(replica, voter) is None:
+        voters = replica.voters.latest.voters.removed(voter)
+        _append_change(replica, leader, ChangeKind.REMOVE, voter, voters, planned=True)
 
 
 def handle_update_voter(
@@ -96,7 +130,7 @@ def handle_update_voter(
     """Append the set with that voter's new endpoints; the same endpoints need no record."""
     refusal = _precondition(replica, request) or safety.check_update(replica, request)
     if refusal is not None:
-        _refuse(replica, request_id, refusal)
+        refuse(replica, request_id, refusal)
         return
     voter = replica.voters.latest.voters.get(request.voter)
     assert voter is not None
@@ -129,6 +163,12 @@ def probe_answered(
         supported = f"{response.min_kraft_version} to {response.max_kraft_version}"
         _abort(replica, leader, Refusal(RaftError.UNSUPPORTED_VERSION, f"supports {supported}"))
         return
+    lacking = KEEPS_TARGET_VOTERS & ~response.private_features
+    if change.planned and lacking:
+        message = f"{change.voter} would drop the target voters if it became leader"
+        _abort(replica, leader, Refusal(RaftError.VOTER_LACKS_FEATURE, message))
+        return
+    change.private_features = response.private_features
     change.phase = ChangePhase.CATCHING_UP
     change.round_target = replica.log_end
     change.round_started_ms = replica.now_ms
@@ -157,7 +197,9 @@ def replica_fetched(replica: ReplicaState, leader: Leader, key: ReplicaKey) -> N
     if refusal is not None:
         _abort(replica, leader, refusal)
         return
-    added = replica.voters.latest.voters.added(voter_entry(change.voter, change.endpoints))
+    entry = voter_entry(change.voter, change.endpoints)
+    entry = replace(entry, private_features=change.private_features)
+    added = replica.voters.latest.voters.added(entry)
     change.phase = ChangePhase.COMMITTING
     change.position = _append(replica, added)
     leader.unendorsed.add(change.voter)
@@ -183,7 +225,7 @@ def expire_change(replica: ReplicaState, leader: Leader) -> None:
     change.deadline_ms = float("inf")
     if change.request_id is not None:
         message = "the change was written but is not committed yet; the outcome is open"
-        _refuse(replica, change.request_id, Refusal(RaftError.REQUEST_TIMED_OUT, message))
+        refuse(replica, change.request_id, Refusal(RaftError.REQUEST_TIMED_OUT, message))
         change.request_id = None
 
 
@@ -194,9 +236,7 @@ def retry_probe(replica: ReplicaState, leader: Leader) -> None:
         return
     if replica.now_ms < change.retry_deadline_ms:
         return
-    endpoint = voter_entry(change.voter, change.endpoints).endpoint("CONTROLLER")
-    assert endpoint is not None
-    change.probe = replica.send(endpoint, ApiVersionsRequest(), change.voter)
+    _probe(replica, change)
 
 
 def abandon_change(replica: ReplicaState, request_id: int) -> None:
@@ -219,12 +259,22 @@ def resign_if_removed(replica: ReplicaState) -> None:
         handover.end_epoch(replica, leader)
 
 
-def _precondition(replica: ReplicaState, request: ChangeRequest) -> Refusal | None:
+def refusal_of_leader(replica: ReplicaState, cluster_id: str | None) -> Refusal | None:
+    """Why this replica is not the one to ask, or None."""
     leader = replica.role
-    if request.cluster_id is not None and request.cluster_id != replica.cluster_id:
+    if cluster_id is not None and cluster_id != replica.cluster_id:
         return Refusal(RaftError.INVALID_CLUSTER_ID, f"this cluster is {replica.cluster_id}")
     if not isinstance(leader, Leader) or leader.handover is not None or replica.halted:
         return Refusal(RaftError.NOT_QUORUM_LEADER, "")
+    return None
+
+
+def _precondition(replica: ReplicaState, request: ChangeRequest) -> Refusal | None:
+    refusal = refusal_of_leader(replica, request.cluster_id)
+    if refusal is not None:
+        return refusal
+    leader = replica.role
+    assert isinstance(leader, Leader)
     if leader.change is not None:
         change = leader.change
         message = f"{change.kind.value} {change.voter}: {change.phase.value}"
@@ -244,6 +294,22 @@ def _precondition(replica: ReplicaState, request: ChangeRequest) -> Refusal | No
     return None
 
 
+def _planned_elsewhere(replica: ReplicaState) -> Refusal | None:
+    """Single changes have to wait while an AlterQuorum is under way."""
+    target = replica.voters.latest.record.target_voters
+    if target is None:
+        return None
+    ids = ", ".join(str(key.id) for key in target)
+    message = f"towards the target voters [{ids}]; cancel that first, or alter the target"
+    return Refusal(RaftError.ALTERATION_PENDING, message)
+
+
+def _probe(replica: ReplicaState, change: PendingChange) -> None:
+    endpoint = voter_entry(change.voter, change.endpoints).endpoint("CONTROLLER")
+    assert endpoint is not None
+    change.probe = replica.send(endpoint, ApiVersionsRequest(), change.voter)
+
+
 def _append_voters(
     replica: ReplicaState,
     request_id: int,
@@ -253,16 +319,31 @@ def _append_voters(
 ) -> None:
     leader = replica.role
     assert isinstance(leader, Leader)
-    leader.change = PendingChange(
+    change = _append_change(replica, leader, kind, request.voter, voters)
+    change.request_id = request_id
+    change.deadline_ms = replica.now_ms + request.timeout_ms
+
+
+def _append_change(
+    replica: ReplicaState,
+    leader: Leader,
+    kind: ChangeKind,
+    voter: ReplicaKey,
+    voters: VoterSet,
+    planned: bool = False,
+) -> PendingChange:
+    change = leader.change = PendingChange(
         kind=kind,
-        request_id=request_id,
-        voter=request.voter,
+        request_id=None,
+        voter=voter,
         endpoints=(),
-        deadline_ms=replica.now_ms + request.timeout_ms,
+        deadline_ms=float("inf"),
         phase=ChangePhase.COMMITTING,
+        planned=planned,
         position=_append(replica, voters),
     )
     leader.unendorsed.intersection_update(voters.ordered_keys)
+    return change
 
 
 def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
@@ -276,7 +357,8 @@ def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
     return VotersPosition(offset, replica.epoch)
 
 
-def _refuse(replica: ReplicaState, request_id: int, refusal: Refusal) -> None:
+def refuse(replica: ReplicaState, request_id: int, refusal: Refusal) -> None:
+    """Answer a request for a change with why it was not made."""
     message = f"{refusal.error.value}: {refusal.message}" if refusal.message else ""
     replica.respond(
         request_id,
@@ -289,5 +371,7 @@ def _refuse(replica: ReplicaState, request_id: int, refusal: Refusal) -> None:
 def _abort(replica: ReplicaState, leader: Leader, refusal: Refusal) -> None:
     change = leader.change
     leader.change = None
+    if change is not None and change.planned:
+        leader.plan_failures[change.voter] = leader.plan_failures.get(change.voter, 0) + 1
     if change is not None and change.request_id is not None:
-        _refuse(replica, change.request_id, refusal)
+        refuse(replica, change.request_id, refusal)

@@ -8,7 +8,7 @@ Every response carries the responder's view of the current leader (KIP-595, "com
 from dataclasses import dataclass
 
 from quorum_node.raft.errors import RaftError
-from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
 
 NO_LEADER = -1
@@ -103,7 +103,7 @@ class FetchRequest:
     `answer` echoes the round of the last answer that the sender processed from this leader in this
     epoch (-1: none), which is what confirms linearizable reads; STOCK_SENDER where the sender has never
     heard of rounds. `high_watermark` is what the sender knows (-1: not said). `witness`: the sender
-    never campaigns.
+    never campaigns. `endpoints`: where an observer listens, told until the leader has answered.
     """
 
     cluster_id: str | None
@@ -116,6 +116,7 @@ class FetchRequest:
     high_watermark: int = -1
     answer: int = -1
     witness: bool = False
+    endpoints: tuple[Endpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,7 @@ class DescribeQuorumResponse:
     high_watermark: int = -1
     voters: tuple[ReplicaProgress, ...] = ()
     observers: tuple[ReplicaProgress, ...] = ()
+    target_voters: tuple[ReplicaProgress, ...] | None = None
 
 
 # ReadOffset: KIP-650
@@ -297,9 +299,20 @@ class UpdateVoterRequest:
     expected: VotersPosition | None = None
 
 
+# KIP-595, "AlterQuorum"
+@dataclass(frozen=True, slots=True)
+class AlterQuorumRequest:
+    """`target`: the wanted voters, a UUID of None for whatever replica has that id; None: cancel."""
+
+    cluster_id: str | None
+    target: tuple[ReplicaKey, ...] | None
+    timeout_ms: int
+    expected: VotersPosition | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class VoterChangeResponse:
-    """Answer to all three. On success `position` is the committed record of the new voter set."""
+    """Answer to all four. On success `position` is the committed record of the new voter set."""
 
     error: RaftError
     leader: CurrentLeader
@@ -331,11 +344,12 @@ class ApiVersionsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsResponse:
-    """Range of kraft.version that the node at that endpoint supports."""
+    """Range of kraft.version, and our own features, that the node at that endpoint supports."""
 
     error: RaftError
     min_kraft_version: int
     max_kraft_version: int
+    private_features: int = 0
 
 
 Request = (
@@ -349,6 +363,7 @@ Request = (
     | AddVoterRequest
     | RemoveVoterRequest
     | UpdateVoterRequest
+    | AlterQuorumRequest
     | ResignRequest
 )
 """What a replica may receive. (ApiVersions is answered by the server itself.)"""
@@ -393,4 +408,4 @@ InboundResponse = (
 
 def voter_entry(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Voter:
     """A voter of this software: kraft.version 0 to 1."""
-    return Voter(key, endpoints, 0, 1)
+    return Voter(key, endpoints, 0, 1, KEEPS_TARGET_VOTERS)

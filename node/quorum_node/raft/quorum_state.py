@@ -23,7 +23,7 @@ class QuorumState:
     cluster_id: str | None = None
     applied_offset: int = 0
     current_voters: tuple[Voter, ...] = ()
-    target_voters: tuple[Voter, ...] | None = None
+    target_voters: tuple[ReplicaKey, ...] | None = None
     voters_offset: int = -1
     voters_epoch: int = -1
     formed: bool = False

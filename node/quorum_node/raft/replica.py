@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from quorum_node.raft import (
+    alter_quorum,
     begin_end_epoch,
     commit,
     describe,
@@ -54,6 +55,7 @@ from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     NO_LEADER,
     AddVoterRequest,
+    AlterQuorumRequest,
     ApiVersionsRequest,
     ApiVersionsResponse,
     BeginQuorumEpochRequest,
@@ -147,6 +149,10 @@ class Replica(ReplicaState):
             _answer_parked(self)
         role = self.role
         if type(role) is Leader:
+            if alter_quorum.is_busy(self, role):
+                alter_quorum.proceed(self, role)
+                if self.role is not role:
+                    return
             if self.log_end > role.told_end_offset:
                 # Followers first, then the own disk: the two run side by side.
                 role.told_end_offset = self.log_end
@@ -191,6 +197,7 @@ def _on_abandoned(replica: Replica, event: RequestAbandoned) -> None:
         leader.parked.pop(event.request_id, None)
         reads.abandon_read(replica, request_id=event.request_id)
         membership.abandon_change(replica, event.request_id)
+        alter_quorum.abandon_alteration(leader, event.request_id)
         if leader.handover is not None and leader.handover.request_id == event.request_id:
             leader.handover.request_id = None
 
@@ -292,6 +299,7 @@ _REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
     AddVoterRequest: membership.handle_add_voter,
     RemoveVoterRequest: membership.handle_remove_voter,
     UpdateVoterRequest: membership.handle_update_voter,
+    AlterQuorumRequest: alter_quorum.handle_alter_quorum,
     ResignRequest: handover.handle_resign,
 }
 

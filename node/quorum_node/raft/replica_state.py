@@ -142,6 +142,8 @@ class ReplicaState:
         self.campaigns = 0
         self.refused_shorter: ReplicaKey | None = None
         """Who asked for a vote with too short a log, since a leader last answered."""
+        self.planned_handovers = 0
+        self.hand_over_again_ms = 0.0
 
         self.epochs = EpochStarts(log.epoch_starts, log.start)
         self.epoch = max(state.leader_epoch, self.epochs.last_epoch)
@@ -203,7 +205,10 @@ class ReplicaState:
                             history.append(decoded.offset, batch.header.leader_epoch, control)
         if state.current_voters and state.voters_offset > history.latest.offset:
             record = VotersRecord(
-                state.current_voters, state.cluster_id, self.config.initial_voters
+                state.current_voters,
+                state.cluster_id,
+                self.config.initial_voters,
+                target_voters=state.target_voters,
             )
             history.reset(
                 VotersEntry(
@@ -312,6 +317,7 @@ class ReplicaState:
                     cluster_id=self.cluster_id,
                     applied_offset=self.high_watermark,
                     current_voters=committed.voters.voters if committed.offset >= 0 else (),
+                    target_voters=committed.record.target_voters,
                     voters_offset=committed.offset,
                     voters_epoch=committed.epoch,
                     formed=self.formed,

@@ -58,6 +58,7 @@ class Follower:
     """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation.
 
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
+    `introducing`, `introduced`: an observer tells, or has told, this leader where it listens.
     """
 
     leader_id: int
@@ -71,6 +72,8 @@ class Follower:
     answer: int = -1
     downloading: bool = False
     fetch_sent_ms: float = 0.0
+    introducing: bool = False
+    introduced: bool = False
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
 

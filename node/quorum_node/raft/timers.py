@@ -4,7 +4,14 @@ Owns the way from a role to its next deadline. Must not know what the deadlines 
 call. A TimerExpired that comes early does nothing.
 """
 
-from quorum_node.raft import begin_end_epoch, discovery, handover, membership, remote_reads
+from quorum_node.raft import (
+    alter_quorum,
+    begin_end_epoch,
+    discovery,
+    handover,
+    membership,
+    remote_reads,
+)
 from quorum_node.raft.check_quorum import check_quorum
 from quorum_node.raft.election import campaign, expire_campaign
 from quorum_node.raft.fetch_following import expire_follower
@@ -85,6 +92,8 @@ def _leader_deadline_ms(replica: ReplicaState, leader: Leader) -> float:
             deadline_ms = min(deadline_ms, change.retry_deadline_ms)
     if leader.handover is not None:
         deadline_ms = min(deadline_ms, leader.handover.deadline_ms)
+    if alter_quorum.is_busy(replica, leader):
+        deadline_ms = min(deadline_ms, alter_quorum.next_deadline_ms(replica, leader))
     return deadline_ms
 
 
@@ -97,4 +106,5 @@ def _expire_leader(replica: ReplicaState, leader: Leader) -> None:
         begin_end_epoch.send_begin(replica, leader)
     membership.expire_change(replica, leader)
     membership.retry_probe(replica, leader)
+    alter_quorum.expire_alterations(replica, leader)
     handover.finish_if_ready(replica, leader)

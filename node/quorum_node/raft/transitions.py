@@ -209,11 +209,27 @@ def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
         message = "the outcome is unknown" if lost else "nothing was changed"
         replica.respond(change.request_id, VoterChangeResponse(error, next_leader, message))
     leader.change = None
+    _answer_alterations(replica, leader, next_leader)
     handover = leader.handover
     if handover is not None and handover.request_id is not None:
         replica.respond(
             handover.request_id, ResignResponse(RaftError.NONE, next_leader, "resigned")
         )
+
+
+def _answer_alterations(replica: ReplicaState, leader: Leader, next_leader: CurrentLeader) -> None:
+    for waiting in leader.alterations:
+        if waiting.request_id is None:
+            continue
+        position = waiting.position
+        error, message = RaftError.NOT_QUORUM_LEADER, "nothing was changed"
+        if position is not None:
+            error, message = RaftError.LEADERSHIP_LOST, "the outcome is unknown"
+            if position.offset < replica.high_watermark:
+                error, message = RaftError.NONE, ""
+        answer = VoterChangeResponse(error, next_leader, message, position)
+        replica.respond(waiting.request_id, answer)
+    leader.alterations.clear()
 
 
 def _leave_role(replica: ReplicaState, next_leader: CurrentLeader) -> None:

@@ -3,8 +3,9 @@
 Owns their bytes. Must not know when they take effect.
 Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped in Kafka 4.x.
 
-The cluster id rides on the voters record as a private tagged field, and replica UUIDs ride so in a leader
-change: a record type of our own would stop every Java reader, a tagged field that it doesn't know is skipped.
+The cluster id and the target voters of an AlterQuorum ride on the voters record as private tagged fields, what a
+voter supports of this on its entry, and replica UUIDs ride so in a leader change: a record type of our own would
+stop every Java reader, a tagged field that it doesn't know is skipped.
 Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader change as
 version 0 and fails on the other; so version 0 is written, and both are read.
 """
@@ -28,6 +29,7 @@ from quorum_node.records.primitives import (
     read_struct,
     read_tagged_fields,
     read_uuid,
+    read_uvarint,
     uuid_to_bytes,
 )
 
@@ -44,6 +46,9 @@ TAG_INITIAL_VOTERS = 20003
 TAG_LOG_POSITION = 20004
 
 TAG_LEADER_CHANGE_UUID = 20000
+
+TAG_VOTER_PRIVATE_FEATURES = 20000
+"""On the entry of one voter."""
 
 _KEY = Struct(">hh")
 _UINT16 = Struct(">H")
@@ -76,6 +81,8 @@ class VotersRecord:
     `cluster_id` and `initial_voters` (members a new quorum needs before it takes writes) are ours.
     So is `log_position`: (offset, epoch) of this record in the log, told only in a snapshot, whose own
     offsets say nothing. With it a voter set keeps its name when the prefix of the log is gone.
+    And so is `target_voters`: where an AlterQuorum is heading (a UUID of None: whatever replica has
+    that id), None for nowhere.
     """
 
     voters: tuple[Voter, ...]
@@ -83,6 +90,7 @@ class VotersRecord:
     initial_voters: int | None = None
     tagged_fields: TaggedFields = ()
     log_position: tuple[int, int] | None = None
+    target_voters: tuple[ReplicaKey, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,8 @@ def _encode_voters(record: VotersRecord) -> bytes:
         private[TAG_INITIAL_VOTERS] = INT32.pack(record.initial_voters)
     if record.log_position is not None:
         private[TAG_LOG_POSITION] = _POSITION.pack(*record.log_position)
+    if record.target_voters is not None:
+        private[TAG_TARGET_VOTERS] = _encode_targets(record.target_voters)
     parts.append(encode_tagged_fields(private, record.tagged_fields))
     return b"".join(parts)
 
@@ -237,8 +247,29 @@ def _encode_voter(voter: Voter) -> bytes:
         parts += (encode_compact_string(endpoint.name), encode_compact_string(endpoint.host))
         parts += (_UINT16.pack(endpoint.port), _tags(endpoint.tagged_fields))
     feature = _FEATURE_RANGE.pack(voter.min_kraft_version, voter.max_kraft_version, 0)
-    parts += (feature, _tags(voter.tagged_fields))
+    private = {}
+    if voter.private_features:
+        private[TAG_VOTER_PRIVATE_FEATURES] = encode_uvarint(voter.private_features)
+    parts += (feature, encode_tagged_fields(private, voter.tagged_fields))
     return b"".join(parts)
+
+
+def _encode_targets(targets: tuple[ReplicaKey, ...]) -> bytes:
+    parts = [encode_uvarint(len(targets) + 1)]
+    for key in targets:
+        parts += (INT32.pack(key.id), uuid_to_bytes(key.uuid), _tags(()))
+    return b"".join(parts)
+
+
+def _read_targets(data: bytes) -> tuple[ReplicaKey, ...]:
+    count, position = read_array_length(data, 0)
+    targets = []
+    for _ in range(count):
+        voter_id, position = read_struct(INT32, data, position)
+        uuid, position = read_uuid(data, position)
+        _, position = read_tagged_fields(data, position)
+        targets.append(ReplicaKey(voter_id, uuid))
+    return tuple(targets)
 
 
 def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
@@ -248,7 +279,7 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         voter, position = _read_voter(value, position)
         voters.append(voter)
     fields, position = read_tagged_fields(value, position)
-    cluster_id = initial_voters = log_position = None
+    cluster_id = initial_voters = log_position = targets = None
     if (data := fields.pop(TAG_CLUSTER_ID, None)) is not None:
         cluster_id, _ = read_compact_string(data, 0)
     if (data := fields.pop(TAG_INITIAL_VOTERS, None)) is not None:
@@ -257,8 +288,11 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         if len(data) != _POSITION.size:
             raise MalformedRecord(f"a log position of {len(data)} bytes")
         log_position = _POSITION.unpack(data)
+    if (data := fields.pop(TAG_TARGET_VOTERS, None)) is not None:
+        targets = _read_targets(data)
     kept = _kept(fields)
-    return VotersRecord(tuple(voters), cluster_id, initial_voters, kept, log_position), position
+    record = VotersRecord(tuple(voters), cluster_id, initial_voters, kept, log_position, targets)
+    return record, position
 
 
 def _read_voter(value: bytes, position: int) -> tuple[Voter, int]:
@@ -276,8 +310,11 @@ def _read_voter(value: bytes, position: int) -> tuple[Voter, int]:
     high, position = read_struct(INT16, value, position)
     _, position = read_tagged_fields(value, position)
     fields, position = read_tagged_fields(value, position)
+    features = 0
+    if (data := fields.pop(TAG_VOTER_PRIVATE_FEATURES, None)) is not None:
+        features, _ = read_uvarint(data, 0)
     key = ReplicaKey(voter_id, uuid)
-    return Voter(key, tuple(endpoints), low, high, _kept(fields)), position
+    return Voter(key, tuple(endpoints), low, high, features, _kept(fields)), position
 
 
 def _decode_snapshot_header(value: bytes, version: int) -> tuple[ControlRecord, int]:

@@ -12,6 +12,8 @@ from uuid import UUID
 from quorum_node.records.primitives import TaggedFields
 
 UUID_TEXT_LENGTH = 22
+KEEPS_TARGET_VOTERS = 1
+"""A private feature: as leader the voter carries target voters on from record to record."""
 
 
 @dataclass(frozen=True, slots=True, order=False)
@@ -44,12 +46,16 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One entry of a voter set: key, listeners, supported range of kraft.version."""
+    """One entry of a voter set: key, listeners, supported range of kraft.version.
+
+    `private_features` is ours: what the voter supports beyond shipped Kafka (0: nothing known).
+    """
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
     min_kraft_version: int = 0
     max_kraft_version: int = 1
+    private_features: int = 0
     tagged_fields: TaggedFields = ()
 
     def endpoint(self, name: str) -> Endpoint | None:

@@ -25,7 +25,7 @@ from quorum_node.raft.messages import (
     Response,
     VoteRequest,
 )
-from quorum_node.records.identity import Endpoint
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint
 from quorum_node.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Network:
             return
         waiting = Waiting(source, key[1], key[2], request)
         if isinstance(request, ApiVersionsRequest):
-            answer = ApiVersionsResponse(RaftError.NONE, 0, 1)
+            answer = ApiVersionsResponse(RaftError.NONE, 0, 1, KEEPS_TARGET_VOTERS)
             self.scheduler.after(self._latency_ms(), self._answered, waiting, answer)
             return
         request_id = self._next_request_id

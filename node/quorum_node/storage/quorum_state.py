@@ -78,7 +78,7 @@ def _to_v1(state: QuorumState) -> dict[str, Any]:
         "formed": state.formed,
     }
     if state.target_voters is not None:
-        document["targetVoters"] = [_voter_document(voter) for voter in state.target_voters]
+        document["targetVoters"] = [_key_document(key) for key in state.target_voters]
     return document
 
 
@@ -91,7 +91,7 @@ def _from_v1(document: dict[str, Any]) -> QuorumState:
         cluster_id=document.get("clusterId"),
         applied_offset=int(document.get("appliedOffset", 0)),
         current_voters=tuple(_voter(entry) for entry in document.get("committedVoters", [])),
-        target_voters=None if target is None else tuple(_voter(entry) for entry in target),
+        target_voters=None if target is None else tuple(_key(entry) for entry in target),
         voters_offset=int(document.get("votersOffset", -1)),
         voters_epoch=int(document.get("votersEpoch", -1)),
         formed=bool(document.get("formed", False)),
@@ -115,10 +115,18 @@ def _voted(voted_id: int, directory_id: str) -> ReplicaKey | None:
     return ReplicaKey(voted_id, uuid if uuid.int else None)
 
 
+def _key_document(key: ReplicaKey) -> dict[str, Any]:
+    return {"voterId": key.id, "voterDirectoryId": uuid_text(key.uuid)}
+
+
+def _key(document: dict[str, Any]) -> ReplicaKey:
+    uuid = parse_uuid(document["voterDirectoryId"])
+    return ReplicaKey(int(document["voterId"]), uuid if uuid.int else None)
+
+
 def _voter_document(voter: Voter) -> dict[str, Any]:
     return {
-        "voterId": voter.key.id,
-        "voterDirectoryId": uuid_text(voter.key.uuid),
+        **_key_document(voter.key),
         "endpoints": [{"name": e.name, "host": e.host, "port": e.port} for e in voter.endpoints],
         "minKraftVersion": voter.min_kraft_version,
         "maxKraftVersion": voter.max_kraft_version,
@@ -126,12 +134,11 @@ def _voter_document(voter: Voter) -> dict[str, Any]:
 
 
 def _voter(document: dict[str, Any]) -> Voter:
-    uuid = parse_uuid(document["voterDirectoryId"])
     endpoints = tuple(
         Endpoint(str(e["name"]), str(e["host"]), int(e["port"])) for e in document["endpoints"]
     )
     return Voter(
-        ReplicaKey(int(document["voterId"]), uuid if uuid.int else None),
+        _key(document),
         endpoints,
         int(document.get("minKraftVersion", 0)),
         int(document.get("maxKraftVersion", 1)),

@@ -55,7 +55,7 @@ from quorum_node.raft.outputs import (
     WriteSnapshotChunk,
 )
 from quorum_node.records.batches import decode_records, split_batches
-from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
 from support.raft.snapshots import NodeSnapshots
 
 CLUSTER_ID = "cluster-A"
@@ -451,7 +451,7 @@ class Cores:
         self, node: Node, target: Node, correlation: int, request: OutboundRequest
     ) -> None:
         if isinstance(request, ApiVersionsRequest):
-            answer = ApiVersionsResponse(RaftError.NONE, 0, 1)
+            answer = ApiVersionsResponse(RaftError.NONE, 0, 1, KEEPS_TARGET_VOTERS)
             self.events.append((node.name, ResponseReceived(correlation, answer)))
             return
         number = self._number()

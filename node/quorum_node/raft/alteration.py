@@ -1,0 +1,192 @@
+"""The next step from the voters of a quorum to its target voters (pure).
+
+Owns the choice of one single-member change at a time. Must not know how a change is made, replicas,
+messages or time: the same situation gives the same step, on whatever leader.
+Source: KIP-595, "Reassignment Algorithm" (K595-23); the project's change rule and tolerance rule.
+
+1. Compare: voters that stay, that leave, and targets that are still to come.
+2. Nobody is to come and nobody is to leave: the target is reached, it can be cleared.
+3. As many or more to come than to leave: add one that has caught up as an observer, if the live voters
+   are a majority of the larger set even with it counted dead. If they are not, a dead voter that is to
+   leave goes first, its successor being ready.
+4. Else remove one, the dead first, this leader last: it hands leadership over, and the next leader
+   removes it.
+5. A removal may not leave fewer live voters than a majority, nor lower the failure tolerance below that
+   of the target less one.
+6. From an odd size, with nobody to leave and two or more to come, two have to be ready: an even size,
+   which tolerates no more failures and has one more replica that can fail, then lasts one commit.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.raft.quorum import majority
+from quorum_node.records.identity import ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """A replica that is no voter. `ready`: caught up, and where it listens is known."""
+
+    key: ReplicaKey
+    ready: bool
+    failures: int = 0
+    """Attempts of this leader to add it that came to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a leader sees. `live`: voters that fetch and have caught up, itself included."""
+
+    leader: ReplicaKey
+    voters: tuple[ReplicaKey, ...]
+    target: tuple[ReplicaKey, ...]
+    live: frozenset[ReplicaKey]
+    observers: tuple[Observer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    key: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The leader gives leadership to a voter that stays."""
+
+    successor: ReplicaKey
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The voters are the target: clear it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be done now. `reason` says what is missing."""
+
+    reason: str
+
+
+Step = Add | Remove | HandOver | Finish | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`new` are entries of the target (a UUID may be open), the others are voters."""
+
+    retained: tuple[ReplicaKey, ...]
+    removing: tuple[ReplicaKey, ...]
+    new: tuple[ReplicaKey, ...]
+
+
+def compare(voters: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...]) -> Comparison:
+    """An entry without UUID means the newest voter of its id, or, if there is none, any replica."""
+    retained, new = [], []
+    for wanted in target:
+        fitting = [key for key in voters if fits(wanted, key)]
+        if fitting:
+            retained.append(fitting[-1])
+        else:
+            new.append(wanted)
+    removing = tuple(key for key in voters if key not in retained)
+    return Comparison(tuple(retained), removing, tuple(new))
+
+
+def next_step(situation: Situation) -> Step:
+    """See the module."""
+    plan = compare(situation.voters, situation.target)
+    if not plan.new and not plan.removing:
+        return Finish()
+    if len(plan.new) >= len(plan.removing):
+        return _addition(situation, plan)
+    return _removal(situation, plan)
+
+
+def tolerance(live: int, size: int) -> int:
+    """Failures that a set of this size survives, with so many live voters in it."""
+    return live - majority(size)
+
+
+def _addition(situation: Situation, plan: Comparison) -> Step:
+    wanted = plan.new
+    ready = [observer for each in wanted if (observer := _best_for(situation, each)) is not None]
+    ready.sort(key=lambda observer: observer.failures)
+    size = len(situation.voters)
+    needed = 2 if not plan.removing and len(wanted) > 1 and size % 2 == 1 else 1
+    if len(ready) < needed:
+        missing = [str(each) for each in wanted if _best_for(situation, each) is None]
+        return Wait(f"not caught up as an observer yet: {_listed(missing)}")
+    newcomer = ready[0].key
+    live = _live(situation, situation.voters)
+    if size > 1 and live < majority(size + 1):
+        dead = [key for key in plan.removing if key not in situation.live]
+        if dead and _unsafe_removal(situation, dead[0]) is None:
+            return Remove(dead[0])
+        silent = _listed([str(key) for key in situation.voters if key not in situation.live])
+        return Wait(
+            f"{live} live voters, {majority(size + 1)} needed to add {newcomer}; silent: {silent}"
+        )
+    if newcomer.id == situation.leader.id:
+        return _hand_over(situation, plan)
+    return Add(newcomer)
+
+
+def _removal(situation: Situation, plan: Comparison) -> Step:
+    others = [key for key in plan.removing if key != situation.leader]
+    if not others:
+        return _hand_over(situation, plan)
+    # Of equals the one with the highest id, as in the document's example; of one id the oldest.
+    order = sorted(others, key=lambda key: (key in situation.live, -key.id))
+    leaving = order[0]
+    unsafe = _unsafe_removal(situation, leaving)
+    return Remove(leaving) if unsafe is None else Wait(unsafe)
+
+
+def _hand_over(situation: Situation, plan: Comparison) -> Step:
+    """To the last of the live voters that stay: it has been added most recently."""
+    for key in reversed(plan.retained):
+        newest = next(each for each in reversed(situation.voters) if each.id == key.id)
+        if key in situation.live and key != situation.leader and key == newest:
+            return HandOver(key)
+    return Wait(
+        f"the leader {situation.leader} has to hand over, and no other voter that stays is live"
+    )
+
+
+def _unsafe_removal(situation: Situation, leaving: ReplicaKey) -> str | None:
+    """Why `leaving` can't be removed now, or None."""
+    remaining = tuple(key for key in situation.voters if key != leaving)
+    live, needed = _live(situation, remaining), majority(len(remaining))
+    if live < needed:
+        return f"without {leaving} {live} live voters would remain, {needed} needed"
+    before = tolerance(_live(situation, situation.voters), len(situation.voters))
+    floor = max(0, (len(situation.target) - 1) // 2 - 1)
+    after = tolerance(live, len(remaining))
+    if after < min(before, floor):
+        return f"without {leaving} only {after} more failures would be survived, {floor} are to be"
+    return None
+
+
+def _best_for(situation: Situation, wanted: ReplicaKey) -> Observer | None:
+    """The ready observer for an entry of the target; of several the one that failed least."""
+    fitting = [each for each in situation.observers if each.ready and fits(wanted, each.key)]
+    return min(fitting, key=lambda each: each.failures, default=None)
+
+
+def fits(wanted: ReplicaKey, key: ReplicaKey) -> bool:
+    """Whether a replica is the one that an entry of the target means."""
+    return wanted == key or (wanted.uuid is None and wanted.id == key.id)
+
+
+def _live(situation: Situation, voters: tuple[ReplicaKey, ...]) -> int:
+    return sum(key in situation.live for key in voters)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,486 @@
+"""AlterQuorum on real cores: taking a target, going there, and going on under another leader."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from quorum_node.raft import RaftError
+from quorum_node.raft.events import RequestAbandoned, RequestReceived
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    AlterQuorumRequest,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeResponse,
+    VotersPosition,
+)
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.control import VotersRecord, decode_control
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+
+
+def target_of(ids: Iterable[int] | None) -> tuple[ReplicaKey, ...] | None:
+    return None if ids is None else tuple(ReplicaKey(id) for id in ids)
+
+
+def alter(node: Node, cores: Cores, ids: Iterable[int] | None) -> VoterChangeResponse:
+    answer = cores.request(node, AlterQuorumRequest(CLUSTER_ID, target_of(ids), 3000))
+    assert isinstance(answer, VoterChangeResponse), answer
+    return answer
+
+
+def records(node: Node) -> list[VotersRecord]:
+    return [
+        control
+        for batch in node.batches
+        for whole in split_batches(batch.data)[0]
+        if whole.header.is_control
+        for record in decode_records(whole)
+        if isinstance(control := decode_control(record), VotersRecord)
+    ]
+
+
+def ids_of(record: VotersRecord) -> list[int]:
+    return [voter.key.id for voter in record.voters]
+
+
+def history(node: Node) -> list[list[int]]:
+    """Voter ids from record to record, without repetitions."""
+    sets = [ids_of(record) for record in records(node)]
+    return [sets[0]] + [after for before, after in pairwise(sets) if set(before) != set(after)]
+
+
+def target(node: Node) -> list[int] | None:
+    found = node.replica.voters.latest.record.target_voters
+    return None if found is None else [key.id for key in found]
+
+
+def six(*initial: str) -> tuple[Cores, Node]:
+    """A quorum of (1, 2, 3) led by 1, and caught-up observers 4, 5 and 6."""
+    cores = Cores()
+    one = cores.quorum(*(initial or ("1", "2", "3")))
+    for name in ("4", "5", "6"):
+        if name not in cores.nodes:
+            cores.start(name, bootstrap=["1", "2"])
+    cores.advance(700)
+    return cores, one
+
+
+def is_reached(cores: Cores, ids: set[int]) -> bool:
+    leaders = [node for node in cores.nodes.values() if node.is_leader]
+    if not leaders:
+        return False
+    voters = max(leaders, key=lambda node: node.replica.epoch).replica.voters
+    reached = {key.id for key in voters.latest.voters.ordered_keys} == ids
+    return reached and voters.latest_is_committed and voters.latest.record.target_voters is None
+
+
+def reach(cores: Cores, ids: set[int], limit_ms: float = 20_000) -> Node:
+    for _ in range(int(limit_ms / 50)):
+        if is_reached(cores, ids):
+            return cores.leader
+        cores.advance(50)
+    voters = {name: history(node)[-1] for name, node in cores.nodes.items() if node.batches}
+    raise AssertionError(f"{ids} not reached: {voters}, {cores.leader.replica.describe(0).plan}")
+
+
+@pytest.mark.requirement("K595-23")
+def test_all_three_voters_are_swapped_in_one_call() -> None:
+    cores, one = six()
+    answer = alter(one, cores, (4, 5, 6))
+    assert answer.error is RaftError.NONE
+    leader = reach(cores, {4, 5, 6})
+    sets = history(leader)[2:]
+    assert sets == [
+        [1, 2, 3],
+        [1, 2, 3, 4],
+        [1, 2, 4],
+        [1, 2, 4, 5],
+        [1, 4, 5],
+        [1, 4, 5, 6],
+        [4, 5, 6],
+    ]
+    assert leader.replica.epoch == 2, "the one election is the hand-over of the leader that leaves"
+    cores.advance(1000)
+    assert not one.replica.is_voter
+    assert cores.propose(leader, "after") in leader.committed
+
+
+@pytest.mark.requirement("K595-23")
+def test_the_target_rides_on_every_record_until_it_is_reached() -> None:
+    cores, one = six()
+    alter(one, cores, (4, 5, 6))
+    leader = reach(cores, {4, 5, 6})
+    targets = [record.target_voters for record in records(leader)][3:]
+    assert targets == [target_of((4, 5, 6))] * 7 + [None]
+
+
+@pytest.mark.requirement("K595-24")
+def test_the_answer_follows_the_commit_of_the_target_not_the_end() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["6"])
+    cores.advance(2500)
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    two.hold_flush = three.hold_flush = True
+    cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((4, 5, 6)), 3000)))
+    assert target(one) == [4, 5, 6]
+    assert 77 not in one.answers, "the target is written and not committed"
+    assert history(one)[-1] == [1, 2, 3], "and nothing is done before it is"
+    cores.release_flush(two)
+    answer = one.answers[77]
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.NONE
+    assert answer.position is not None
+    assert answer.position.offset < one.replica.high_watermark
+    assert target(one) == [4, 5, 6], "the plan goes on after the answer"
+
+
+@pytest.mark.requirement("K595-24")
+def test_the_same_target_again_writes_nothing() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["4"])
+    cores.advance(2500)
+    first = alter(one, cores, (1, 2, 4))
+    end = one.replica.log_end
+    again = alter(one, cores, (4, 2, 1))
+    assert (again.error, again.position) == (RaftError.NONE, first.position)
+    assert one.replica.log_end == end
+    cores.restart(cores.nodes["4"])
+    leader = reach(cores, {1, 2, 4})
+    end = leader.replica.log_end
+    assert alter(leader, cores, (1, 2, 4)).error is RaftError.NONE
+    assert leader.replica.log_end == end, "the voters are the target already"
+
+
+@pytest.mark.requirement("K595-24")
+def test_the_same_target_again_before_the_commit_waits_for_it() -> None:
+    cores, one = six()
+    cores.partition(["1"], ["2", "3", "4", "5", "6"])
+    request = AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 60_000)
+    cores.do(one, RequestReceived(77, request))
+    end = one.replica.log_end
+    cores.do(one, RequestReceived(78, request))
+    assert one.replica.log_end == end
+    assert not {77, 78} & set(one.answers)
+    cores.heal()
+    reach(cores, {1, 2, 4})
+    for number in (77, 78):
+        answer = one.answers[number]
+        assert isinstance(answer, VoterChangeResponse)
+        assert answer.error in (RaftError.NONE, RaftError.LEADERSHIP_LOST)
+    assert type(one.answers[77]) is type(one.answers[78])
+
+
+@pytest.mark.requirement("K595-24")
+def test_a_cancelled_plan_leaves_the_voters_as_they_are() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["5"])
+    cores.crash(cores.nodes["6"])
+    cores.advance(2500)
+    alter(one, cores, (4, 5, 6))
+    cores.advance(1000)
+    assert history(one)[-1] == [1, 2, 4], "as far as it goes without 5 and 6"
+    assert alter(one, cores, None).error is RaftError.NONE
+    assert target(one) is None
+    cores.restart(cores.nodes["5"])
+    cores.advance(3000)
+    assert history(one)[-1] == [1, 2, 4]
+    end = one.replica.log_end
+    assert alter(one, cores, None).error is RaftError.NONE
+    assert one.replica.log_end == end, "there is nothing to cancel any more"
+
+
+@pytest.mark.requirement("K595-24")
+@pytest.mark.parametrize("other", [(1, 2, 3), (2, 4, 6), (5,), (1, 2, 3, 4, 5, 6)])
+def test_another_target_half_way(other: tuple[int, ...]) -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["5"])
+    alter(one, cores, (4, 5, 6))
+    cores.advance(30)
+    assert history(one)[-1] != [1, 2, 3]
+    assert alter(cores.leader, cores, other).error is RaftError.NONE
+    cores.restart(cores.nodes["5"])
+    leader = reach(cores, set(other))
+    sets = history(leader)
+    assert all(len(set(a) ^ set(b)) == 1 for a, b in pairwise(sets)), sets
+
+
+@pytest.mark.requirement("K595-24")
+def test_another_target_drops_an_add_that_is_not_written_yet() -> None:
+    cores, one = six()
+    four = cores.nodes["4"]
+    four.hold_flush = True
+    cores.propose(one, "news")
+    alter(one, cores, (1, 2, 4))
+    cores.advance(60)
+    assert target(one) == [1, 2, 4]
+    assert alter(one, cores, (1, 2, 3)).error is RaftError.NONE
+    cores.release_flush(four)
+    reach(cores, {1, 2, 3})
+    assert history(one)[-1] == [1, 2, 3]
+    assert not any(4 in ids for ids in history(one))
+
+
+@pytest.mark.requirement("K595-23", "K595-26")
+def test_nobody_becomes_a_voter_before_it_has_caught_up() -> None:
+    cores, one = six()
+    cores.partition(["1", "2", "3", "5", "6"], ["4"])
+    cores.advance(2500)
+    alter(one, cores, (1, 2, 4))
+    cores.advance(2000)
+    assert history(one)[-1] == [1, 2, 3]
+    assert "not caught up" in one.replica.describe(cores.now_ms).plan
+    cores.heal()
+    reach(cores, {1, 2, 4})
+
+
+@pytest.mark.requirement("K595-23")
+def test_a_dead_voter_is_replaced_and_nothing_waits_for_it() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["3"])
+    cores.advance(2500)
+    assert alter(one, cores, (1, 2, 4)).error is RaftError.NONE
+    reach(cores, {1, 2, 4})
+    assert history(one)[-3:] == [[1, 2, 3], [1, 2], [1, 2, 4]], "removed first: the change rule"
+
+
+@pytest.mark.requirement("K595-23")
+def test_a_live_majority_is_never_given_away() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["2"])
+    cores.advance(2500)
+    alter(one, cores, (1, 2, 4))
+    cores.advance(3000)
+    assert history(one)[-1] == [1, 2, 3], "without 3 only 1 would be left of 1 and 2"
+    cores.restart(cores.nodes["2"])
+    reach(cores, {1, 2, 4})
+
+
+@pytest.mark.requirement("K595-24")
+def test_single_changes_are_refused_while_there_is_a_target() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["4"])
+    cores.advance(2500)
+    alter(one, cores, (1, 2, 4))
+    end = one.replica.log_end
+    for request in (
+        AddVoterRequest(CLUSTER_ID, key_of(5), endpoints_of("5"), 3000),
+        RemoveVoterRequest(CLUSTER_ID, key_of(3), 3000),
+    ):
+        answer = cores.request(one, request)
+        assert isinstance(answer, VoterChangeResponse)
+        assert answer.error is RaftError.ALTERATION_PENDING
+        assert "[1, 2, 4]" in answer.message
+        assert "cancel" in answer.message
+    assert one.replica.log_end == end
+    moved = (Endpoint("CONTROLLER", "3", 9093), Endpoint("ADMIN", "3", 8081))
+    update = cores.request(one, UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000))
+    assert isinstance(update, VoterChangeResponse)
+    assert update.error is RaftError.NONE, "a voter that moves must stay reachable"
+    assert target(one) == [1, 2, 4]
+    alter(one, cores, None)
+    assert cores.remove_voter(one, key_of(3)) is not None
+    assert history(one)[-1] == [1, 2]
+
+
+def test_a_target_is_refused_while_a_single_change_is_under_way() -> None:
+    cores, one = six()
+    four = cores.nodes["4"]
+    four.hold_flush = True
+    cores.propose(one, "news")
+    add = AddVoterRequest(CLUSTER_ID, four.key, four.config.endpoints, 3000)
+    cores.do(one, RequestReceived(77, add))
+    answer = alter(one, cores, (1, 2, 5))
+    assert answer.error is RaftError.VOTER_CHANGE_PENDING
+    assert "add" in answer.message
+    cores.release_flush(four)
+    cores.advance(100)
+    assert history(one)[-1] == [1, 2, 3, 4], "the add was not disturbed"
+
+
+def test_refusals_say_why_and_write_nothing() -> None:
+    cores, one = six()
+    two = cores.nodes["2"]
+    end = one.replica.log_end
+    stale = VotersPosition(1, 1)
+    cases: list[tuple[Node, AlterQuorumRequest, RaftError]] = [
+        (two, AlterQuorumRequest(CLUSTER_ID, target_of((1,)), 3000), RaftError.NOT_QUORUM_LEADER),
+        (one, AlterQuorumRequest("x", target_of((1,)), 3000), RaftError.INVALID_CLUSTER_ID),
+        (one, AlterQuorumRequest(CLUSTER_ID, (), 3000), RaftError.INVALID_REQUEST),
+        (one, AlterQuorumRequest(CLUSTER_ID, target_of((-1, 2)), 3000), RaftError.INVALID_REQUEST),
+        (one, AlterQuorumRequest(CLUSTER_ID, (key_of(3), key_of(3, 2)), 3000),
+         RaftError.INVALID_REQUEST),
+        (one, AlterQuorumRequest(CLUSTER_ID, target_of((1, 4)), 3000, stale),
+         RaftError.STALE_VOTERS_POSITION),
+    ]  # fmt: skip
+    for node, request, error in cases:
+        answer = cores.request(node, request)
+        assert isinstance(answer, VoterChangeResponse)
+        assert answer.error is error, request
+        assert answer.message
+        assert answer.leader.leader_id == 1
+    assert one.replica.log_end == end
+
+
+def test_expected_position_is_compared() -> None:
+    cores, one = six()
+    here = one.replica.committed_position()
+    request = AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 3000, here)
+    answer = cores.request(one, request)
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.NONE
+
+
+@pytest.mark.requirement("K595-24")
+def test_a_timeout_before_the_write_changes_nothing_and_after_it_leaves_the_outcome_open() -> None:
+    cores, one = six()
+    cores.partition(["1"], ["2", "3", "4", "5", "6"])
+    cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 500)))
+    cores.do(one, RequestReceived(78, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 5)), 500)))
+    cores.advance(600)
+    written, waiting = one.answers[77], one.answers[78]
+    assert isinstance(written, VoterChangeResponse)
+    assert isinstance(waiting, VoterChangeResponse)
+    assert written.error is waiting.error is RaftError.REQUEST_TIMED_OUT
+    assert "open" in written.message
+    assert "nothing was changed" in waiting.message
+    assert target(one) == [1, 2, 4]
+
+
+def test_a_request_that_nobody_waits_for_is_dropped_unless_it_is_written() -> None:
+    cores, one = six()
+    cores.partition(["1"], ["2", "3", "4", "5", "6"])
+    cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 4)), 9000)))
+    cores.do(one, RequestReceived(78, AlterQuorumRequest(CLUSTER_ID, target_of((1, 2, 5)), 9000)))
+    cores.do(one, RequestAbandoned(78))
+    cores.do(one, RequestAbandoned(77))
+    cores.heal()
+    cores.advance(1500)
+    assert target(one) in ([1, 2, 4], None)
+    assert not any(5 in ids for ids in history(one))
+
+
+@pytest.mark.requirement("K595-23")
+def test_the_target_survives_the_restart_of_everyone() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["6"])
+    cores.advance(2500)
+    alter(one, cores, (4, 5, 6))
+    cores.advance(1000)
+    nodes = [node for node in cores.nodes.values() if node.up]
+    for node in nodes:
+        cores.crash(node)
+    for node in nodes:
+        cores.restart(node)
+    cores.advance(4000)
+    assert target(cores.leader) == [4, 5, 6]
+    cores.restart(cores.nodes["6"])
+    reach(cores, {4, 5, 6})
+
+
+@pytest.mark.requirement("K595-03", "K595-23")
+def test_quorum_state_alone_keeps_the_target() -> None:
+    """A replica whose log does not hold the record any more knows the target from quorum-state."""
+    cores, one = six()
+    cores.crash(cores.nodes["4"])
+    cores.advance(2500)
+    alter(one, cores, (1, 2, 4))
+    cores.advance(100)
+    assert one.state is not None
+    assert one.state.target_voters == target_of((1, 2, 4))
+    cores.crash(one)
+    for batch in list(one.batches):
+        if split_batches(batch.data)[0][0].header.is_control:
+            one.batches.remove(batch)
+    cores.restart(one)
+    assert target(one) == [1, 2, 4]
+
+
+@pytest.mark.requirement("K595-04")
+def test_a_truncated_target_is_forgotten() -> None:
+    cores, one = six()
+    cores.partition(["1"], ["2", "3", "4", "5", "6"])
+    cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((4, 5, 6)), 9000)))
+    assert target(one) == [4, 5, 6]
+    cores.advance(5000)
+    assert cores.leader is not one
+    cores.heal()
+    cores.advance(3000)
+    assert target(one) is None
+    assert history(one)[-1] == [1, 2, 3]
+    answer = one.answers[77]
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.LEADERSHIP_LOST
+
+
+def test_one_voter_is_replaced_by_another() -> None:
+    cores = Cores()
+    one = cores.quorum("1")
+    cores.start("2", bootstrap=["1"])
+    cores.advance(300)
+    alter(one, cores, (2,))
+    leader = reach(cores, {2})
+    assert leader is cores.nodes["2"]
+
+
+def test_a_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    other = cores.start("1'", 1, incarnation=2, bootstrap=["1", "2"])
+    cores.advance(700)
+    answer = cores.request(
+        one,
+        AlterQuorumRequest(CLUSTER_ID, (key_of(1, 2), ReplicaKey(2), ReplicaKey(3)), 3000),
+    )
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.NONE
+    leader = reach(cores, {1, 2, 3})
+    assert key_of(1, 2) in leader.replica.voters.latest.voters
+    assert key_of(1) not in leader.replica.voters.latest.voters
+    assert other.replica.is_voter
+
+
+def test_a_single_voter_grows_to_three() -> None:
+    cores = Cores()
+    one = cores.quorum("1")
+    for name in ("2", "3"):
+        cores.start(name, bootstrap=["1"])
+    cores.advance(300)
+    alter(one, cores, (1, 2, 3))
+    reach(cores, {1, 2, 3})
+
+
+def test_describe_shows_target_and_progress() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["6"])
+    cores.advance(2500)
+    assert one.replica.describe(cores.now_ms).target_voters is None
+    alter(one, cores, (2, 4, 6))
+    cores.advance(1000)
+    seen = cores.leader.replica.describe(cores.now_ms)
+    assert seen.target_voters == target_of((2, 4, 6))
+    assert "(6, ?)" in seen.plan
+    follower = cores.nodes["2"].replica.describe(cores.now_ms)
+    assert follower.target_voters == target_of((2, 4, 6)), "everyone has the record"
+
+
+def test_a_voter_without_our_features_forbids_a_plan() -> None:
+    """Such a voter never echoes answer rounds, and nothing in its entry says that it knows them."""
+    cores, one = six()
+    voters = one.replica.voters
+    entry = voters.latest.voters.get(key_of(3))
+    assert entry is not None
+    assert entry.private_features
+    stranger = replace(entry, private_features=0)
+    voters.complete(VotersRecord((*voters.latest.voters.removed(key_of(3)), stranger), CLUSTER_ID))
+    assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 echoes answer rounds"
+    alter(one, cores, None)
+    role = one.replica.role
+    role.progress[key_of(3)].answer = -1  # type: ignore[union-attr]
+    answer = alter(one, cores, (1, 2, 3, 9))
+    assert answer.error is RaftError.VOTER_LACKS_FEATURE
+    assert str(key_of(3)) in answer.message
+    assert "AddVoter" in answer.message
