@@ -30,12 +30,12 @@ def key(id: int, incarnation: int = 1) -> ReplicaKey:
 
 
 def keys(*ids: int) -> tuple[ReplicaKey, ...]:
-    return tuple(key(id) for id in ids)
+    return tuple(key(each) for each in ids)
 
 
 def any_of(*ids: int) -> tuple[ReplicaKey, ...]:
     """Entries without a UUID, as the document's target voters are."""
-    return tuple(ReplicaKey(id) for id in ids)
+    return tuple(ReplicaKey(each) for each in ids)
 
 
 def situation(
@@ -192,7 +192,7 @@ def situations(draw: st.DrawFn) -> Situation:
     newest = [v for v in voters if v == [each for each in voters if each.id == v.id][-1]]
     leader = draw(st.sampled_from(newest))
     live = {leader, *draw(st.lists(st.sampled_from(voters), max_size=7))}
-    strangers = [each for each in draw(st.lists(KEYS, max_size=7, unique=True))]
+    strangers = draw(st.lists(KEYS, max_size=7, unique=True))
     observers = tuple(
         Observer(each, draw(st.booleans()), draw(st.integers(0, 2)))
         for each in strangers

@@ -23,7 +23,7 @@ from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 
 def target_of(ids: Iterable[int] | None) -> tuple[ReplicaKey, ...] | None:
-    return None if ids is None else tuple(ReplicaKey(id) for id in ids)
+    return None if ids is None else tuple(ReplicaKey(each) for each in ids)
 
 
 def alter(node: Node, cores: Cores, ids: Iterable[int] | None) -> VoterChangeResponse:
