@@ -15,6 +15,7 @@ FORWARDED_HEADER = "X-Metadata-Quorum-Forwarded"
 
 DEFAULT_TIMEOUT_MS = 2000
 MAX_TIMEOUT_MS = 600_000
+MAX_VOTERS = 100
 
 
 class ApiModel(BaseModel):
@@ -99,6 +100,10 @@ class ErrorCode(StrEnum):
     """409: the leader has no admin API (stock Kafka); use its Kafka protocol."""
     NEW_VOTER_ID = "NEW_VOTER_ID"
     """409: the quorum is configured by controller.quorum.voters, which takes no new ids."""
+    ALTERATION_PENDING = "ALTERATION_PENDING"
+    """409: the quorum is on its way to its target voters; single changes have to wait."""
+    UNSUPPORTED = "UNSUPPORTED"
+    """409: a voter does not know what would be asked of it."""
     INVALID_REQUEST = "INVALID_REQUEST"
     """400 or 422: the request itself is wrong; the message says where."""
     NOT_FOUND = "NOT_FOUND"
@@ -191,11 +196,20 @@ class ReplicaStatus(ApiModel):
     """It replicates and votes, but never leads; None: not known."""
 
 
+class TargetVoter(ApiModel):
+    """One entry of the target; a UUID of null stands for whatever replica has the id."""
+
+    id: int
+    uuid: str | None = None
+
+
 class QuorumDescription(ApiModel):
     """The quorum; replica progress is known on the leader alone.
 
     `confirmed` is true when a majority confirmed the leader after the request had arrived.
     Unconfirmed answers of a non-leader carry the voters it knows, with offsets of -1.
+    `target_voters`: where an AlterQuorum is heading (null: nowhere); `plan`: in words, what the leader
+    does next about it, or waits for.
     """
 
     cluster_id: str | None
@@ -214,6 +228,8 @@ class QuorumDescription(ApiModel):
     confirmed: bool
     node_id: int
     partition: int = 0
+    target_voters: list[TargetVoter] | None = None
+    plan: str = ""
 
 
 class AddVoterRequest(RequestModel):
@@ -239,6 +255,25 @@ class UpdateVoterRequest(RequestModel):
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
 
 
+class TargetVoterModel(RequestModel):
+    """A wanted voter; without a UUID whatever replica has the id."""
+
+    id: int = Field(ge=0, le=2**31 - 1)
+    uuid: str | None = None
+
+
+class AlterQuorumRequest(RequestModel):
+    """The voters that the quorum is to have in the end: ids, or ids with UUIDs.
+
+    The answer follows the commit of the target; the leader goes there by single changes.
+    """
+
+    target_voters: list[int | TargetVoterModel] = Field(min_length=1, max_length=MAX_VOTERS)
+    expected_offset: int | None = None
+    expected_epoch: int | None = None
+    timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
+
+
 class ResignRequest(RequestModel):
     """Ask the leader to hand leadership over; the preferred successor campaigns first."""
 
@@ -248,6 +283,15 @@ class ResignRequest(RequestModel):
 class VoterChangeResult(ApiModel):
     """A committed voter change."""
 
+    voters_position: VotersPosition
+    leader_epoch: int
+
+
+class AlterQuorumResult(ApiModel):
+    """The target that is committed now (null: none), and the voters of that moment."""
+
+    current_voters: list[int]
+    target_voters: list[int] | None
     voters_position: VotersPosition
     leader_epoch: int
 

@@ -1,11 +1,13 @@
 """The APIs that a node speaks: keys, messages, versions.
 
 Owns the table. Must not know how a request is handled.
-Source: Kafka's protocol guide, "API Keys", restricted to what this node serves.
+Source: Kafka's protocol guide, "API Keys", restricted to what this node serves; what only the drafts have is
+from 20000 up, which stock clients pass over in ApiVersions.
 """
 
 from dataclasses import dataclass, field
 
+from quorum_node.protocol.alter_quorum import AlterQuorumRequest, AlterQuorumResponse
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
@@ -83,6 +85,7 @@ REMOVE_RAFT_VOTER = Api(
 UPDATE_RAFT_VOTER = Api(
     82, "UpdateRaftVoter", UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0
 )
+ALTER_QUORUM = Api(20000, "AlterQuorum", AlterQuorumRequest, AlterQuorumResponse, 0, 0)
 READ_OFFSET = Api(20002, "ReadOffset", ReadOffsetRequest, ReadOffsetResponse, 0, 0)
 
 APIS: dict[int, Api] = {
@@ -101,6 +104,7 @@ APIS: dict[int, Api] = {
         ADD_RAFT_VOTER,
         REMOVE_RAFT_VOTER,
         UPDATE_RAFT_VOTER,
+        ALTER_QUORUM,
         READ_OFFSET,
     )
 }

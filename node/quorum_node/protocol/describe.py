@@ -17,6 +17,7 @@ from quorum_node.protocol.schema import (
     wire,
 )
 
+TAG_TARGET_VOTERS = 20000
 ENDPOINTS_OF_BROKERS = 1
 ENDPOINTS_OF_CONTROLLERS = 2
 NO_AUTHORIZED_OPERATIONS = -0x80000000
@@ -59,7 +60,10 @@ class QuorumReplica(Message):
 
 @message()
 class DescribeQuorumResponsePartition(Message):
-    """The quorum of one partition as its leader sees it."""
+    """The quorum of one partition as its leader sees it.
+
+    `target_voters` is the draft's, tagged; a target is never empty, so none stands for no target.
+    """
 
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
@@ -71,6 +75,9 @@ class DescribeQuorumResponsePartition(Message):
     high_watermark: int = wire(INT64)
     current_voters: tuple[QuorumReplica, ...] = wire(Array(QuorumReplica))
     observers: tuple[QuorumReplica, ...] = wire(Array(QuorumReplica))
+    target_voters: tuple[QuorumReplica, ...] = wire(
+        Array(QuorumReplica), tag=TAG_TARGET_VOTERS, default=(), ignorable=True
+    )
 
 
 @message()

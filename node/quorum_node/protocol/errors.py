@@ -57,3 +57,8 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
+    # The drafts' own (KIP-595, "Error Codes"), on private APIs only.
+    NOT_QUORUM_LEADER = 20000
+    INVALID_CLUSTER_ID = 20001
+    INVALID_QUORUM_STATE = 20002
+    NOT_FOLLOWER = 20003

@@ -2,7 +2,8 @@
 
 Private tagged field 20000 `answer` of both directions carries the round of a linearizable read; stock peers
 skip it. A request of ours always has it, so that a leader knows which replicas are stock ones. 20001 `witness`
-of a request says that its sender never campaigns.
+of a request says that its sender never campaigns; 20002 `listeners` where an observer listens, so that it can
+be made a voter.
 """
 
 from uuid import UUID
@@ -15,6 +16,7 @@ from quorum_node.protocol.schema import (
     INT64,
     RECORDS,
     STRING,
+    UINT16,
     UUID_TYPE,
     Array,
     Message,
@@ -26,6 +28,7 @@ TAG_ANSWER = 20000
 TAG_WITNESS = 20001
 ANSWER_UNSUPPORTED = -2
 """The sender knows nothing of rounds."""
+TAG_LISTENERS = 20002
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
 
@@ -39,6 +42,15 @@ class ReplicaState(Message):
 
 
 NO_REPLICA_STATE = ReplicaState()
+
+
+@message()
+class ReplicaListener(Message):
+    """One listener of the fetching replica."""
+
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
 
 
 @message()
@@ -59,6 +71,9 @@ class FetchPartition(Message):
     )
     answer: int = wire(INT64, since=12, tag=TAG_ANSWER, default=ANSWER_UNSUPPORTED, ignorable=True)
     witness: bool = wire(BOOL, since=12, tag=TAG_WITNESS, default=False, ignorable=True)
+    listeners: tuple[ReplicaListener, ...] = wire(
+        Array(ReplicaListener), since=12, tag=TAG_LISTENERS, default=(), ignorable=True
+    )
 
 
 @message()

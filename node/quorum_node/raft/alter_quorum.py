@@ -140,7 +140,10 @@ def situation(replica: ReplicaState, leader: Leader) -> Situation:
             ready = caught_up and _listens(key, progress)
             observers.append(Observer(key, ready, leader.plan_failures.get(key, 0)))
     target = replica.voters.latest.record.target_voters or ()
-    return Situation(replica.key, voters.ordered_keys, target, frozenset(live), tuple(observers))
+    witnesses = frozenset(key for key in live if safety.is_witness(replica, leader, key))
+    return Situation(
+        replica.key, voters.ordered_keys, target, frozenset(live), tuple(observers), witnesses
+    )
 
 
 def outlook(replica: ReplicaState, leader: Leader) -> str:
@@ -203,14 +206,14 @@ def _voters_without_feature(replica: ReplicaState, leader: Leader) -> list[Repli
     """Voters that neither their entry nor a fetch of this epoch shows to know our tagged fields.
 
     The entry says what ApiVersions told when the voter was added; a stock leader drops that. But only
-    this software echoes answer rounds.
+    this software speaks of answer rounds when it fetches.
     """
     lacking = []
     for voter in replica.voters.latest.voters:
         progress = leader.progress.get(voter.key)
-        echoes = progress is not None and progress.answer >= 0
+        shown = progress is not None and progress.stock is False
         declared = voter.private_features & KEEPS_TARGET_VOTERS
-        if not (declared or echoes or voter.key == replica.key):
+        if not (declared or shown or voter.key == replica.key):
             lacking.append(voter.key)
     return lacking
 

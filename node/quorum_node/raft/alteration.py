@@ -35,13 +35,17 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a leader sees. `live`: voters that fetch and have caught up, itself included."""
+    """What a leader sees. `live`: voters that fetch and have caught up, itself included.
+
+    `witnesses`: voters that never lead.
+    """
 
     leader: ReplicaKey
     voters: tuple[ReplicaKey, ...]
     target: tuple[ReplicaKey, ...]
     live: frozenset[ReplicaKey]
     observers: tuple[Observer, ...] = ()
+    witnesses: frozenset[ReplicaKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,11 @@ def _hand_over(situation: Situation, plan: Comparison) -> Step:
     """To the last of the live voters that stay: it has been added most recently."""
     for key in reversed(plan.retained):
         newest = next(each for each in reversed(situation.voters) if each.id == key.id)
-        if key in situation.live and key != situation.leader and key == newest:
+        may_lead = key == newest and key not in situation.witnesses and key != situation.leader
+        if may_lead and key in situation.live:
             return HandOver(key)
     return Wait(
-        f"the leader {situation.leader} has to hand over, and no other voter that stays is live"
+        f"the leader {situation.leader} has to hand over, and no other voter that stays can lead now"
     )
 
 

@@ -7,6 +7,7 @@ what this node knows of the first partition; config requests are in `config_api`
 from collections.abc import Mapping
 from typing import Protocol
 
+from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -29,6 +30,7 @@ from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.split_request import AskedReplica, ask_replicas
+from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.outbound import KRAFT_VERSION_FEATURE
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
@@ -86,6 +88,9 @@ class KafkaApi:
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() if not self._membership_allowed:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 inbound.reply(join_voter_change(body, refusal))
+            case AlterQuorumRequest() if not self._membership_allowed:
+                refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                inbound.reply(refuse_alter_quorum(body, refusal))
             case _:
                 ask_replicas(inbound, body, self._replicas, self._main.now)
 

@@ -138,6 +138,7 @@ def _fields(
                 "voters": voters,
                 "clusterId": content.cluster_id,
                 "initialVoters": content.initial_voters,
+                "targetVoters": _targets(content),
             }
         case FeatureLevelRecord():
             return {"name": content.name, "level": content.level}
@@ -153,6 +154,15 @@ def _fields(
         case UnknownControl():
             return {"recordType": content.type}
     return {}
+
+
+def _targets(record: VotersRecord) -> list[dict[str, object]] | None:
+    if record.target_voters is None:
+        return None
+    return [
+        {"id": key.id, "uuid": uuid_text(key.uuid) if key.uuid else None}
+        for key in record.target_voters
+    ]
 
 
 def _key(key: ReplicaKey) -> dict[str, object]:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.server.admin import (
+    alter_routes,
     config_routes,
     describe_routes,
     health_routes,
@@ -37,7 +38,14 @@ def create_app(node: NodeView) -> FastAPI:
         redoc_url=None,
     )
     app.state.node = node
-    for routes in (health_routes, describe_routes, voter_routes, config_routes, log_routes):
+    for routes in (
+        health_routes,
+        describe_routes,
+        voter_routes,
+        alter_routes,
+        config_routes,
+        log_routes,
+    ):
         app.include_router(routes.router(node))
 
     async def on_problem(request: Request, error: Exception) -> Response:

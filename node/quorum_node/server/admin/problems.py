@@ -24,6 +24,8 @@ _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.STALE_VOTERS_POSITION: (409, ErrorCode.STALE_POSITION),
     RaftError.UNSAFE_CHANGE: (409, ErrorCode.UNSAFE_CHANGE),
     RaftError.NEW_VOTER_ID: (409, ErrorCode.NEW_VOTER_ID),
+    RaftError.ALTERATION_PENDING: (409, ErrorCode.ALTERATION_PENDING),
+    RaftError.VOTER_LACKS_FEATURE: (409, ErrorCode.UNSUPPORTED),
     RaftError.NOT_CAUGHT_UP: (409, ErrorCode.NOT_CAUGHT_UP),
     RaftError.DUPLICATE_VOTER: (409, ErrorCode.DUPLICATE_VOTER),
     RaftError.VOTER_NOT_FOUND: (409, ErrorCode.VOTER_NOT_FOUND),

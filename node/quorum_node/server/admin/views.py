@@ -9,6 +9,7 @@ from quorum_node.api import (
     ReplicaStatus,
     Role,
     StorageDescription,
+    TargetVoter,
     VoterModel,
     VotersPosition,
 )
@@ -144,7 +145,19 @@ def quorum_document(
         confirmed=confirmed,
         node_id=d.key.id,
         partition=partition,
+        target_voters=target_document(d),
+        plan=d.plan,
     )
+
+
+def target_document(d: ReplicaDescription) -> list[TargetVoter] | None:
+    """Where an AlterQuorum is heading."""
+    if d.target_voters is None:
+        return None
+    return [
+        TargetVoter(id=key.id, uuid=uuid_text(key.uuid) if key.uuid else None)
+        for key in d.target_voters
+    ]
 
 
 def voters_position(d: ReplicaDescription) -> VotersPosition:

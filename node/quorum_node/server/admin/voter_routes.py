@@ -25,7 +25,7 @@ from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid, problem
 from quorum_node.server.admin.replica_view import ReplicaView
 
-_CORE_SLACK_MS = 500
+CORE_SLACK_MS = 500
 """The core answers in time itself; this is for the case that it doesn't."""
 _MAX_ID = 2**31 - 1
 
@@ -49,7 +49,7 @@ def router(node: NodeView) -> APIRouter:
             voter=_key(body.id, body.uuid),
             endpoints=_endpoints(body.endpoints),
             timeout_ms=body.timeout_ms,
-            expected=_expected(body.expected_offset, body.expected_epoch),
+            expected=expected_position(body.expected_offset, body.expected_epoch),
             count_newcomer=body.count_newcomer,
         )
         return await _change(replica, change, body.timeout_ms)
@@ -68,7 +68,7 @@ def router(node: NodeView) -> APIRouter:
         if not replica.is_leader():
             return await node.forwarder.forward(request, replica.describe(), timeout_ms)
         change = raft.RemoveVoterRequest(
-            None, _key(id, uuid), timeout_ms, _expected(expected_offset, expected_epoch)
+            None, _key(id, uuid), timeout_ms, expected_position(expected_offset, expected_epoch)
         )
         return await _change(replica, change, timeout_ms)
 
@@ -97,7 +97,7 @@ def router(node: NodeView) -> APIRouter:
         successor = body.successor_id if body else None
         epoch = replica.describe().leader_epoch
         change = raft.ResignRequest(_newest_key(replica, successor))
-        answer = await replica.ask(change, timeout_ms + _CORE_SLACK_MS)
+        answer = await replica.ask(change, timeout_ms + CORE_SLACK_MS)
         if answer.error is not RaftError.NONE:
             raise problem(answer.error, getattr(answer, "message", ""))
         return ResignResult(epoch=epoch)
@@ -106,7 +106,7 @@ def router(node: NodeView) -> APIRouter:
 
 
 async def _change(replica: ReplicaView, change: raft.Request, timeout_ms: int) -> VoterChangeResult:
-    answer = await replica.ask(change, timeout_ms + _CORE_SLACK_MS)
+    answer = await replica.ask(change, timeout_ms + CORE_SLACK_MS)
     assert isinstance(answer, raft.VoterChangeResponse)
     if answer.error is not RaftError.NONE:
         raise problem(answer.error, answer.message)
@@ -148,7 +148,8 @@ def _endpoints(models: list[EndpointModel]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(model.name.upper(), model.host, model.port) for model in models)
 
 
-def _expected(offset: int | None, epoch: int | None) -> raft.VotersPosition | None:
+def expected_position(offset: int | None, epoch: int | None) -> raft.VotersPosition | None:
+    """The voters record that a change is to be compared with, None for any."""
     if offset is None and epoch is None:
         return None
     if offset is None or epoch is None:

@@ -88,6 +88,7 @@ def _partition(
         high_watermark=answer.high_watermark,
         current_voters=tuple(_replica(voter, now) for voter in answer.voters),
         observers=tuple(_replica(observer, now) for observer in answer.observers),
+        target_voters=tuple(_replica(target, now) for target in answer.target_voters or ()),
     )
 
 

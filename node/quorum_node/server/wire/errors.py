@@ -38,10 +38,20 @@ _TO_WIRE = {
     RaftError.UNSAFE_CHANGE: ErrorCode.POLICY_VIOLATION,
     RaftError.NEW_VOTER_ID: ErrorCode.POLICY_VIOLATION,
     RaftError.NOT_FORMED: ErrorCode.POLICY_VIOLATION,
+    RaftError.ALTERATION_PENDING: ErrorCode.POLICY_VIOLATION,
+    RaftError.VOTER_LACKS_FEATURE: ErrorCode.UNSUPPORTED_VERSION,
     RaftError.DISK_LOW: ErrorCode.KAFKA_STORAGE_ERROR,
     RaftError.STORAGE_FAILED: ErrorCode.KAFKA_STORAGE_ERROR,
     RaftError.LEADERSHIP_LOST: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     RaftError.SHUTTING_DOWN: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+_DRAFT = {
+    RaftError.NOT_QUORUM_LEADER: ErrorCode.NOT_QUORUM_LEADER,
+    RaftError.LEADERSHIP_LOST: ErrorCode.NOT_QUORUM_LEADER,
+    RaftError.INVALID_CLUSTER_ID: ErrorCode.INVALID_CLUSTER_ID,
+    RaftError.INVALID_QUORUM_STATE: ErrorCode.INVALID_QUORUM_STATE,
+    RaftError.NOT_FOLLOWER: ErrorCode.NOT_FOLLOWER,
 }
 
 _FROM_WIRE = {
@@ -68,6 +78,11 @@ _FROM_WIRE = {
 def wire_error(error: RaftError) -> ErrorCode:
     """The code for an outcome; total, or a new outcome is a KeyError in the tests."""
     return _TO_WIRE[error]
+
+
+def draft_error(error: RaftError) -> ErrorCode:
+    """The code for an outcome on a private API: the draft's names, else as on the shipped ones."""
+    return _DRAFT.get(error) or wire_error(error)
 
 
 def raft_error(code: int) -> RaftError:

@@ -15,6 +15,7 @@ from quorum_node.protocol.fetch import (
     FetchResponseTopic,
     FetchTopic,
     LeaderIdAndEpoch,
+    ReplicaListener,
     ReplicaState,
 )
 from quorum_node.protocol.fetch import SnapshotId as WireSnapshotId
@@ -77,6 +78,7 @@ def _fetch(
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
         part.witness,
+        tuple(Endpoint(each.name, each.host, each.port) for each in part.listeners),
     )
 
 
@@ -172,6 +174,10 @@ def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) 
                         high_watermark=request.high_watermark,
                         answer=request.answer,
                         witness=request.witness,
+                        listeners=tuple(
+                            ReplicaListener(name=e.name, host=e.host, port=e.port)
+                            for e in request.endpoints
+                        ),
                     )
                     for number, request in parts
                 ),

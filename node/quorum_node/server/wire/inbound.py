@@ -6,6 +6,7 @@ Which RPC is where; the modules of the RPCs know the rest. Knows no connections 
 from collections.abc import Callable, Sequence
 
 from quorum_node.protocol import elections as el
+from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.describe import DescribeQuorumRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
@@ -16,6 +17,7 @@ from quorum_node.protocol.voters import (
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
 )
+from quorum_node.server.wire.alter_quorum import join_alter_quorum, split_alter_quorum
 from quorum_node.server.wire.describe import Now, join_describe, split_describe
 from quorum_node.server.wire.epochs import join_begin, join_end, split_begin, split_end
 from quorum_node.server.wire.fetch import join_fetch, split_fetch
@@ -45,6 +47,8 @@ def split(body: Message) -> Split:
             return split_read_offset(body)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
             return split_voter_change(body)
+        case AlterQuorumRequest():
+            return split_alter_quorum(body)
     raise AssertionError(f"no raft request: {type(body).__name__}")
 
 
@@ -67,4 +71,6 @@ def join(body: Message, answers: Sequence[Answer], now: Callable[[], Now]) -> Me
             return join_read_offset(body, answers)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
             return join_voter_change(body, answers[0])
+        case AlterQuorumRequest():
+            return join_alter_quorum(body, answers)
     raise AssertionError(f"no raft request: {type(body).__name__}")

@@ -18,6 +18,7 @@ from quorum_node.protocol.read_offset import ReadOffsetResponse
 from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.protocol.voters import UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS
 from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
 from quorum_node.server.wire.errors import raft_error
 from quorum_node.server.wire.fetch import fetch_answers, fetch_request
@@ -117,9 +118,13 @@ def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundRespons
 
 
 def _api_versions_answer(body: ApiVersionsResponse) -> raft.ApiVersionsResponse:
+    error = raft_error(body.error_code)
+    # Whoever serves AlterQuorum knows what target voters are.
+    alters = any(api.api_key == apis.ALTER_QUORUM.key for api in body.api_keys)
+    features = KEEPS_TARGET_VOTERS if alters else 0
     for feature in body.supported_features:
         if feature.name == KRAFT_VERSION_FEATURE:
             return raft.ApiVersionsResponse(
-                raft_error(body.error_code), feature.min_version, feature.max_version
+                error, feature.min_version, feature.max_version, features
             )
-    return raft.ApiVersionsResponse(raft_error(body.error_code), 0, 0)
+    return raft.ApiVersionsResponse(error, 0, 0, features)
