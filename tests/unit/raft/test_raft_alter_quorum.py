@@ -468,7 +468,7 @@ def test_describe_shows_target_and_progress() -> None:
 
 
 def test_a_voter_without_our_features_forbids_a_plan() -> None:
-    """Such a voter never echoes answer rounds, and nothing in its entry says that it knows them."""
+    """Such a voter knows nothing of answer rounds, and nothing in its entry says otherwise."""
     cores, one = six()
     voters = one.replica.voters
     entry = voters.latest.voters.get(key_of(3))
@@ -476,10 +476,10 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert entry.private_features
     stranger = replace(entry, private_features=0)
     voters.complete(VotersRecord((*voters.latest.voters.removed(key_of(3)), stranger), CLUSTER_ID))
-    assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 echoes answer rounds"
+    assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 speaks of answer rounds"
     alter(one, cores, None)
     role = one.replica.role
-    role.progress[key_of(3)].answer = -1  # type: ignore[union-attr]
+    role.progress[key_of(3)].stock = True  # type: ignore[union-attr]
     answer = alter(one, cores, (1, 2, 3, 9))
     assert answer.error is RaftError.VOTER_LACKS_FEATURE
     assert str(key_of(3)) in answer.message
