@@ -172,22 +172,33 @@ def outlook(replica: ReplicaState, leader: Leader) -> str:
             return f"waiting: {reason}"
 
 
+def _refusal_of_target(
+    replica: ReplicaState, leader: Leader, target: tuple[ReplicaKey, ...]
+) -> Refusal | None:
+    ids = [key.id for key in target]
+    if not ids:
+        return Refusal(RaftError.INVALID_REQUEST, "a quorum has at least one voter")
+    if min(ids) < 0 or len(set(ids)) < len(ids):
+        message = "every target voter needs an id of its own, from 0 on"
+        return Refusal(RaftError.INVALID_REQUEST, message)
+    lacking = [str(key) for key in _voters_without_feature(replica, leader)]
+    if lacking:
+        message = (
+            f"{', '.join(lacking)} would drop the target voters if it became leader;"
+            " change the voters with AddVoter and RemoveVoter"
+        )
+        return Refusal(RaftError.VOTER_LACKS_FEATURE, message)
+    for voter_id in ids:
+        if (new_id := safety.refusal_of_new_id(replica, voter_id)) is not None:
+            return new_id
+    return None
+
+
 def _refusal(replica: ReplicaState, leader: Leader, request: AlterQuorumRequest) -> Refusal | None:
-    target = request.target
-    if target is not None:
-        ids = [key.id for key in target]
-        if not ids:
-            return Refusal(RaftError.INVALID_REQUEST, "a quorum has at least one voter")
-        if min(ids) < 0 or len(set(ids)) < len(ids):
-            message = "every target voter needs an id of its own, from 0 on"
-            return Refusal(RaftError.INVALID_REQUEST, message)
-        lacking = [str(key) for key in _voters_without_feature(replica, leader)]
-        if lacking:
-            message = (
-                f"{', '.join(lacking)} would drop the target voters if it became leader;"
-                " change the voters with AddVoter and RemoveVoter"
-            )
-            return Refusal(RaftError.VOTER_LACKS_FEATURE, message)
+    if request.target is not None:
+        refusal = _refusal_of_target(replica, leader, request.target)
+        if refusal is not None:
+            return refusal
     change = leader.change
     if change is not None and not change.planned:
         message = f"{change.kind.value} {change.voter}: {change.phase.value}"

@@ -74,13 +74,8 @@ def check_add(
         return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
     if key in voters:
         return Refusal(RaftError.DUPLICATE_VOTER, str(key))
-    if _is_new_id(replica, key):
-        message = (
-            f"id {key.id} is new, and this quorum is configured by controller.quorum.voters, which"
-            " only allows a known id to change its UUID; to add ids, replace that property by"
-            " controller.quorum.bootstrap.servers and restart the node"
-        )
-        return Refusal(RaftError.NEW_VOTER_ID, message)
+    if (new_id := refusal_of_new_id(replica, key.id)) is not None:
+        return new_id
     if sum(voter.key.id == key.id for voter in voters) > 1:
         return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} stands twice already")
     if (stock := _stock_beside_doubled_id(replica, leader, key)) is not None:
@@ -137,12 +132,19 @@ def _stock_beside_doubled_id(
     return next(iter(stock_voters(replica, leader)), None)
 
 
-def _is_new_id(replica: ReplicaState, key: ReplicaKey) -> bool:
+def refusal_of_new_id(replica: ReplicaState, voter_id: int) -> Refusal | None:
     """KIP-853: with `controller.quorum.voters` no replica id can be added."""
     static = replica.config.static_voters
-    if not static or replica.voters.latest.voters.newest(key.id) is not None:
-        return False
-    return all(voter.key.id != key.id for voter in static)
+    if not static or replica.voters.latest.voters.newest(voter_id) is not None:
+        return None
+    if any(voter.key.id == voter_id for voter in static):
+        return None
+    message = (
+        f"id {voter_id} is new, and this quorum is configured by controller.quorum.voters, which"
+        " only allows a known id to change its UUID; to add ids, replace that property by"
+        " controller.quorum.bootstrap.servers and restart the node"
+    )
+    return Refusal(RaftError.NEW_VOTER_ID, message)
 
 
 def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:

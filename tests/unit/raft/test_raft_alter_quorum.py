@@ -16,6 +16,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
     VotersPosition,
 )
+from quorum_node.raft.voters import VoterSet
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -475,7 +476,8 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert entry is not None
     assert entry.private_features
     stranger = replace(entry, private_features=0)
-    voters.complete(VotersRecord((*voters.latest.voters.removed(key_of(3)), stranger), CLUSTER_ID))
+    record = VotersRecord((*voters.latest.voters.removed(key_of(3)), stranger), CLUSTER_ID)
+    voters._entries[-1] = replace(voters.latest, voters=VoterSet(record.voters), record=record)
     assert alter(one, cores, (1, 2, 3, 9)).error is RaftError.NONE, "3 speaks of answer rounds"
     alter(one, cores, None)
     role = one.replica.role
