@@ -3,6 +3,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 CLUSTER := $(PY) tests/e2e/kind/cluster.py
+# A worker per core; a file of tests stays together. Real processes mostly wait, so both are busy.
+SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
 # Arguments for pytest, for example: make unit ARGS="-k election -x"
 ARGS ?=
 
@@ -36,11 +38,15 @@ unit: venv ## unit tests
 
 .PHONY: test-fast
 test-fast: venv ## everything that needs no cluster and no Java; at most 5 minutes
-	@$(PYTEST) --continue-on-collection-errors tests $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) --continue-on-collection-errors tests $(ARGS)
+
+.PHONY: test-local
+test-local: venv ## test-fast, stock Kafka and the API harness: all but kind; at most 5 minutes
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long and not e2e" --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test
-test: venv ## the short set: test-fast, stock Kafka, the API harness, and kind with real disk failures
-	@$(PYTEST) -m "not long" --continue-on-collection-errors tests $(ARGS)
+test: venv ## the short set: test-local, then kind with real disk failures
+	@local=0; $(MAKE) test-local || local=$$?; $(MAKE) e2e && exit $$local
 
 .PHONY: test-long
 test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md

@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from support import requirement_rows as rows
+from support.stages import without_group
 
 KEPT = Path(".requirements/results.json")
 CHECKED_IN = Path("docs/requirements-results.json")
 TABLE = Path("docs/requirements.md")
 TEXTS = Path("docs/requirements.toml")
+OUTCOMES = "requirement outcomes"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +56,7 @@ class RequirementPlugin:
 
     def __init__(self, config: pytest.Config) -> None:
         self._root = config.rootpath
+        self._to_controller: dict[str, object] | None = getattr(config, "workeroutput", None)
         self._sections = rows.load_sections(self._root / TEXTS)
         self._shown_by: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}  # node id → name of the marked test
@@ -78,7 +81,7 @@ class RequirementPlugin:
             raise pytest.UsageError(f"not in {TEXTS}:\n  {listed}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = self._names.get(report.nodeid)
+        name = self._names.get(without_group(report.nodeid))
         if name is None:
             return
         if report.failed:
@@ -88,6 +91,10 @@ class RequirementPlugin:
 
     def pytest_sessionfinish(self) -> None:
         """A skipped test leaves its earlier result: nothing new is known."""
+        if self._to_controller is not None:
+            outcomes = {name: sorted(each) for name, each in self._outcomes.items()}
+            self._to_controller[OUTCOMES] = outcomes
+            return
         if not self._outcomes:
             return
         at, commit = datetime.now(UTC).isoformat(timespec="seconds"), commit_id(self._root)
@@ -97,6 +104,13 @@ class RequirementPlugin:
         }
         path = self._root / KEPT
         rows.save_results(path, rows.newest(rows.load_results(path), seen))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """A worker of a parallel run has ended: its tests are known to it alone."""
+        output = getattr(node, "workeroutput", {})
+        for name, outcomes in output.get(OUTCOMES, {}).items():
+            self._outcomes.setdefault(name, set()).update(outcomes)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

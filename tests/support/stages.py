@@ -2,12 +2,16 @@
 
 A stage is a folder of tests/. Stages run in the order below, cheap ones first. Folders that need
 more than Python mark their tests, so that nobody can forget to.
+
+With workers (`pytest -n`), the stages run side by side. A file stays on one worker, and so does the
+harness with its one control plane: it takes longest and begins first, mostly waiting for processes.
 """
 
 import os
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -29,89 +33,144 @@ MARKED = ("interop", "harness", "e2e")
 STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
+# What shares one expensive thing across its files.
+ON_ONE_WORKER = ("harness",)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(StagePlugin(config), "stages")
+    config.pluginmanager.register(StageOrder(config), "stage-order")
+    if hasattr(config, "workerinput"):
+        return  # the process that hands out the tests also reports on them
+    side_by_side = bool(config.getoption("numprocesses", default=None))
+    reporter = SideBySide(config) if side_by_side else OneByOne(config)
+    config.pluginmanager.register(reporter, "stages")
+
+
+def stage_of(node_id: str) -> str:
+    """`tests/unit/raft/test_vote.py::test_x` → `unit`."""
+    parts = node_id.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "tests" else "tests"
 
 
 @dataclass(slots=True)
 class Stage:
     name: str
     tests: int
-    begun: float = field(default_factory=time.monotonic)
+    begun: float | None = None
+    ended: int = 0
     failed: int = 0
     duration_s: float = 0.0
 
+    @property
+    def verdict(self) -> str:
+        return f"{self.failed} failed" if self.failed else "ok"
 
-class StagePlugin:
-    """Orders the tests, marks them by folder, and times the folders."""
+
+def group_of(node_id: str) -> str:
+    """What stays on one worker with this test: its file, or all of its stage."""
+    stage = stage_of(node_id)
+    return stage if stage in ON_ONE_WORKER else node_id.partition("::")[0]
+
+
+def without_group(node_id: str) -> str:
+    """The test's own id: a worker reports `test_vote.py::test_x@group`."""
+    return node_id.removesuffix(f"@{group_of(node_id)}")
+
+
+class StageOrder:
+    """Orders the tests, marks them by folder, and says which stay on one worker."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._tests = config.rootpath / "tests"
-        self._config = config
-        self._counts: dict[str, int] = {}
-        self._done: list[Stage] = []
-        self._stage: Stage | None = None
-        self._started = float(os.environ.get(STARTED_VARIABLE) or time.time())
-
-    def _stage_name(self, path: Path) -> str:
-        inside = path.relative_to(self._tests) if path.is_relative_to(self._tests) else path
-        return inside.parts[0] if len(inside.parts) > 1 else "tests"
+        self._side_by_side = hasattr(config, "workerinput")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         order = {name: position for position, name in enumerate(STAGES)}
-        items.sort(key=lambda item: order.get(self._stage_name(item.path), len(order)))
+        if self._side_by_side:
+            order |= dict.fromkeys(ON_ONE_WORKER, -1)
+        items.sort(key=lambda item: order.get(stage_of(item.nodeid), len(order)))
         for item in items:
-            name = self._stage_name(item.path)
+            name = stage_of(item.nodeid)
             if name in MARKED:
                 item.add_marker(name)
+            if self._side_by_side:
+                item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid)))
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            name = self._stage_name(item.path)
-            self._counts[name] = self._counts.get(name, 0) + 1
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> object:
-        name = self._stage_name(item.path)
-        if self._stage is None or self._stage.name != name:
-            self._begin(name)
-        try:
-            return (yield)
-        finally:
-            if nextitem is None or self._stage_name(nextitem.path) != name:
-                self._end()
+class Stages:
+    """What is known of every stage, and the table at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._stages: dict[str, Stage] = {}
+        self._started = float(os.environ.get(STARTED_VARIABLE) or time.time())
+
+    def _expect(self, node_ids: Iterable[str]) -> None:
+        counts = Counter(map(stage_of, node_ids))
+        self._stages = {name: Stage(name, count) for name, count in counts.items()}
+
+    def _so_far(self) -> str:
+        return f"{time.time() - self._started:.0f} s so far"
+
+    def _say(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if isinstance(reporter, TerminalReporter) and len(self._stages) > 1:
+            reporter.ensure_newline()
+            reporter.section(line, sep="-", bold=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and self._stage is not None:
-            self._stage.failed += 1
-
-    def _begin(self, name: str) -> None:
-        self._stage = Stage(name, self._counts.get(name, 0))
-        reporter = self._reporter()
-        if reporter is not None and len(self._counts) > 1:
-            so_far = f"{time.time() - self._started:.0f} s so far"
-            headline = f"{name}: {STAGES.get(name, name)} ({self._stage.tests} tests, {so_far})"
-            reporter.ensure_newline()
-            reporter.section(headline, sep="-", bold=True)
-
-    def _end(self) -> None:
-        stage, self._stage = self._stage, None
+        stage = self._stages.get(stage_of(report.nodeid))
         if stage is not None:
-            stage.duration_s = time.monotonic() - stage.begun
-            self._done.append(stage)
-
-    def _reporter(self) -> TerminalReporter | None:
-        return self._config.pluginmanager.get_plugin("terminalreporter")
+            stage.failed += report.failed
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if len(self._done) < 2:
+        if len(self._stages) < 2:
             return
         terminalreporter.section("stages")
-        for stage in self._done:
-            verdict = f"{stage.failed} failed" if stage.failed else "ok"
+        for stage in self._stages.values():
             terminalreporter.write_line(
-                f"{stage.name:<12} {stage.tests:>5} tests {stage.duration_s:>8.1f} s  {verdict}"
+                f"{stage.name:<12} {stage.tests:>5} tests {stage.duration_s:>8.1f} s  {stage.verdict}"
             )
         total = time.time() - self._started
         terminalreporter.write_line(f"{'total':<12} {'':>11} {total:>8.1f} s")
+
+
+class OneByOne(Stages):
+    """One stage after the other: the time of each is the time that passed."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> object:
+        stage = self._stages[stage_of(item.nodeid)]
+        if stage.begun is None:
+            stage.begun = time.monotonic()
+            what = STAGES.get(stage.name, stage.name)
+            self._say(f"{stage.name}: {what} ({stage.tests} tests, {self._so_far()})")
+        try:
+            return (yield)
+        finally:
+            if nextitem is None or stage_of(nextitem.nodeid) != stage.name:
+                stage.duration_s = time.monotonic() - stage.begun
+
+
+class SideBySide(Stages):
+    """Stages on several workers: the time of each is what its tests took in all."""
+
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        if not self._stages:
+            self._expect(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        super().pytest_runtest_logreport(report)
+        stage = self._stages.get(stage_of(report.nodeid))
+        if stage is None:
+            return
+        stage.duration_s += report.duration
+        stage.ended += report.when == "teardown"
+        if stage.ended == stage.tests and report.when == "teardown":
+            what = STAGES.get(stage.name, stage.name)
+            self._say(
+                f"{stage.name}: {what}: {stage.verdict} ({stage.tests} tests, {self._so_far()})"
+            )
