@@ -1,7 +1,8 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853; as shipped, KIP-1186 for AckWhenCommitted).
 
 Private tagged fields 20000 and 20001 of Add and Remove carry the expected offset and epoch of the committed
-voters record: compare-and-set. Stock peers skip them.
+voters record: compare-and-set. 20003 of all three names the quorum partition, where it is not the
+first. Stock peers skip them.
 """
 
 from uuid import UUID
@@ -22,6 +23,7 @@ from quorum_node.protocol.schema import (
 
 TAG_EXPECTED_OFFSET = 20000
 TAG_EXPECTED_EPOCH = 20001
+TAG_PARTITION = 20003
 
 
 @message()
@@ -45,6 +47,7 @@ class AddRaftVoterRequest(Message):
     ack_when_committed: bool = wire(BOOL, since=1, default=True)
     expected_offset: int = wire(INT64, tag=TAG_EXPECTED_OFFSET, default=-1)
     expected_epoch: int = wire(INT32, tag=TAG_EXPECTED_EPOCH, default=-1)
+    partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
 
 
 @message(flexible_since=0)
@@ -65,6 +68,7 @@ class RemoveRaftVoterRequest(Message):
     voter_directory_id: UUID | None = wire(UUID_TYPE)
     expected_offset: int = wire(INT64, tag=TAG_EXPECTED_OFFSET, default=-1)
     expected_epoch: int = wire(INT32, tag=TAG_EXPECTED_EPOCH, default=-1)
+    partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
 
 
 @message(flexible_since=0)
@@ -94,6 +98,7 @@ class UpdateRaftVoterRequest(Message):
     voter_directory_id: UUID | None = wire(UUID_TYPE)
     listeners: tuple[VoterListener, ...] = wire(Array(VoterListener))
     kraft_version_feature: KRaftVersionFeature = wire(KRaftVersionFeature)
+    partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
 
 
 @message()

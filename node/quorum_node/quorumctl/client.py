@@ -37,11 +37,14 @@ class CommandFailed(Exception):
 
 
 class AdminClient:
-    """One or more admin URLs of one quorum."""
+    """One or more admin URLs of one quorum; `partition`: which of theirs, the first if None."""
 
-    def __init__(self, urls: list[str], token: str | None, timeout_ms: int) -> None:
+    def __init__(
+        self, urls: list[str], token: str | None, timeout_ms: int, partition: int | None = None
+    ) -> None:
         self.urls = [url.rstrip("/") for url in urls]
         self.timeout_ms = timeout_ms
+        self._partition = partition
         self._has_token = bool(token)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         seconds = timeout_ms / 1000 + 2
@@ -80,6 +83,7 @@ class AdminClient:
     ) -> M:
         """One node's answer. Raises CommandFailed, without a code when nothing was answered."""
         content = None if body is None else body.model_dump_json(by_alias=True)
+        query["partition"] = self._partition
         params = {key: value for key, value in query.items() if value is not None}
         try:
             answer = self._http.request(

@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
-        client = AdminClient(_urls(parsed.admin), _token(parsed.token_file), parsed.timeout_ms)
+        client = AdminClient(
+            _urls(parsed.admin), _token(parsed.token_file), parsed.timeout_ms, parsed.partition
+        )
         if parsed.command is watch:
             watch(client, parsed.interval, parsed.count)
             return 0
@@ -94,6 +96,13 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         "--token-file",
         default=default(None),
         help="admin token (or QUORUMCTL_TOKEN_FILE, QUORUMCTL_TOKEN)",
+    )
+    parser.add_argument(
+        "--partition",
+        type=int,
+        default=default(None),
+        metavar="N",
+        help="which quorum partition, where nodes host several (default 0)",
     )
     parser.add_argument("--timeout-ms", type=int, default=default(5000), help="default 5000")
     parser.add_argument(

@@ -46,6 +46,7 @@ def status(quorum: QuorumDescription) -> list[str]:
     lines = fields(
         [
             ("ClusterId", quorum.cluster_id or _UNKNOWN),
+            *([("Partition", quorum.partition)] if quorum.partition else []),
             ("LeaderId", _text(quorum.leader_id)),
             ("LeaderEpoch", quorum.leader_epoch),
             ("HighWatermark", quorum.high_watermark),
@@ -80,6 +81,7 @@ def local(node: NodeDescription) -> list[str]:
     free = _UNKNOWN if storage.free_bytes is None else f"{storage.free_bytes / 1e9:.1f} GB free"
     pairs: list[tuple[str, object]] = [
         ("NodeId", node.node_id),
+        *([("Partition", f"{node.partition} of {node.partitions}")] if node.partitions > 1 else []),
         ("DirectoryId", node.replica_uuid),
         ("ClusterId", node.cluster_id or _UNKNOWN),
         ("Role", node.role.value + _local_traits(node)),

@@ -29,7 +29,7 @@ from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.listener import InboundRequest
-from quorum_node.server.split_request import AskedReplica, ask_replicas
+from quorum_node.server.split_request import AskedReplica, PartitionRequests
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.outbound import KRAFT_VERSION_FEATURE
@@ -62,8 +62,8 @@ class KafkaApi:
         *,
         membership_allowed: bool,
     ) -> None:
-        self._replicas = replicas
         self._main = replicas[METADATA_PARTITION]
+        self._requests = PartitionRequests(replicas, self._main.now)
         self._configs = configs
         self._membership_allowed = membership_allowed
         self._api_keys = tuple(
@@ -92,7 +92,7 @@ class KafkaApi:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 inbound.reply(refuse_alter_quorum(body, refusal))
             case _:
-                ask_replicas(inbound, body, self._replicas, self._main.now)
+                self._requests.ask(inbound, body)
 
     def _api_versions_too_new(self) -> ApiVersionsResponse:
         """KIP-511: told in version 0, with the versions that would do."""

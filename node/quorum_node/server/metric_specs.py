@@ -213,6 +213,12 @@ COUNTS = (
         "listener",
     ),
     _counter("peer_requests", "Requests sent to other replicas", "api"),
+    _counter(
+        "peer_request_parts",
+        "The partitions in these requests: more of them where requests of"
+        " several partitions left as one",
+        "api",
+    ),
     _counter("peer_failures", "Requests to other replicas that failed", "reason"),
     _counter("elections_won", "Times this replica became leader", partition=True),
     _counter("proposals", "Client appends, by outcome", "outcome", partition=True),

@@ -6,10 +6,10 @@ waits for the end of the turn (K595-31).
 
 Requests that are parked and others have connections of their own, so that a vote never queues
 behind a parked fetch, or a read that waits for its confirmation; nor does one partition's fetch (or
-read) behind another's: it takes a connection without one, and there are as many as partitions at most. Every send ends in exactly one callback: a
-response, or at once a failure when the connection is refused or closed, or a timeout. A closed
-connection is the hint that a leader is gone, so it must be told at once, and a timeout must never
-look like one. Knows endpoints, not replicas.
+read) behind another's: it takes a connection without one, and there are as many as partitions at
+most. Every send ends in exactly one callback: a response, or at once a failure when the connection
+is refused or closed, or a timeout. A closed connection is the hint that a leader is gone, so it
+must be told at once, and a timeout must never look like one. Knows endpoints, not replicas.
 """
 
 import asyncio
@@ -150,6 +150,7 @@ class PeerPool:
         address = (destination.host, destination.port)
         request = PeerRequest(parts, timeout_ms, address)
         self._metrics.count_labelled("peer_requests", request.api.name)
+        self._metrics.count_labelled("peer_request_parts", request.api.name, len(parts))
         self._metrics.count_labelled("outbound_requests", address)
         self._idlest(destination, channel_of(parts[0].request)).send(request)
 

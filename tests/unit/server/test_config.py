@@ -59,6 +59,8 @@ def test_defaults_are_kafkas() -> None:
         ("formation.founder.uuid", FOUNDER_UUID, "formation.founder.id"),
         ("formation.initial.voters", "3", "needs formation.founder.id"),
         ("metadata.log.reserve.bytes", "64M", "not a whole number"),
+        ("quorum.partitions", "0", "must be from 1"),
+        ("quorum.partitions", "17", "to 16"),
         ("cluster.id", "two words", "without blanks"),
         ("process.roles", "broker", "controller role alone"),
         ("log.level", "loud", "one of"),

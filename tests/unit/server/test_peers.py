@@ -3,15 +3,12 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 import pytest
 
-from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsResponse
-from quorum_node.protocol.apis import API_VERSIONS, APIS, VOTE
+from quorum_node.protocol.apis import VOTE
 from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
-from quorum_node.protocol.frames import Request, decode_request, encode_response
+from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
@@ -26,6 +23,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.wire.vote import join_vote
+from support.peer_stand_in import Handle, Peer
 
 ME = ReplicaKey(1)
 VOTE_REQUEST = VoteRequest("c", ME, 5, 4, 30, ReplicaKey(2), True)
@@ -57,48 +55,6 @@ class Outcomes:
                 self._changed.clear()
                 await self._changed.wait()
         return self.ended[correlation]
-
-
-Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Peer:
-    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self.writers: list[asyncio.StreamWriter] = []
-        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", 0)
-
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
-        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", port)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.writers.append(writer)
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                (size,) = struct.unpack(">i", await reader.readexactly(4))
-                request = decode_request(await reader.readexactly(size))
-                if request.api is API_VERSIONS:
-                    writer.write(encode_response(API_VERSIONS, 4, request.correlation_id, ALL))
-                else:
-                    await self._handle(request, writer)
-
-    def close(self) -> None:
-        self._server.close()
-        for writer in self.writers:
-            writer.close()
-
-
-ALL = ApiVersionsResponse(
-    error_code=0,
-    api_keys=tuple(
-        ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
-        for a in APIS.values()
-    ),
-)
 
 
 async def grant(request: Request, writer: asyncio.StreamWriter) -> None:

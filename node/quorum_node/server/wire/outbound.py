@@ -81,7 +81,7 @@ def to_wire(parts: Parts, version: int) -> Message:
         case raft.ReadOffsetRequest() as request:
             return read_offset_request(parts[0][0], request)
         case raft.UpdateVoterRequest() as request:
-            return update_voter_request(request)
+            return update_voter_request(parts[0][0], request)
         case raft.ApiVersionsRequest():
             return api_versions_request()
     raise AssertionError(f"nothing that a replica sends: {type(parts[0][1]).__name__}")

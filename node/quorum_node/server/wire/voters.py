@@ -1,6 +1,6 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the core's messages and Kafka's, both ways.
 
-Kafka's messages name no partition and mean the first one.
+Kafka's messages name no partition and mean the first one; a private tagged field names another.
 """
 
 from quorum_node.protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.wire.errors import raft_error, wire_error
-from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer, Split
+from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
 
 DEFAULT_VOTER_TIMEOUT_MS = 30_000
 
@@ -29,7 +29,7 @@ VoterChange = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequ
 
 def split_voter_change(body: VoterChange) -> Split:
     """The change, for the partition that it concerns."""
-    return [(METADATA_PARTITION, _voter_change(body))]
+    return [(metadata_partition(body.partition), _voter_change(body))]
 
 
 def _voter_change(body: VoterChange) -> raft.Request:
@@ -88,9 +88,10 @@ def join_voter_change(body: Message, answer: Answer) -> Message:
     return RemoveRaftVoterResponse(error_code=error, error_message=message)
 
 
-def update_voter_request(request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
-    """The core's own request to the leader."""
+def update_voter_request(number: int, request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
+    """The core's own request to the leader of a partition."""
     return UpdateRaftVoterRequest(
+        partition=number,
         cluster_id=request.cluster_id,
         current_leader_epoch=request.current_leader_epoch,
         voter_id=request.voter.id,

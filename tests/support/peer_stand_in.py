@@ -1,0 +1,53 @@
+"""Another node under the test's control, as far as its Kafka listener goes."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS, APIS
+from quorum_node.protocol.frames import Request, decode_request, encode_response
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.records.identity import Endpoint
+
+Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Peer:
+    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.writers: list[asyncio.StreamWriter] = []
+        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", 0)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", port)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (size,) = struct.unpack(">i", await reader.readexactly(4))
+                request = decode_request(await reader.readexactly(size))
+                if request.api is API_VERSIONS:
+                    writer.write(encode_response(API_VERSIONS, 4, request.correlation_id, ALL))
+                else:
+                    await self._handle(request, writer)
+
+    def close(self) -> None:
+        self._server.close()
+        for writer in self.writers:
+            writer.close()
+
+
+ALL = ApiVersionsResponse(
+    error_code=0,
+    api_keys=tuple(
+        ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
+        for a in APIS.values()
+    ),
+)

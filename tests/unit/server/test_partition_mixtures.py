@@ -1,0 +1,214 @@
+"""Any mixture of partitions in one message: each gets exactly its own request and its own answer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum_node.protocol.codec import decode, encode
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.schema import Message
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.fetch import MAX_ANSWER_BYTES
+from quorum_node.server.wire.inbound import join, split
+from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire
+from quorum_node.server.wire.partitions import Answer, metadata_partition
+
+Parts = list[tuple[int, raft.OutboundRequest]]
+HERE = Endpoint(CONTROLLER, "node-1.local", 9093)
+
+epochs = st.integers(0, 1000)
+offsets = st.integers(0, 1 << 40)
+uuids = st.integers(1, 1 << 100).map(lambda number: UUID(int=number))
+numbers = st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True)
+
+
+def fetches(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+    return st.builds(
+        lambda epoch, offset, last, high, answer: raft.FetchRequest(
+            "c", ReplicaKey(1, uuid), epoch, offset, last, 500, MAX_ANSWER_BYTES, high, answer
+        ),
+        epochs, offsets, epochs, offsets, st.integers(-1, 99),
+    )  # fmt: skip
+
+
+def votes(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+    return st.builds(
+        lambda epoch, last, end, voter, pre: raft.VoteRequest(
+            "c", ReplicaKey(1, uuid), epoch, last, end, ReplicaKey(2, voter), pre
+        ),
+        epochs, epochs, offsets, uuids, st.booleans(),
+    )  # fmt: skip
+
+
+def begins(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+    return epochs.map(
+        lambda epoch: raft.BeginQuorumEpochRequest("c", 1, epoch, ReplicaKey(2, uuid), HERE)
+    )
+
+
+def ends(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+    return epochs.map(
+        lambda epoch: raft.EndQuorumEpochRequest("c", 1, epoch, (ReplicaKey(2, uuid),), HERE)
+    )
+
+
+KINDS = {"fetch": fetches, "vote": votes, "begin": begins, "end": ends}
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> Parts:
+    """Requests of one kind for several partitions, whose shared fields are equal."""
+    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    return [(number, draw(kind(draw(uuids)))) for number in draw(numbers)]
+
+
+def over_the_wire(message: Message, version: int) -> Message:
+    return decode(type(message), version, encode(message, version))
+
+
+def no_clock() -> Now:
+    raise AssertionError("only DescribeQuorum tells times")
+
+
+@pytest.mark.requirement("K595-31")
+@given(mixtures())
+def test_each_partition_gets_its_own_request(parts: Parts) -> None:
+    assert len({shared_fields(request) for _, request in parts}) == 1
+    version = api_of(parts[0][1]).max_version
+    found = split(over_the_wire(to_wire(parts, version), version))
+    share_bytes = MAX_ANSWER_BYTES // len(parts)
+    assert found == [
+        (
+            metadata_partition(number),
+            replace(request, max_bytes=share_bytes)
+            if isinstance(request, raft.FetchRequest)
+            else request,
+        )
+        for number, request in parts
+    ]
+
+
+@st.composite
+def answers_to(draw: st.DrawFn, request: raft.OutboundRequest) -> Answer:
+    """What a replica may say to it, or that there is none."""
+    if draw(st.integers(0, 4)) == 0:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    leader_id = draw(st.integers(-1, 3))
+    endpoint = Endpoint(CONTROLLER, f"node-{leader_id}", 9000 + leader_id)
+    leader = raft.CurrentLeader(leader_id, draw(epochs), endpoint if leader_id >= 0 else None)
+    error = draw(st.sampled_from([RaftError.NONE, RaftError.FENCED_LEADER_EPOCH]))
+    match request:
+        case raft.VoteRequest():
+            return raft.VoteResponse(error, leader, draw(st.booleans()))
+        case raft.BeginQuorumEpochRequest():
+            return raft.BeginQuorumEpochResponse(error, leader)
+        case raft.EndQuorumEpochRequest():
+            return raft.EndQuorumEpochResponse(error, leader)
+    if error is not RaftError.NONE:
+        return raft.FetchResponse(error, leader)
+    if draw(st.booleans()):
+        diverging = raft.DivergingEpoch(draw(epochs), draw(offsets))
+        return raft.FetchResponse(RaftError.OFFSET_OUT_OF_RANGE, leader, diverging=diverging)
+    data, round_ = draw(st.binary(max_size=40)), draw(st.integers(-1, 99))
+    return raft.FetchResponse(error, leader, draw(offsets), 0, records=data, answer=round_)
+
+
+def expected(answer: Answer, request: raft.OutboundRequest) -> raft.InboundResponse:
+    if not isinstance(answer, ErrorCode):
+        return answer  # type: ignore[return-value]
+    nobody = raft.CurrentLeader(-1, -1)
+    error = raft_error(answer)
+    match request:
+        case raft.VoteRequest():
+            return raft.VoteResponse(error, nobody)
+        case raft.BeginQuorumEpochRequest():
+            return raft.BeginQuorumEpochResponse(error, nobody)
+        case raft.EndQuorumEpochRequest():
+            return raft.EndQuorumEpochResponse(error, nobody)
+    return raft.FetchResponse(error, nobody, log_start_offset=-1)
+
+
+@pytest.mark.requirement("K595-31")
+@given(mixtures(), st.data())
+def test_each_partition_gets_its_own_answer(parts: Parts, data: st.DataObject) -> None:
+    answers = [data.draw(answers_to(request)) for _, request in parts]
+    version = api_of(parts[0][1]).max_version
+    body = over_the_wire(join(to_wire(parts, version), answers, no_clock), version)
+    asked = data.draw(st.permutations(range(len(parts))))
+    found = from_wire(body, [parts[index][0] for index in asked])
+    assert found == [expected(answers[index], parts[index][1]) for index in asked]
+
+
+@given(mixtures(), st.data())
+def test_a_wrong_cluster_id_of_one_partition_is_no_other_ones(
+    parts: Parts, data: st.DataObject
+) -> None:
+    """Partitions learn the id of their cluster one by one."""
+    refused = data.draw(st.sets(st.sampled_from([number for number, _ in parts])))
+
+    def answer(number: int) -> Answer:
+        error = RaftError.INVALID_CLUSTER_ID if number in refused else RaftError.NONE
+        return _plain(parts[0][1], error)
+
+    version = api_of(parts[0][1]).max_version
+    numbers = [number for number, _ in parts]
+    message = join(to_wire(parts, version), [answer(number) for number in numbers], no_clock)
+    found = from_wire(over_the_wire(message, version), numbers)
+    assert [each.error for each in found] == [
+        RaftError.INVALID_CLUSTER_ID if number in refused else RaftError.NONE for number in numbers
+    ]
+
+
+def _plain(request: raft.OutboundRequest, error: RaftError) -> raft.Response:
+    leader = raft.CurrentLeader(-1, 3)
+    make: dict[type, Callable[[], raft.Response]] = {
+        raft.FetchRequest: lambda: raft.FetchResponse(error, leader),
+        raft.VoteRequest: lambda: raft.VoteResponse(error, leader),
+        raft.BeginQuorumEpochRequest: lambda: raft.BeginQuorumEpochResponse(error, leader),
+        raft.EndQuorumEpochRequest: lambda: raft.EndQuorumEpochResponse(error, leader),
+    }
+    return make[type(request)]()
+
+
+@given(mixtures())
+def test_a_partition_that_the_answer_leaves_out_is_told_so(parts: Parts) -> None:
+    version = api_of(parts[0][1]).max_version
+    first = [_plain(parts[0][1], RaftError.NONE)]
+    body = over_the_wire(join(to_wire(parts[:1], version), first, no_clock), version)
+    number = parts[0][0]
+    found = from_wire(body, [number, number + 100])
+    assert [each.error for each in found] == [RaftError.NONE, RaftError.INVALID_REQUEST]
+
+
+def test_what_differs_in_a_field_that_stands_once_does_not_share() -> None:
+    me, other = ReplicaKey(1, UUID(int=1)), ReplicaKey(2, UUID(int=2))
+    fetch = raft.FetchRequest("c", me, 1, 0, 0, 500)
+    vote = raft.VoteRequest("c", me, 1, 0, 0, other)
+    apart = [
+        fetch,
+        replace(fetch, cluster_id=None),
+        replace(fetch, max_wait_ms=0),
+        vote,
+        replace(vote, cluster_id=None),
+        replace(vote, voter=ReplicaKey(3, UUID(int=3))),
+        raft.BeginQuorumEpochRequest("c", 1, 1, other, HERE),
+        raft.BeginQuorumEpochRequest("c", 1, 1, other, None),
+        raft.EndQuorumEpochRequest("c", 1, 1, (), HERE),
+    ]
+    assert len({shared_fields(request) for request in apart}) == len(apart)
+    assert shared_fields(raft.ApiVersionsRequest()) is None
+    assert shared_fields(vote) == shared_fields(replace(vote, pre_vote=True, candidate_epoch=9))
+
+
+def test_wire_codes_of_the_errors_used_here_come_back() -> None:
+    for error in (RaftError.INVALID_CLUSTER_ID, RaftError.FENCED_LEADER_EPOCH):
+        assert raft_error(wire_error(error)) is error

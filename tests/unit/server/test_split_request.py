@@ -1,0 +1,249 @@
+"""A request for several partitions: every replica is asked, and no partition waits for another."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from quorum_node.protocol.apis import FETCH
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.fetch import FetchRequest, FetchResponse, FetchTopic
+from quorum_node.protocol.schema import Message
+from quorum_node.raft import messages as raft
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.server.listener import InboundRequest
+from quorum_node.server.split_request import PartitionRequests
+from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.fetch import fetch_request
+from quorum_node.server.wire.partitions import METADATA_TOPIC_ID, metadata_partition
+
+VERSION = FETCH.max_version
+LEADER = raft.CurrentLeader(1, 7)
+NO_NEWS = raft.FetchResponse(RaftError.NONE, LEADER, 40)
+NEWS = raft.FetchResponse(RaftError.NONE, LEADER, 41, records=b"batches")
+
+
+class ParkingReplica:
+    """Keeps every request until it is told, or hurried."""
+
+    def __init__(self, at_once: raft.Response | None = None) -> None:
+        self.parked: dict[int, Callable[[raft.Response], None]] = {}
+        self.abandoned: list[int] = []
+        self.at_once = at_once
+        self.has = NO_NEWS
+        self._next_id = 1
+
+    def request(self, request: raft.Request, done: Callable[[raft.Response], None]) -> int:
+        self._next_id += 1
+        if self.at_once is not None:
+            done(self.at_once)
+        else:
+            self.parked[self._next_id] = done
+        return self._next_id
+
+    def answer(self, response: raft.Response) -> None:
+        parked, self.parked = self.parked, {}
+        for done in parked.values():
+            done(response)
+
+    def hurry(self, request_id: int) -> None:
+        done = self.parked.pop(request_id, None)
+        if done is not None:
+            done(self.has)
+
+    def abandon(self, request_id: int) -> None:
+        self.abandoned.append(request_id)
+        self.parked.pop(request_id, None)
+
+
+class Asker:
+    """The connection's side of a request."""
+
+    def __init__(self) -> None:
+        self.on_abandoned: Callable[[], None] | None = None
+        self.replies: list[Message] = []
+
+    def reply(self, body: Message) -> None:
+        self.on_abandoned = None
+        self.replies.append(body)
+
+    def records(self) -> list[tuple[int, int, bytes]]:
+        """(partition, error, records) of the only answer."""
+        (body,) = self.replies
+        assert isinstance(body, FetchResponse)
+        return [
+            (part.partition_index, part.error_code, bytes(part.records or b""))
+            for topic in body.responses
+            for part in topic.partitions
+        ]
+
+
+def no_clock() -> Now:
+    raise AssertionError("only DescribeQuorum tells times")
+
+
+class Node:
+    """Some partitions that park, and everybody who asks for them. Made inside a loop."""
+
+    def __init__(self, *replicas: ParkingReplica) -> None:
+        self.replicas = replicas
+        hosted = {metadata_partition(number): each for number, each in enumerate(replicas)}
+        self.requests = PartitionRequests(hosted, no_clock)
+
+    def fetch(self, *numbers: int, fetcher: int = 2, wait_ms: int = 500) -> Asker:
+        key = ReplicaKey(fetcher, UUID(int=fetcher))
+        part = raft.FetchRequest("c", key, 7, 40, 7, wait_ms)
+        return self.ask(fetch_request([(number, part) for number in numbers], VERSION))
+
+    def ask(self, body: Message) -> Asker:
+        asker = Asker()
+        self.requests.ask(cast(InboundRequest, cast(Any, asker)), body)
+        return asker
+
+
+def in_loop(scenario: Callable[[], Any]) -> None:
+    async def run() -> None:
+        await scenario()
+
+    asyncio.run(run())
+
+
+async def turn() -> None:
+    """Let the loop do what is due."""
+    await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("K595-31")
+def test_news_of_one_partition_end_the_wait_of_all() -> None:
+    async def scenario() -> None:
+        quiet, busy, other = ParkingReplica(), ParkingReplica(), ParkingReplica()
+        asker = Node(quiet, busy, other).fetch(0, 1, 2)
+        await turn()
+        assert asker.replies == []
+        busy.answer(NEWS)
+        await turn()
+        assert asker.records() == [(0, 0, b""), (1, 0, b"batches"), (2, 0, b"")]
+
+    in_loop(scenario)
+
+
+def test_what_two_partitions_append_in_one_turn_leaves_together() -> None:
+    async def scenario() -> None:
+        first, second = ParkingReplica(), ParkingReplica()
+        asker = Node(first, second).fetch(0, 1)
+        first.answer(NEWS)
+        assert asker.replies == [], "the turn is not over"
+        second.answer(NEWS)
+        assert asker.records() == [(0, 0, b"batches"), (1, 0, b"batches")]
+
+    in_loop(scenario)
+
+
+@pytest.mark.requirement("K595-31")
+def test_an_unknown_partition_gets_its_error_and_hurts_no_other() -> None:
+    async def scenario() -> None:
+        asker = Node(ParkingReplica(NEWS), ParkingReplica()).fetch(7, 0, 1)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert asker.records() == [(7, unknown, b""), (0, 0, b"batches"), (1, 0, b"")]
+
+    in_loop(scenario)
+
+
+def test_an_unknown_topic_gets_its_error_and_hurts_no_other() -> None:
+    async def scenario() -> None:
+        node = Node(ParkingReplica(NEWS))
+        body = fetch_request([(0, raft.FetchRequest("c", ReplicaKey(2), 7, 0, 0))], VERSION)
+        strange = FetchTopic(topic_id=UUID(int=99), partitions=body.topics[0].partitions)
+        asker = node.ask(
+            FetchRequest(
+                replica_state=body.replica_state,
+                max_wait_ms=0,
+                min_bytes=0,
+                topics=(strange, *body.topics),
+            )
+        )
+        assert asker.records() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, b""), (0, 0, b"batches")]
+        (answer,) = asker.replies
+        assert isinstance(answer, FetchResponse)
+        assert [topic.topic_id for topic in answer.responses] == [UUID(int=99), METADATA_TOPIC_ID]
+
+    in_loop(scenario)
+
+
+def test_a_partition_is_asked_once_however_often_it_stands_there() -> None:
+    async def scenario() -> None:
+        asker = Node(ParkingReplica(NEWS)).fetch(*[0] * 1000)
+        assert sum(len(records) for _, _, records in asker.records()) == len(NEWS.records)
+
+    in_loop(scenario)
+
+
+def test_one_partition_alone_waits_for_its_news() -> None:
+    async def scenario() -> None:
+        replica, other = ParkingReplica(), ParkingReplica()
+        asker = Node(replica, other).fetch(0)
+        await turn()
+        assert asker.replies == []
+        replica.answer(NEWS)
+        assert asker.records() == [(0, 0, b"batches")]
+
+    in_loop(scenario)
+
+
+def test_a_closed_connection_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        first, second = ParkingReplica(), ParkingReplica()
+        asker = Node(first, second).fetch(0, 1)
+        assert asker.on_abandoned is not None
+        asker.on_abandoned()
+        assert len(first.abandoned) == len(second.abandoned) == 1
+        first.answer(NEWS)
+        await turn()
+        assert asker.replies == []
+
+    in_loop(scenario)
+
+
+@pytest.mark.requirement("K595-31")
+def test_fetches_that_drifted_apart_end_together() -> None:
+    """Then the follower asks for both partitions in one request again."""
+
+    async def scenario() -> None:
+        first, second = ParkingReplica(), ParkingReplica()
+        node = Node(first, second)
+        early, late = node.fetch(0, wait_ms=20), node.fetch(1, wait_ms=20)
+        async with asyncio.timeout(5):
+            while node.requests.loop.time() < waited_since + 0.015:
+                await turn()
+        stranger = node.fetch(1, fetcher=3, wait_ms=20)
+        fresh = node.fetch(1, wait_ms=60_000)
+        first.answer(NO_NEWS)
+        assert early.records() == [(0, 0, b"")]
+        assert late.records() == [(1, 0, b"")]
+        assert stranger.replies == fresh.replies == [], "another replica's, and one that just began"
+
+    waited_since = 0.0
+
+    async def timed() -> None:
+        nonlocal waited_since
+        waited_since = asyncio.get_running_loop().time()
+        await scenario()
+
+    in_loop(timed)
+
+
+def test_news_do_not_end_the_waits_of_other_requests() -> None:
+    """The follower syncs what it got before it asks again: there is nothing to join."""
+
+    async def scenario() -> None:
+        first, second = ParkingReplica(), ParkingReplica()
+        node = Node(first, second)
+        busy, idle = node.fetch(0, wait_ms=0), node.fetch(1, wait_ms=0)
+        first.answer(NEWS)
+        assert busy.records() == [(0, 0, b"batches")]
+        assert idle.replies == []
+
+    in_loop(scenario)
