@@ -21,6 +21,10 @@ from quorum_node.protocol.describe import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
+from quorum_node.protocol.discover_brokers import (
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+)
 from quorum_node.protocol.elections import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -86,6 +90,9 @@ UPDATE_RAFT_VOTER = Api(
     82, "UpdateRaftVoter", UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0
 )
 ALTER_QUORUM = Api(20000, "AlterQuorum", AlterQuorumRequest, AlterQuorumResponse, 0, 0)
+DISCOVER_BROKERS = Api(
+    20001, "DiscoverBrokers", DiscoverBrokersRequest, DiscoverBrokersResponse, 0, 0
+)
 READ_OFFSET = Api(20002, "ReadOffset", ReadOffsetRequest, ReadOffsetResponse, 0, 0)
 
 APIS: dict[int, Api] = {
@@ -105,6 +112,7 @@ APIS: dict[int, Api] = {
         REMOVE_RAFT_VOTER,
         UPDATE_RAFT_VOTER,
         ALTER_QUORUM,
+        DISCOVER_BROKERS,
         READ_OFFSET,
     )
 }

@@ -26,6 +26,8 @@ class RaftConfig:
     cluster_id: str | None = None
     founder: bool = False
     initial_voters: int = 1
+    boot_timestamp_ms: int = 0
+    """Wall clock at the start of this run; tells which address of a voter is newest."""
     static_voters: tuple[Voter, ...] = ()
     """`controller.quorum.voters`: ids (UUIDs unknown) and endpoints; only before a voters record."""
     new_cluster_id: str | None = None

@@ -1,10 +1,11 @@
 """Looking for the leader: Fetch, round robin, until someone names it.
 
 Owns the order and the pace. Must not know what is done once the leader is known.
-Source: KIP-595, "Quorum Bootstrapping"; as shipped, Fetch takes the place of DiscoverBrokers: every
-answer carries the leader. (K595-17; a zombie leader finds the current quorum this way, K595-16.)
+Source: KIP-595, "Quorum Bootstrapping"; as shipped, Fetch finds the leader: every answer carries it.
+DiscoverBrokers goes beside it, for peers that know addresses which this replica does not. (K595-17; a zombie leader finds the current quorum this way, K595-16.)
 """
 
+from quorum_node.raft.discover_brokers import ask_too
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest, FetchResponse
@@ -52,6 +53,7 @@ def search(replica: ReplicaState) -> None:
         discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_ms
         return
     discovery.outstanding = replica.send(endpoint, request, peer)
+    ask_too(replica, endpoint, peer)
 
 
 def handle_search_response(
@@ -88,7 +90,7 @@ def _targets(replica: ReplicaState) -> list[tuple[ReplicaKey | None, Endpoint]]:
         if endpoint is not None:
             targets.append((key, endpoint))
     own = replica.controller_endpoint
-    for endpoint in replica.config.bootstrap:
+    for endpoint in (*replica.config.bootstrap, *replica.gossip.strangers):
         known = any((e.host, e.port) == (endpoint.host, endpoint.port) for _, e in targets)
         mine = own is not None and (own.host, own.port) == (endpoint.host, endpoint.port)
         if not known and not mine:

@@ -7,6 +7,7 @@ Every response carries the responder's view of the current leader (KIP-595, "com
 
 from dataclasses import dataclass
 
+from quorum_node.raft.endpoint_gossip import HeardEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
@@ -259,6 +260,26 @@ class ReadOffsetResponse:
     age_ms: int = -1
 
 
+# DiscoverBrokers: KIP-595
+@dataclass(frozen=True, slots=True)
+class DiscoverBrokersRequest:
+    """`replica.id` -1: a client; the other fields mean nothing then. A UUID of None: not told."""
+
+    replica: ReplicaKey
+    boot_timestamp_ms: int = -1
+    endpoint: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverBrokersResponse:
+    """`brokers`: every voter that the responder knows, itself included."""
+
+    error: RaftError
+    leader: CurrentLeader
+    cluster_id: str | None = None
+    brokers: tuple[HeardEndpoint, ...] = ()
+
+
 # Membership: KIP-853
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
@@ -359,6 +380,7 @@ Request = (
     | FetchRequest
     | FetchSnapshotRequest
     | DescribeQuorumRequest
+    | DiscoverBrokersRequest
     | ReadOffsetRequest
     | AddVoterRequest
     | RemoveVoterRequest
@@ -375,6 +397,7 @@ Response = (
     | FetchResponse
     | FetchSnapshotResponse
     | DescribeQuorumResponse
+    | DiscoverBrokersResponse
     | ReadOffsetResponse
     | VoterChangeResponse
     | ResignResponse
@@ -388,6 +411,7 @@ OutboundRequest = (
     | FetchRequest
     | FetchSnapshotRequest
     | ReadOffsetRequest
+    | DiscoverBrokersRequest
     | UpdateVoterRequest
     | ApiVersionsRequest
 )
@@ -400,6 +424,7 @@ InboundResponse = (
     | FetchResponse
     | FetchSnapshotResponse
     | ReadOffsetResponse
+    | DiscoverBrokersResponse
     | VoterChangeResponse
     | ApiVersionsResponse
 )

@@ -13,6 +13,7 @@ from quorum_node.raft import (
     begin_end_epoch,
     commit,
     describe,
+    discover_brokers,
     discovery,
     election,
     fetch_following,
@@ -61,6 +62,8 @@ from quorum_node.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     DescribeQuorumRequest,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
     FetchRequest,
@@ -175,6 +178,8 @@ class Replica(ReplicaState):
             fetch_following.fetch_if_ready(self, role)
         elif discovery.is_searching(self):
             discovery.search(self)
+        if not self.stopping and not self.halted:
+            discover_brokers.announce(self)
 
     def _ends_are_out(self) -> bool:
         sent = self.outstanding.values()
@@ -226,6 +231,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
             begin_end_epoch.handle_begin_response(replica, sent, response)
         case EndQuorumEpochRequest(), EndQuorumEpochResponse() as response:
             handover.handle_end_response(replica, response)
+        case DiscoverBrokersRequest(), DiscoverBrokersResponse() as response:
+            discover_brokers.handle_discover_response(replica, sent, response)
         case ApiVersionsRequest(), ApiVersionsResponse() as response:
             membership.probe_answered(replica, event.correlation, response)
 
@@ -234,6 +241,8 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
     sent = replica.outstanding.pop(event.correlation, None)
     if sent is None:
         return
+    if sent.peer is not None and event.reason is not FailureReason.UNSUPPORTED:
+        replica.gossip.nobody_answered(sent.peer, sent.destination)
     match sent.request:
         case FetchRequest():
             reason: FailureReason = event.reason
@@ -245,6 +254,8 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
             election.handle_vote_failure(replica, sent, request, event.reason)
         case ReadOffsetRequest():
             remote_reads.handle_read_offset_failure(replica, event.correlation, event.reason)
+        case DiscoverBrokersRequest():
+            discover_brokers.handle_discover_failure(replica, sent, event.reason)
         case ApiVersionsRequest():
             membership.probe_answered(replica, event.correlation, None)
 
@@ -295,6 +306,7 @@ _REQUESTS: dict[type, Callable[[Replica, int, Any], None]] = {
     BeginQuorumEpochRequest: begin_end_epoch.handle_begin,
     EndQuorumEpochRequest: begin_end_epoch.handle_end,
     DescribeQuorumRequest: _on_describe,
+    DiscoverBrokersRequest: discover_brokers.handle_discover_brokers,
     ReadOffsetRequest: _on_read_offset,
     AddVoterRequest: membership.handle_add_voter,
     RemoveVoterRequest: membership.handle_remove_voter,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quorum_node.raft.config import CONTROLLER, RaftConfig
+from quorum_node.raft.endpoint_gossip import EndpointGossip
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.log_state import EpochStarts, LogState
@@ -56,6 +57,7 @@ class Outstanding:
     request: OutboundRequest
     peer: ReplicaKey | None
     epoch: int
+    destination: Endpoint
 
 
 @dataclass(slots=True)
@@ -172,6 +174,8 @@ class ReplicaState:
 
         self.role: Role = Unattached(None)
         self.discovery = Discovery()
+        self.gossip = EndpointGossip()
+        self.boot_timestamp_ms = config.boot_timestamp_ms
         self.outstanding: dict[int, Outstanding] = {}
         self._next_correlation = 1
         self.partial: Partial | None = None
@@ -180,6 +184,7 @@ class ReplicaState:
         self.voters = self._load_voters(state, log)
         self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
+        self.gossip.use_voters(self.told_voters(), key, 0.0)
 
     def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
         """Voters of the snapshot, then every record of the log behind; or those of quorum-state."""
@@ -254,9 +259,9 @@ class ReplicaState:
         return CurrentLeader(NO_LEADER, self.epoch)
 
     def endpoint_of(self, key: ReplicaKey) -> Endpoint | None:
-        """Controller listener of a voter, from the latest voter set."""
+        """Controller listener of a voter, as last heard of it or from the latest voter set."""
         voter = self.voters.latest.voters.get(key)
-        return voter.endpoint(CONTROLLER) if voter is not None else None
+        return self.gossip.address_of(key, voter.endpoint(CONTROLLER)) if voter else None
 
     def other_voters(self) -> list[ReplicaKey]:
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
@@ -286,6 +291,10 @@ class ReplicaState:
             and self.now_ms < role.fetch_deadline_ms
         )
 
+    def told_voters(self) -> tuple[ReplicaKey, ...]:
+        """Voters whose addresses can be told apart: none while they are known by id alone."""
+        return () if self.ids_only else self.voters.latest.voters.ordered_keys
+
     # -- primitive acts
 
     def respond(self, request_id: int, response: Response) -> None:
@@ -295,7 +304,7 @@ class ReplicaState:
         """Send and remember; returns the correlation."""
         correlation = self._next_correlation
         self._next_correlation = correlation + 1
-        self.outstanding[correlation] = Outstanding(request, peer, self.epoch)
+        self.outstanding[correlation] = Outstanding(request, peer, self.epoch, destination)
         self.out.append(Send(correlation, destination, request, self.config.request_timeout_ms))
         return correlation
 
@@ -340,6 +349,7 @@ class ReplicaState:
         """After the latest voter set, or its commit, changed."""
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
+        self.gossip.use_voters(self.told_voters(), self.key, self.now_ms)
         self.out.append(
             VotersChanged(latest.voters.voters, latest.position, self.voters.latest_is_committed)
         )

@@ -7,6 +7,7 @@ call. A TimerExpired that comes early does nothing.
 from quorum_node.raft import (
     alter_quorum,
     begin_end_epoch,
+    discover_brokers,
     discovery,
     handover,
     membership,
@@ -50,6 +51,8 @@ def next_deadline_ms(replica: ReplicaState) -> float:
             deadline_ms = min(deadline_ms, role.deadline_ms)
     if discovery.is_searching(replica) and replica.discovery.outstanding is None:
         deadline_ms = min(deadline_ms, replica.discovery.deadline_ms)
+    if (announce_ms := discover_brokers.next_deadline_ms(replica)) is not None:
+        deadline_ms = min(deadline_ms, announce_ms)
     if replica.remote_reads:
         deadline_ms = min(deadline_ms, remote_reads.next_deadline_ms(replica))
     return deadline_ms

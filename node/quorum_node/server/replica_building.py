@@ -30,6 +30,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         ),
         cluster_id=meta.cluster_id or config.cluster_id,
         founder=is_founder(config, meta.directory_id),
+        boot_timestamp_ms=time.time_ns() // 1_000_000,
         static_voters=static_voters(config),
         new_cluster_id=uuid_text(fresh_uuid()),
         initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,

@@ -291,7 +291,9 @@ def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
     assert cores.leader is cores.nodes["2"]
     sends: list[Send] = []
     cores.observer = lambda node, output: (
-        sends.append(output) if isinstance(output, Send) and node is three else None
+        sends.append(output)
+        if isinstance(output, Send) and isinstance(output.request, FetchRequest) and node is three
+        else None
     )
     cores.restart(three)  # its quorum-state says: leader 1, epoch 1
     assert [send.destination.host for send in sends[:2]] == ["1", "2"]

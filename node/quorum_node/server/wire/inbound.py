@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from quorum_node.protocol import elections as el
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.describe import DescribeQuorumRequest
+from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.read_offset import ReadOffsetRequest
@@ -19,6 +20,7 @@ from quorum_node.protocol.voters import (
 )
 from quorum_node.server.wire.alter_quorum import join_alter_quorum, split_alter_quorum
 from quorum_node.server.wire.describe import Now, join_describe, split_describe
+from quorum_node.server.wire.discover_brokers import join_discover, split_discover
 from quorum_node.server.wire.epochs import join_begin, join_end, split_begin, split_end
 from quorum_node.server.wire.fetch import join_fetch, split_fetch
 from quorum_node.server.wire.partitions import Answer, Split
@@ -43,6 +45,8 @@ def split(body: Message) -> Split:
             return split_end(body)
         case DescribeQuorumRequest():
             return split_describe(body)
+        case DiscoverBrokersRequest():
+            return split_discover(body)
         case ReadOffsetRequest():
             return split_read_offset(body)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():
@@ -67,6 +71,8 @@ def join(body: Message, answers: Sequence[Answer], now: Callable[[], Now]) -> Me
             return join_end(body, answers)
         case DescribeQuorumRequest():
             return join_describe(body, answers, now())
+        case DiscoverBrokersRequest():
+            return join_discover(answers)
         case ReadOffsetRequest():
             return join_read_offset(body, answers)
         case AddRaftVoterRequest() | RemoveRaftVoterRequest() | UpdateRaftVoterRequest():

@@ -12,6 +12,7 @@ from quorum_node.protocol import apis
 from quorum_node.protocol import elections as el
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import Api
+from quorum_node.protocol.discover_brokers import DiscoverBrokersResponse
 from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetResponse
@@ -19,6 +20,7 @@ from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.protocol.voters import UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS
+from quorum_node.server.wire.discover_brokers import discover_answer, discover_request
 from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
 from quorum_node.server.wire.errors import raft_error
 from quorum_node.server.wire.fetch import fetch_answers, fetch_request
@@ -36,6 +38,7 @@ _APIS: dict[type, Api] = {
     raft.EndQuorumEpochRequest: apis.END_QUORUM_EPOCH,
     raft.FetchRequest: apis.FETCH,
     raft.FetchSnapshotRequest: apis.FETCH_SNAPSHOT,
+    raft.DiscoverBrokersRequest: apis.DISCOVER_BROKERS,
     raft.ReadOffsetRequest: apis.READ_OFFSET,
     raft.UpdateVoterRequest: apis.UPDATE_RAFT_VOTER,
     raft.ApiVersionsRequest: apis.API_VERSIONS,
@@ -78,6 +81,8 @@ def to_wire(parts: Parts, version: int) -> Message:
             return begin_request(parts)
         case raft.EndQuorumEpochRequest():
             return end_request(parts)
+        case raft.DiscoverBrokersRequest() as request:
+            return discover_request(parts[0][0], request)
         case raft.ReadOffsetRequest() as request:
             return read_offset_request(parts[0][0], request)
         case raft.UpdateVoterRequest() as request:
@@ -108,6 +113,8 @@ def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundRespons
             return begin_answers(body, numbers)
         case el.EndQuorumEpochResponse():
             return end_answers(body, numbers)
+        case DiscoverBrokersResponse():
+            return [discover_answer(body)]
         case ReadOffsetResponse():
             return [read_offset_answer(body, numbers[0])]
         case UpdateRaftVoterResponse():

@@ -1,0 +1,60 @@
+"""DiscoverBrokers (KIP-595): where do the voters listen?
+
+Field for field as the draft defines it. Its text lets the response name the leader and its epoch, its schema
+does not, and it knows voters by id alone: these are private tagged fields from 20000 up. The API key is
+private as well (`apis.py`).
+"""
+
+from uuid import UUID
+
+from quorum_node.protocol.schema import (
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UUID_TYPE,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+CLIENT_ID = -1
+"""ReplicaId of whoever is no replica: the other fields of its request are not looked at."""
+UNKNOWN_BOOT_TIMESTAMP = -1
+
+
+@message(flexible_since=0)
+class DiscoverBrokersRequest(Message):
+    """A sender that listens at host and port, or CLIENT_ID."""
+
+    replica_id: int = wire(INT32)
+    boot_timestamp: int = wire(INT64, default=UNKNOWN_BOOT_TIMESTAMP)
+    host: str = wire(STRING, default="")
+    port: int = wire(INT32, default=-1)
+    replica_directory_id: UUID | None = wire(UUID_TYPE, tag=20000, default=None)
+    partition_index: int = wire(INT32, tag=20001, default=0)
+
+
+@message()
+class DiscoveredBroker(Message):
+    """A voter. UNKNOWN_BOOT_TIMESTAMP: nothing was heard of it, its address is that of the record."""
+
+    voter_id: int = wire(INT32)
+    boot_timestamp: int = wire(INT64)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    voter_directory_id: UUID | None = wire(UUID_TYPE, tag=20000, default=None)
+
+
+@message(flexible_since=0)
+class DiscoverBrokersResponse(Message):
+    """Known voters; an empty cluster id: not known yet."""
+
+    error_code: int = wire(INT16)
+    cluster_id: str = wire(STRING, default="")
+    brokers: tuple[DiscoveredBroker, ...] = wire(Array(DiscoveredBroker))
+    leader_id: int = wire(INT32, tag=20000, default=-1)
+    leader_epoch: int = wire(INT32, tag=20001, default=-1)
+    leader_host: str = wire(STRING, tag=20002, default="")
+    leader_port: int = wire(INT32, tag=20003, default=-1)

@@ -1,0 +1,92 @@
+"""DiscoverBrokers (KIP-595): the core's messages and Kafka's, both ways.
+
+The draft's request names no partition: a private field does, so that the replicas of each partition of
+this process hear of their own voters.
+"""
+
+from collections.abc import Sequence
+
+from quorum_node.protocol.discover_brokers import (
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+    DiscoveredBroker,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.endpoint_gossip import HeardEndpoint
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
+
+_MAX_PORT = 0xFFFF
+
+
+def split_discover(body: DiscoverBrokersRequest) -> Split:
+    """The question, for the one partition that it is about."""
+    key = ReplicaKey(body.replica_id, body.replica_directory_id)
+    endpoint = _endpoint(body.host, body.port)
+    request = raft.DiscoverBrokersRequest(key, body.boot_timestamp, endpoint)
+    return [(metadata_partition(body.partition_index), request)]
+
+
+def join_discover(answers: Sequence[Answer]) -> DiscoverBrokersResponse:
+    """The answer; `answers` in the order of `split_discover`."""
+    answer = answers[0]
+    if not isinstance(answer, raft.DiscoverBrokersResponse):
+        code = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
+        return DiscoverBrokersResponse(error_code=code, brokers=())
+    leader = answer.leader
+    return DiscoverBrokersResponse(
+        error_code=wire_error(answer.error),
+        cluster_id=answer.cluster_id or "",
+        brokers=tuple(
+            DiscoveredBroker(
+                voter_id=heard.key.id,
+                boot_timestamp=heard.boot_timestamp_ms,
+                host=heard.endpoint.host,
+                port=heard.endpoint.port,
+                voter_directory_id=heard.key.uuid,
+            )
+            for heard in answer.brokers
+        ),
+        leader_id=leader.leader_id,
+        leader_epoch=leader.leader_epoch,
+        leader_host=leader.endpoint.host if leader.endpoint else "",
+        leader_port=leader.endpoint.port if leader.endpoint else -1,
+    )
+
+
+def discover_request(number: int, request: raft.DiscoverBrokersRequest) -> DiscoverBrokersRequest:
+    """The core's own question, for a partition."""
+    endpoint = request.endpoint
+    return DiscoverBrokersRequest(
+        replica_id=request.replica.id,
+        boot_timestamp=request.boot_timestamp_ms,
+        host=endpoint.host if endpoint else "",
+        port=endpoint.port if endpoint else -1,
+        replica_directory_id=request.replica.uuid,
+        partition_index=number,
+    )
+
+
+def discover_answer(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersResponse:
+    """The peer's answer to it."""
+    leader = raft.CurrentLeader(
+        body.leader_id, body.leader_epoch, _endpoint(body.leader_host, body.leader_port)
+    )
+    brokers = tuple(
+        HeardEndpoint(
+            ReplicaKey(broker.voter_id, broker.voter_directory_id), broker.boot_timestamp, endpoint
+        )
+        for broker in body.brokers
+        if (endpoint := _endpoint(broker.host, broker.port)) is not None
+    )
+    return raft.DiscoverBrokersResponse(
+        raft_error(body.error_code), leader, body.cluster_id or None, brokers
+    )
+
+
+def _endpoint(host: str, port: int) -> Endpoint | None:
+    """None for what can't be connected to."""
+    return Endpoint(CONTROLLER, host, port) if host and 0 < port <= _MAX_PORT else None
