@@ -249,9 +249,11 @@ class AddVoterRequest(RequestModel):
 
 
 class UpdateVoterRequest(RequestModel):
-    """New endpoints of a voter."""
+    """New endpoints of a voter. The expected position makes it a compare-and-set."""
 
     endpoints: list[EndpointModel] = Field(min_length=1)
+    expected_offset: int | None = None
+    expected_epoch: int | None = None
     timeout_ms: int = Field(default=DEFAULT_TIMEOUT_MS, ge=1, le=MAX_TIMEOUT_MS)
 
 

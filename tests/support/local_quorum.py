@@ -81,6 +81,7 @@ class LocalNode:
     port: int
     admin_port: int
     overrides: dict[str, str] = field(default_factory=dict)
+    module: str = "quorum_node.server.main"
     process: subprocess.Popen[bytes] | None = None
     data_dir: Path = field(init=False)
 
@@ -107,7 +108,7 @@ class LocalNode:
     def start(self) -> None:
         """Start the process; returns at once."""
         assert self.process is None or self.process.poll() is not None, "already running"
-        command = [sys.executable, "-m", "quorum_node.server.main"]
+        command = [sys.executable, "-m", self.module]
         command += ["--config", str(self.root / "node.properties")]
         for key, value in self.overrides.items():
             command += ["--override", f"{key}={value}"]

@@ -1,8 +1,9 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter (KIP-853; as shipped, KIP-1186 for AckWhenCommitted).
 
-Private tagged fields 20000 and 20001 of Add and Remove carry the expected offset and epoch of the committed
-voters record: compare-and-set. 20003 of all three names the quorum partition, where it is not the
-first. Stock peers skip them.
+Private tagged fields 20000 and 20001 of all three carry the expected offset and epoch of the committed
+voters record: compare-and-set. 20002 of Add asks for the order "add first": the newcomer, caught up, counts as
+alive in the safety check. 20003 of all three is the quorum partition that is meant, 0 if nothing is said.
+Stock peers skip them.
 """
 
 from uuid import UUID
@@ -23,6 +24,7 @@ from quorum_node.protocol.schema import (
 
 TAG_EXPECTED_OFFSET = 20000
 TAG_EXPECTED_EPOCH = 20001
+TAG_COUNT_NEWCOMER = 20002
 TAG_PARTITION = 20003
 
 
@@ -48,6 +50,7 @@ class AddRaftVoterRequest(Message):
     expected_offset: int = wire(INT64, tag=TAG_EXPECTED_OFFSET, default=-1)
     expected_epoch: int = wire(INT32, tag=TAG_EXPECTED_EPOCH, default=-1)
     partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
+    count_newcomer: bool = wire(BOOL, tag=TAG_COUNT_NEWCOMER, default=False)
 
 
 @message(flexible_since=0)
@@ -90,7 +93,10 @@ class KRaftVersionFeature(Message):
 
 @message(flexible_since=0)
 class UpdateRaftVoterRequest(Message):
-    """UpdateRaftVoter request: new endpoints or feature range of a voter."""
+    """UpdateRaftVoter request: new endpoints or feature range of a voter.
+
+    An expected offset of -1 asks for no comparison.
+    """
 
     cluster_id: str | None = wire(STRING, nullable_since=0, default=None)
     current_leader_epoch: int = wire(INT32)
@@ -98,6 +104,8 @@ class UpdateRaftVoterRequest(Message):
     voter_directory_id: UUID | None = wire(UUID_TYPE)
     listeners: tuple[VoterListener, ...] = wire(Array(VoterListener))
     kraft_version_feature: KRaftVersionFeature = wire(KRaftVersionFeature)
+    expected_offset: int = wire(INT64, tag=TAG_EXPECTED_OFFSET, default=-1)
+    expected_epoch: int = wire(INT32, tag=TAG_EXPECTED_EPOCH, default=-1)
     partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
 
 

@@ -16,7 +16,7 @@ CONTROLLER = "CONTROLLER"
 class RaftConfig:
     """`endpoints` are this node's own (CONTROLLER and ADMIN).
 
-    `founder`: this key may found the quorum when its log holds no voters record; it then needs
+    `auto_join`: as an observer it asks by itself to become a voter. `founder`: this key may found the quorum when its log holds no voters record; it then needs
     `cluster_id`. `initial_voters`: client writes are refused until that many voters were committed.
     `witness`: this replica replicates and votes, but never campaigns.
     """
@@ -25,6 +25,7 @@ class RaftConfig:
     bootstrap: tuple[Endpoint, ...] = ()
     cluster_id: str | None = None
     founder: bool = False
+    auto_join: bool = False
     initial_voters: int = 1
     boot_timestamp_ms: int = 0
     """Wall clock at the start of this run; tells which address of a voter is newest."""

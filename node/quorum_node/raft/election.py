@@ -2,7 +2,8 @@
 
 Owns the sender's side of Vote. Must not know how votes are granted (`vote.py`).
 Source: KIP-595, "Vote Response Handling" and "Gridlocked Elections"; KIP-650, "Pre-vote". A candidate
-that can't win any more steps down at once (K595-09).
+that can't win any more steps down at once (K595-09). A voter whose software knows no pre-vote can't be
+asked for one; it counts as if it had granted it, as such a voter gives its vote without one (K650-02).
 """
 
 from quorum_node.raft.errors import RaftError
@@ -62,11 +63,9 @@ def handle_vote_response(
         return
     role.retries.pop(peer, None)
     role.unreachable.discard(peer)
-    if response.vote_granted and response.error is RaftError.NONE:
-        role.granted.add(peer)
-        role.rejected.discard(peer)
-        if has_won(replica, role.granted):
-            _win(replica, role)
+    unsupported = request.pre_vote and response.error is RaftError.UNSUPPORTED_VERSION
+    if unsupported or (response.vote_granted and response.error is RaftError.NONE):
+        _granted(replica, role, peer)
         return
     if peer not in role.granted:
         delayed_by(replica, peer, response.error)
@@ -82,6 +81,9 @@ def handle_vote_failure(
     if not isinstance(role, Prospective | Candidate) or sent.peer is None:
         return
     if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
+        if request.pre_vote and reason is FailureReason.UNSUPPORTED:
+            _granted(replica, role, sent.peer)
+            return
         delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
         role.retries[sent.peer] = replica.now_ms + delay_ms
         delayed_by(replica, sent.peer, None)
@@ -114,6 +116,13 @@ def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
         config.election_backoff_max_ms, config.link_jitter_ms * float(2 ** min(campaigns, 10))
     )
     return window_ms * (0.2 + 0.8 * replica.jitter())
+
+
+def _granted(replica: ReplicaState, role: Prospective | Candidate, peer: ReplicaKey) -> None:
+    role.granted.add(peer)
+    role.rejected.discard(peer)
+    if has_won(replica, role.granted):
+        _win(replica, role)
 
 
 def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:

@@ -41,6 +41,7 @@ class RaftError(Enum):
     READ_NOT_CONFIRMED = "the leader did not confirm in time that it still leads"
     REPLICA_BEHIND = "this replica did not reach the confirmed offset in time"
     READS_UNSUPPORTED = "the leader's software serves no ReadOffset, so it can't confirm a read"
+    TOMBSTONED = "this replica was removed from the voters; it joins again only if somebody adds it"
     NOT_FORMED = "not all initial voters have joined yet"
     ALTERATION_PENDING = "the quorum is being altered"
     VOTER_LACKS_FEATURE = "a voter does not support target voters"

@@ -46,7 +46,8 @@ class ResponseReceived:
 class FailureReason(Enum):
     """Why a Send got no response. CLOSED and REFUSED are hints that the peer is gone.
 
-    UNSUPPORTED: it is there, and its software does not serve this request.
+    UNSUPPORTED: it is there, and its software does not serve this request, or only in versions that
+    can't carry it.
     """
 
     CLOSED = "closed"

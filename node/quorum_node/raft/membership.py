@@ -41,7 +41,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.safety import Refusal
-from quorum_node.raft.voters import VoterSet
+from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey
 
@@ -49,12 +49,14 @@ ChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 
 
 def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRequest) -> None:
-    """Start an add."""
+    """Start an add. A tombstone keeps a replica from joining by itself, not from being added."""
     refusal = (
         _precondition(replica, request)
         or _planned_elsewhere(replica)
         or safety.check_add(replica, request.voter, request.endpoints, request.count_newcomer)
     )
+    if refusal is None and not request.ack_when_committed:
+        refusal = safety.check_self_join(replica, request.voter)
     if refusal is not None:
         refuse(replica, request_id, refusal)
         return
@@ -143,6 +145,31 @@ def handle_update_voter(
         return
     voters = replica.voters.latest.voters.updated(request.voter, request.endpoints)
     _append_voters(replica, request_id, ChangeKind.UPDATE, request, voters)
+
+
+def update_own_endpoints(replica: ReplicaState, leader: Leader) -> None:
+    """The leader's own new endpoints, in a change that nobody waits for (K853-07)."""
+    voters = replica.voters.latest.voters.updated(replica.key, replica.config.endpoints)
+    leader.change = PendingChange(
+        kind=ChangeKind.UPDATE,
+        request_id=None,
+        voter=replica.key,
+        endpoints=(),
+        deadline_ms=float("inf"),
+        phase=ChangePhase.COMMITTING,
+        position=_append(replica, voters),
+    )
+
+
+def may_change(replica: ReplicaState, leader: Leader) -> bool:
+    """Whether the leader may begin a change of its own accord now."""
+    return (
+        leader.change is None
+        and leader.handover is None
+        and leader.own_epoch_committed
+        and replica.voters.latest_is_committed
+        and not (replica.halted or replica.stopping or replica.disk_low)
+    )
 
 
 def probe_answered(
@@ -352,7 +379,11 @@ def _append(replica: ReplicaState, voters: VoterSet) -> VotersPosition:
     changed = set(latest.voters.ordered_keys) ^ set(voters.ordered_keys)
     assert len(changed) <= 1, f"{len(changed)} keys change in one record"
     assert replica.voters.latest_is_committed, "a second change before the first is committed"
-    record: VotersRecord = replace(latest.record, voters=voters.voters)
+    record: VotersRecord = replace(
+        latest.record,
+        voters=voters.voters,
+        tombstones=tombstones_after(latest.record.tombstones, latest.voters, voters),
+    )
     offset = append_control(replica, (record,))
     return VotersPosition(offset, replica.epoch)
 

@@ -286,7 +286,9 @@ class AddVoterRequest:
     """`expected`: position of the committed voters record the caller has seen (compare-and-set).
 
     `count_newcomer`: the draft's order for a failed disk (add first): the newcomer, caught up, counts
-    as alive in the safety check. Without it the newcomer counts as dead.
+    as alive in the safety check. Without it the newcomer counts as dead. `ack_when_committed` False is
+    what a replica says that joins by itself (KIP-1186): the answer follows the append, and a tombstone
+    of its key forbids it.
     """
 
     cluster_id: str | None
@@ -412,6 +414,7 @@ OutboundRequest = (
     | FetchSnapshotRequest
     | ReadOffsetRequest
     | DiscoverBrokersRequest
+    | AddVoterRequest
     | UpdateVoterRequest
     | ApiVersionsRequest
 )

@@ -21,6 +21,7 @@ from quorum_node.raft import (
     following,
     handover,
     membership,
+    own_entry,
     proposals,
     reads,
     remote_reads,
@@ -75,6 +76,7 @@ from quorum_node.raft.messages import (
     RemoveVoterRequest,
     ResignRequest,
     UpdateVoterRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -150,12 +152,16 @@ class Replica(ReplicaState):
         """What follows from any event: fetch, look for the leader, stop."""
         if self.remote_reads and remote_reads.proceed(self):
             _answer_parked(self)
+        if self.voters_are_new:
+            own_entry.voters_changed(self)
         role = self.role
         if type(role) is Leader:
             if alter_quorum.is_busy(self, role):
                 alter_quorum.proceed(self, role)
                 if self.role is not role:
                     return
+            if self.asks_for_itself:
+                own_entry.update_as_leader(self, role)
             if self.log_end > role.told_end_offset:
                 # Followers first, then the own disk: the two run side by side.
                 role.told_end_offset = self.log_end
@@ -176,6 +182,8 @@ class Replica(ReplicaState):
                 self.halt(HaltReason.SHUTDOWN, "asked to stop")
         elif type(role) is Follower:
             fetch_following.fetch_if_ready(self, role)
+            if self.asks_for_itself:
+                own_entry.ask_if_due(self, role)
         elif discovery.is_searching(self):
             discovery.search(self)
         if not self.stopping and not self.halted:
@@ -235,6 +243,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
             discover_brokers.handle_discover_response(replica, sent, response)
         case ApiVersionsRequest(), ApiVersionsResponse() as response:
             membership.probe_answered(replica, event.correlation, response)
+        case ((UpdateVoterRequest() | AddVoterRequest()), VoterChangeResponse() as response):
+            own_entry.answered(replica, event.correlation, response)
 
 
 def _on_failure(replica: Replica, event: RequestFailed) -> None:
@@ -258,6 +268,8 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
             discover_brokers.handle_discover_failure(replica, sent, event.reason)
         case ApiVersionsRequest():
             membership.probe_answered(replica, event.correlation, None)
+        case UpdateVoterRequest() | AddVoterRequest():
+            own_entry.answered(replica, event.correlation, None)
 
 
 def _on_proposed(replica: Replica, event: Proposed) -> None:

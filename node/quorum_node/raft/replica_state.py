@@ -173,6 +173,10 @@ class ReplicaState:
         self.remote_reads: list[RemoteRead] = []
 
         self.role: Role = Unattached(None)
+        self.voters_are_new = True
+        self.asks_for_itself = False  # to change its entry in the voters record: own_entry
+        self.own_request: int | None = None
+        self.own_request_after_ms = 0.0
         self.discovery = Discovery()
         self.gossip = EndpointGossip()
         self.boot_timestamp_ms = config.boot_timestamp_ms
@@ -347,6 +351,7 @@ class ReplicaState:
 
     def tell_voters(self) -> None:
         """After the latest voter set, or its commit, changed."""
+        self.voters_are_new = True
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
         self.gossip.use_voters(self.told_voters(), self.key, self.now_ms)

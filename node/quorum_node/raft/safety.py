@@ -147,6 +147,19 @@ def refusal_of_new_id(replica: ReplicaState, voter_id: int) -> Refusal | None:
     return Refusal(RaftError.NEW_VOTER_ID, message)
 
 
+def check_self_join(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
+    """Why `key` can't join by its own wish, or None: only a newcomer may.
+
+    Shipped Kafka lets a removed controller add itself again and again (KAFKA-19850).
+    """
+    latest = replica.voters.latest
+    if key in latest.record.tombstones:
+        return Refusal(RaftError.TOMBSTONED, str(key))
+    if latest.voters.newest(key.id) is not None:
+        return Refusal(RaftError.DUPLICATE_VOTER, f"id {key.id} is a voter's; who lost it decides")
+    return None
+
+
 def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
     """Why `key` can't leave the voters now, or None."""
     leader = replica.role

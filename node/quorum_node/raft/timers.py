@@ -11,6 +11,7 @@ from quorum_node.raft import (
     discovery,
     handover,
     membership,
+    own_entry,
     remote_reads,
 )
 from quorum_node.raft.check_quorum import check_quorum
@@ -42,6 +43,7 @@ def next_deadline_ms(replica: ReplicaState) -> float:
                 deadline_ms = min(deadline_ms, role.retry_deadline_ms)
             if role.campaign_deadline_ms is None:
                 deadline_ms = min(deadline_ms, role.fetch_deadline_ms)
+            deadline_ms = min(deadline_ms, own_entry.deadline_ms(replica))
         case Prospective() | Candidate():
             deadline_ms = min(deadline_ms, role.deadline_ms, *role.retries.values())
         case Unattached():

@@ -70,6 +70,19 @@ class VoterSet:
         )
 
 
+MAX_TOMBSTONES = 64
+"""The oldest are forgotten: a replica that is gone for that many changes hardly comes back."""
+
+
+def tombstones_after(
+    tombstones: tuple[ReplicaKey, ...], before: VoterSet, after: VoterSet
+) -> tuple[ReplicaKey, ...]:
+    """Who was removed and may not join again by itself; whoever was added has none any more."""
+    removed = tuple(key for key in before.ordered_keys if key not in after)
+    kept = tuple(key for key in tombstones if key not in after and key not in removed)
+    return (*kept, *removed)[-MAX_TOMBSTONES:]
+
+
 @dataclass(frozen=True, slots=True)
 class VotersEntry:
     """A voter set and the record that carries it; offset -1: known without a record."""

@@ -3,8 +3,8 @@
 Owns their bytes. Must not know when they take effect.
 Source: KIP-595, "LeaderChangeMessage"; KIP-630, "Snapshot"; KIP-853, "Control records"; as shipped in Kafka 4.x.
 
-The cluster id and the target voters of an AlterQuorum ride on the voters record as private tagged fields, what a
-voter supports of this on its entry, and replica UUIDs ride so in a leader change: a record type of our own would
+The cluster id, the tombstones and the target voters of an AlterQuorum ride on the voters record as private tagged
+fields, what a voter supports of this on its entry, and replica UUIDs ride so in a leader change: a record type of our own would
 stop every Java reader, a tagged field that it doesn't know is skipped.
 Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but reads every leader change as
 version 0 and fails on the other; so version 0 is written, and both are read.
@@ -78,9 +78,10 @@ class KRaftVersion:
 class VotersRecord:
     """The whole voter set; of two entries with one id the newest key is the last.
 
-    `cluster_id` and `initial_voters` (members a new quorum needs before it takes writes) are ours.
-    So is `log_position`: (offset, epoch) of this record in the log, told only in a snapshot, whose own
-    offsets say nothing. With it a voter set keeps its name when the prefix of the log is gone.
+    `cluster_id`, `initial_voters` (members a new quorum needs before it takes writes) and `tombstones`
+    (former voters, the last one removed last) are ours. So is `log_position`: (offset, epoch) of this
+    record in the log, told only in a snapshot, whose own offsets say nothing. With it a voter set keeps
+    its name when the prefix of the log is gone.
     And so is `target_voters`: where an AlterQuorum is heading (a UUID of None: whatever replica has
     that id), None for nowhere.
     """
@@ -91,6 +92,7 @@ class VotersRecord:
     tagged_fields: TaggedFields = ()
     log_position: tuple[int, int] | None = None
     target_voters: tuple[ReplicaKey, ...] | None = None
+    tombstones: tuple[ReplicaKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +238,27 @@ def _encode_voters(record: VotersRecord) -> bytes:
         private[TAG_LOG_POSITION] = _POSITION.pack(*record.log_position)
     if record.target_voters is not None:
         private[TAG_TARGET_VOTERS] = _encode_targets(record.target_voters)
+    if record.tombstones:
+        private[TAG_TOMBSTONES] = _encode_tombstones(record.tombstones)
     parts.append(encode_tagged_fields(private, record.tagged_fields))
     return b"".join(parts)
+
+
+def _encode_tombstones(keys: tuple[ReplicaKey, ...]) -> bytes:
+    parts = [encode_uvarint(len(keys) + 1)]
+    for key in keys:
+        parts += (INT32.pack(key.id), uuid_to_bytes(key.uuid))
+    return b"".join(parts)
+
+
+def _decode_tombstones(data: bytes) -> tuple[ReplicaKey, ...]:
+    count, position = read_array_length(data, 0)
+    keys = []
+    for _ in range(count):
+        voter_id, position = read_struct(INT32, data, position)
+        uuid, position = read_uuid(data, position)
+        keys.append(ReplicaKey(voter_id, uuid))
+    return tuple(keys)
 
 
 def _encode_voter(voter: Voter) -> bytes:
@@ -290,8 +311,11 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         log_position = _POSITION.unpack(data)
     if (data := fields.pop(TAG_TARGET_VOTERS, None)) is not None:
         targets = _read_targets(data)
+    tombstones = _decode_tombstones(fields.pop(TAG_TOMBSTONES, b"\1"))
     kept = _kept(fields)
-    record = VotersRecord(tuple(voters), cluster_id, initial_voters, kept, log_position, targets)
+    record = VotersRecord(
+        tuple(voters), cluster_id, initial_voters, kept, log_position, targets, tombstones
+    )
     return record, position
 
 

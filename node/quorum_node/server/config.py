@@ -47,6 +47,7 @@ KNOWN_KEYS = frozenset(
         "admin.advertised.listener",
         "admin.token.file",
         "admin.membership.on.controller.listener",
+        "controller.quorum.auto.join.enable",
         "formation.founder.id",
         "formation.founder.uuid",
         "formation.initial.voters",
@@ -106,6 +107,7 @@ class NodeConfig:
     witness: bool
     admin_token_file: Path | None
     membership_on_controller_listener: bool
+    auto_join: bool
     failure_latch_file: Path | None
     termination_message_file: Path | None
     segment_bytes: int
@@ -164,6 +166,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         formation=formation,
         witness=pairs.boolean("quorum.witness", default=False),
         admin_token_file=pairs.optional_path("admin.token.file"),
+        auto_join=pairs.boolean("controller.quorum.auto.join.enable", default=False),
         membership_on_controller_listener=pairs.boolean(
             "admin.membership.on.controller.listener", default=True
         ),

@@ -24,7 +24,13 @@ from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
 from quorum_node.server.sockets import prepare_socket
-from quorum_node.server.wire.outbound import api_of, api_versions_request, from_wire, to_wire
+from quorum_node.server.wire.outbound import (
+    api_of,
+    api_versions_request,
+    can_carry,
+    from_wire,
+    to_wire,
+)
 
 MAX_RESPONSE_BYTES = 128 << 20
 _NEGOTIATION = 0
@@ -250,13 +256,17 @@ class PeerConnection:
         if version is None:
             self._loop.call_soon(self._fail, request, FailureReason.UNSUPPORTED)
             return
+        parts = [(part.partition, part.request) for part in request.parts]
+        if not can_carry(parts, version):
+            self._loop.call_soon(self._fail, request, FailureReason.UNSUPPORTED)
+            return
         assert self._link is not None
         assert self._link.transport is not None
         wire_id = self._next_id
         self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
         request.version = version
         self._sent[wire_id] = request
-        body = to_wire([(part.partition, part.request) for part in request.parts], version)
+        body = to_wire(parts, version)
         frame = encode_request(api, version, wire_id, self._client_id, body)
         self._link.transport.write(frame)
 

@@ -34,6 +34,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         static_voters=static_voters(config),
         new_cluster_id=uuid_text(fresh_uuid()),
         initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,
+        auto_join=config.auto_join,
         witness=config.witness,
         election_timeout_ms=timeouts.election_timeout_ms,
         fetch_timeout_ms=timeouts.fetch_timeout_ms,

@@ -7,8 +7,7 @@ nodes can crash, lose what was not flushed, restart, or lose their disk. Everyth
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from uuid import UUID
+from dataclasses import replace
 
 from quorum_node.raft import LogState, QuorumState, RaftConfig, RaftError, Replica
 from quorum_node.raft.events import (
@@ -22,7 +21,6 @@ from quorum_node.raft.events import (
     ResponseReceived,
     TimerExpired,
 )
-from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     AddVoterRequest,
     ApiVersionsRequest,
@@ -34,6 +32,7 @@ from quorum_node.raft.messages import (
     Request,
     Response,
     VoterChangeResponse,
+    VoteRequest,
 )
 from quorum_node.raft.outputs import (
     AppendBatch,
@@ -54,87 +53,14 @@ from quorum_node.raft.outputs import (
     TruncateLog,
     WriteSnapshotChunk,
 )
-from quorum_node.records.batches import decode_records, split_batches
-from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
+from quorum_node.records.batches import split_batches
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
+from support.raft.node import CLUSTER_ID, Node, endpoints_of, key_of, static_voters
 from support.raft.snapshots import NodeSnapshots
 
-CLUSTER_ID = "cluster-A"
-PORT = 9093
+__all__ = ["CLUSTER_ID", "Cores", "Node", "endpoints_of", "key_of", "static_voters"]
 
-Observer = Callable[["Node", Output], None]
-
-
-def endpoints_of(name: str) -> tuple[Endpoint, ...]:
-    """The listeners of the node with that name."""
-    return (Endpoint("CONTROLLER", name, PORT), Endpoint("ADMIN", name, 8080))
-
-
-def static_voters(*names: str) -> tuple[Voter, ...]:
-    """controller.quorum.voters: a name is the id and the host."""
-    return tuple(Voter(ReplicaKey(int(name)), endpoints_of(name)[:1]) for name in names)
-
-
-def key_of(id: int, incarnation: int = 1) -> ReplicaKey:
-    """A readable replica key: id and incarnation are in the UUID."""
-    return ReplicaKey(id, UUID(int=(incarnation << 64) + id + 1))
-
-
-@dataclass(slots=True)
-class Node:
-    """A replica with its log, its durable state and whoever waits for its answers."""
-
-    name: str
-    key: ReplicaKey
-    config: RaftConfig
-    jitter: float
-    replica: Replica
-    batches: list[AppendBatch] = field(default_factory=list)
-    snapshots: NodeSnapshots = field(default_factory=NodeSnapshots)
-    durable_batches: int = 0
-    state: QuorumState | None = None
-    up: bool = True
-    hold_flush: bool = False
-    hold_finish: bool = False
-    finished: Event | None = None
-    flush_wanted: bool = False
-    halted: Halt | None = None
-    waiting: dict[int, tuple[str, int]] = field(default_factory=dict)
-    answers: dict[int, Response] = field(default_factory=dict)
-    committed: dict[int, ProposalCommitted] = field(default_factory=dict)
-    failed: dict[int, RaftError] = field(default_factory=dict)
-    reads: dict[int, int | RaftError] = field(default_factory=dict)
-
-    def epoch_at(self, offset: int) -> int | None:
-        """Epoch of a record of the log, or of the one before its start."""
-        if offset == self.snapshots.start.end_offset - 1:
-            return self.snapshots.start.epoch
-        for batch in self.batches:
-            if batch.base_offset <= offset < batch.end_offset:
-                return batch.leader_epoch
-        return None
-
-    @property
-    def log_end(self) -> int:
-        return self.batches[-1].end_offset if self.batches else self.snapshots.start.end_offset
-
-    @property
-    def is_leader(self) -> bool:
-        return self.up and isinstance(self.replica.role, Leader)
-
-    def values(self, end_offset: int | None = None) -> list[str]:
-        """Texts of the data records in the snapshot and the log behind it, up to an offset."""
-        return self.snapshots.values() + [
-            (record.value or b"").decode()
-            for batch in self.batches
-            for whole in split_batches(batch.data)[0]
-            for record in decode_records(whole)
-            if not whole.header.is_control
-            and record.offset >= self.snapshots.start.end_offset
-            and (end_offset is None or record.offset < end_offset)
-        ]
-
-    def committed_values(self) -> list[str]:
-        return self.values(self.replica.high_watermark)
+Observer = Callable[[Node, Output], None]
 
 
 class Cores:
@@ -145,6 +71,10 @@ class Cores:
         self.now_ms = 1000.0
         self.observer = observer
         self.cut: set[tuple[str, str]] = set()
+        self.moved: dict[str, str] = {}
+        """Host to the name of the node that listens there, for those that moved."""
+        self.without_pre_vote: set[str] = set()
+        """Nodes whose software is older than pre-vote: they can't be asked for one, and ask for none."""
         self.events: deque[tuple[str, Event]] = deque()
         self._next_id = 1
         self._timeouts: list[tuple[float, str, int]] = []
@@ -162,6 +92,7 @@ class Cores:
         initial_voters: int = 1,
         static: Iterable[str] = (),
         cluster_id: str | None = None,
+        auto_join: bool = False,
         jitter: float | None = None,
         run: bool = True,
     ) -> Node:
@@ -176,6 +107,7 @@ class Cores:
             initial_voters=initial_voters,
             static_voters=static_voters(*static),
             new_cluster_id=f"made-by-{name}",
+            auto_join=auto_join,
         )
         node = Node(name, key, config, jitter, self._replica(config, key, jitter, None, LogState()))
         self.nodes[name] = node
@@ -341,6 +273,14 @@ class Cores:
         node.key = key_of(node.key.id, incarnation)
         self.restart(node)
 
+    def move(self, node: Node, host: str) -> None:
+        """Stop, and start again at another address; nobody is told."""
+        self.crash(node)
+        self.moved = {h: n for h, n in self.moved.items() if n != node.name}
+        self.moved[host] = node.name
+        node.config = replace(node.config, endpoints=endpoints_of(host))
+        self.restart(node)
+
     def release_flush(self, node: Node) -> None:
         """End a held-back flush."""
         node.hold_flush = False
@@ -438,14 +378,26 @@ class Cores:
         self.events.append((node.name, LogFlushed(node.log_end)))
 
     def _send(self, node: Node, output: Send) -> None:
-        target = self.nodes.get(output.destination.host)
+        target = self._at(output.destination.host)
         if target is not None and (node.name, target.name) in self.cut:
             self._time_out(node.name, output)
         elif target is None or not target.up:
             failed = RequestFailed(output.correlation, FailureReason.REFUSED)
             self.events.append((node.name, failed))
+        elif self._is_pre_vote(output.request) and {node.name, target.name} & self.without_pre_vote:
+            failed = RequestFailed(output.correlation, FailureReason.UNSUPPORTED)
+            self.events.append((node.name, failed))
         else:
             self._deliver(node, target, output.correlation, output.request)
+
+    @staticmethod
+    def _is_pre_vote(request: OutboundRequest) -> bool:
+        return isinstance(request, VoteRequest) and request.pre_vote
+
+    def _at(self, host: str) -> Node | None:
+        if host in self.moved:
+            return self.nodes[self.moved[host]]
+        return None if host in self.moved.values() else self.nodes.get(host)
 
     def _deliver(
         self, node: Node, target: Node, correlation: int, request: OutboundRequest

@@ -112,3 +112,39 @@ def test_a_closed_connection_alone_deposes_nobody() -> None:
     cores.advance(3000)
     assert one.replica.epoch == cores.leader.replica.epoch or one is not cores.leader
     assert two.replica.role.name in (RoleName.FOLLOWER, RoleName.LEADER)
+
+
+@pytest.mark.requirement("K650-02")
+@pytest.mark.parametrize("old", [{"1"}, {"2"}, {"3"}, {"1", "2"}, {"2", "3"}, {"1", "2", "3"}])
+def test_voters_without_pre_vote_elect_and_are_elected(old: set[str]) -> None:
+    """Whoever is older: each leader's death is followed by a leader, and no epoch is wasted."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.without_pre_vote = old
+    for _ in range(6):
+        leader = cores.leader
+        epoch = leader.replica.epoch
+        cores.crash(leader)
+        cores.advance(4000)
+        assert cores.leader is not leader
+        assert epoch < cores.leader.replica.epoch <= epoch + 2
+        cores.restart(leader)
+        cores.advance(1000)
+        number = cores.propose(cores.leader, "x")
+        cores.advance(500)
+        assert number in cores.leader.committed
+    assert one.replica.epoch >= 7
+
+
+@pytest.mark.requirement("K650-02")
+def test_who_knows_pre_vote_is_no_disturbance_beside_an_older_voter() -> None:
+    """Cut off, it reaches nobody who could not be asked: the epoch stays."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.without_pre_vote = {"2"}
+    epoch = one.replica.epoch
+    cores.partition(["1", "2"], ["3"])
+    cores.advance(20_000)
+    cores.heal()
+    cores.advance(6000)
+    assert {node.replica.epoch for node in cores.nodes.values()} == {epoch}

@@ -281,7 +281,7 @@ def test_an_emptied_voter_is_an_observer_of_the_quorum_that_has_formed() -> None
     assert removed is not None
     assert removed.error is RaftError.NONE, removed.message
     sets = [set(entry.voters.ordered_keys) for entry in leader.replica.voters.entries]
-    assert all(len(one ^ other) == 1 for one, other in pairwise(sets[1:]))
+    assert all(len(one ^ other) <= 1 for one, other in pairwise(sets[1:]))
 
 
 @pytest.mark.requirement("K853-04")

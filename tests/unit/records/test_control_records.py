@@ -132,6 +132,20 @@ def test_bytes_of_a_voters_record() -> None:
     )
 
 
+def test_tombstones_ride_on_the_voters_record() -> None:
+    record = VotersRecord((), tombstones=(ReplicaKey(3, UUID(int=7)), ReplicaKey(4, UUID(int=8))))
+    encoded = encode_control(record)
+    assert encoded.value is not None
+    assert encoded.value.hex(" ") == (
+        "00 00 01 01 a2 9c 01 29 03 00 00 00 03 "
+        + "00 " * 15
+        + "07 00 00 00 04 "
+        + "00 " * 15
+        + "08"
+    )
+    assert decode_control(DecodedRecord(0, 0, encoded.key, encoded.value)) == record
+
+
 def test_bytes_of_a_config_record() -> None:
     data = encode_metadata(ConfigRecord(2, "", "retention.ms", "9"))
     assert data == b"\x01\x04\x00\x02\x01\x0dretention.ms\x029\x00"

@@ -24,7 +24,7 @@ VOTERS = VotersRecord(
     (Voter(ReplicaKey(1, UUID(int=1)), (Endpoint("CONTROLLER", "a", 9093),)),),
     cluster_id="cluster",
     initial_voters=3,
-    tagged_fields=((20002, b"tombstones"),),
+    tombstones=(ReplicaKey(2, UUID(int=2)),),
 )
 BOUNDS = SnapshotBounds(1_700_000_000_000, 1, VOTERS)
 VALUES = [b"value %d" % n for n in range(40)]

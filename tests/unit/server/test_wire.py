@@ -10,6 +10,7 @@ from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import ANSWER_UNSUPPORTED, FetchRequest, FetchResponse
 from quorum_node.protocol.schema import Message
+from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
@@ -17,8 +18,9 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.inbound import join, split
-from quorum_node.server.wire.outbound import api_of, from_wire, to_wire
+from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
 from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer
+from quorum_node.server.wire.voters import update_voter_request
 
 ME = ReplicaKey(1, UUID(int=11))
 OTHER = ReplicaKey(2, UUID(int=22))
@@ -35,7 +37,39 @@ REQUESTS: list[raft.OutboundRequest] = [
     raft.FetchRequest("c", ME, 7, 40, 6, 500, 1 << 20, 39, -1, True),
     raft.ReadOffsetRequest("c", 1_700_000_000_000),
     raft.ReadOffsetRequest(None, -1, stale=True),
+    raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False),
 ]
+
+
+@pytest.mark.requirement("K650-02")
+def test_an_older_version_has_no_place_for_a_pre_vote_or_a_self_join() -> None:
+    vote, pre_vote, join = REQUESTS[1], REQUESTS[2], REQUESTS[-1]
+    assert [can_carry([(0, vote)], version) for version in (0, 1, 2)] == [True] * 3
+    assert [can_carry([(0, pre_vote)], version) for version in (0, 1, 2)] == [False, False, True]
+    assert [can_carry([(0, join)], version) for version in (0, 1)] == [False, True]
+
+
+def test_compare_and_set_and_add_first_arrive() -> None:
+    expected = raft.VotersPosition(5, 2)
+    add = AddRaftVoterRequest(
+        timeout_ms=9, voter_id=1, voter_directory_id=ME.uuid, listeners=(), count_newcomer=True,
+        expected_offset=5, expected_epoch=2,
+    )  # fmt: skip
+    (found,) = split(over_the_wire(add, 1))
+    assert isinstance(found[1], raft.AddVoterRequest)
+    assert (found[1].count_newcomer, found[1].expected) == (True, expected)
+    remove = RemoveRaftVoterRequest(
+        voter_id=1, voter_directory_id=ME.uuid, expected_offset=5, expected_epoch=2
+    )
+    (found,) = split(over_the_wire(remove, 0))
+    assert isinstance(found[1], raft.RemoveVoterRequest)
+    assert found[1].expected == expected
+    moved = raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8)
+    update = replace(update_voter_request(2, moved), expected_offset=5, expected_epoch=2)
+    (found,) = split(over_the_wire(update, 0))
+    assert found[0].number == 2
+    assert isinstance(found[1], raft.UpdateVoterRequest)
+    assert found[1].expected == expected
 
 
 def over_the_wire(message: Message, version: int) -> Message:

@@ -30,6 +30,7 @@ _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.DUPLICATE_VOTER: (409, ErrorCode.DUPLICATE_VOTER),
     RaftError.VOTER_NOT_FOUND: (409, ErrorCode.VOTER_NOT_FOUND),
     RaftError.INVALID_VOTER_KEY: (409, ErrorCode.VOTER_NOT_FOUND),
+    RaftError.TOMBSTONED: (409, ErrorCode.INVALID_REQUEST),
     RaftError.UNSUPPORTED_VERSION: (409, ErrorCode.INVALID_REQUEST),
     RaftError.INVALID_REQUEST: (400, ErrorCode.INVALID_REQUEST),
 }

@@ -79,10 +79,7 @@ def router(node: NodeView) -> APIRouter:
         require_token(node, request)
         if not replica.is_leader():
             return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
-        change = raft.UpdateVoterRequest(
-            None, _key(id, uuid), _endpoints(body.endpoints), body.timeout_ms
-        )
-        return await _change(replica, change, body.timeout_ms)
+        return await _change(replica, _update(_key(id, uuid), body), body.timeout_ms)
 
     @routes.post("/resign", response_model=ResignResult)
     async def resign(
@@ -131,6 +128,16 @@ def _key(id: int, uuid: str) -> ReplicaKey:
     if parsed.int == 0:
         raise invalid("the all-zero UUID means 'unknown'")
     return ReplicaKey(id, parsed)
+
+
+def _update(key: ReplicaKey, body: UpdateVoterRequest) -> raft.UpdateVoterRequest:
+    return raft.UpdateVoterRequest(
+        cluster_id=None,
+        voter=key,
+        endpoints=_endpoints(body.endpoints),
+        timeout_ms=body.timeout_ms,
+        expected=expected_position(body.expected_offset, body.expected_epoch),
+    )
 
 
 def _newest_key(replica: ReplicaView, successor_id: int | None) -> ReplicaKey | None:

@@ -17,7 +17,7 @@ from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetResponse
 from quorum_node.protocol.schema import MalformedMessage, Message
-from quorum_node.protocol.voters import UpdateRaftVoterResponse
+from quorum_node.protocol.voters import AddRaftVoterResponse, UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS
 from quorum_node.server.wire.discover_brokers import discover_answer, discover_request
@@ -27,7 +27,12 @@ from quorum_node.server.wire.fetch import fetch_answers, fetch_request
 from quorum_node.server.wire.read_offset import read_offset_answer, read_offset_request
 from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
 from quorum_node.server.wire.vote import vote_answers, vote_request
-from quorum_node.server.wire.voters import update_voter_answer, update_voter_request
+from quorum_node.server.wire.voters import (
+    add_voter_answer,
+    add_voter_request,
+    update_voter_answer,
+    update_voter_request,
+)
 
 KRAFT_VERSION_FEATURE = "kraft.version"
 CLIENT_SOFTWARE = "metadataquorum"
@@ -40,6 +45,7 @@ _APIS: dict[type, Api] = {
     raft.FetchSnapshotRequest: apis.FETCH_SNAPSHOT,
     raft.DiscoverBrokersRequest: apis.DISCOVER_BROKERS,
     raft.ReadOffsetRequest: apis.READ_OFFSET,
+    raft.AddVoterRequest: apis.ADD_RAFT_VOTER,
     raft.UpdateVoterRequest: apis.UPDATE_RAFT_VOTER,
     raft.ApiVersionsRequest: apis.API_VERSIONS,
 }
@@ -59,7 +65,8 @@ def shared_fields(request: raft.OutboundRequest) -> Hashable | None:
         case raft.FetchRequest():
             return "fetch", request.cluster_id, request.replica.id, request.max_wait_ms
         case raft.VoteRequest():
-            return "vote", request.cluster_id, request.voter and request.voter.id
+            voter_id = request.voter and request.voter.id
+            return "vote", request.cluster_id, voter_id, request.pre_vote
         case raft.BeginQuorumEpochRequest():
             voter_id = request.voter and request.voter.id
             return "begin", request.cluster_id, voter_id, request.leader_endpoint
@@ -85,11 +92,23 @@ def to_wire(parts: Parts, version: int) -> Message:
             return discover_request(parts[0][0], request)
         case raft.ReadOffsetRequest() as request:
             return read_offset_request(parts[0][0], request)
+        case raft.AddVoterRequest() as request:
+            return add_voter_request(parts[0][0], request)
         case raft.UpdateVoterRequest() as request:
             return update_voter_request(parts[0][0], request)
         case raft.ApiVersionsRequest():
             return api_versions_request()
     raise AssertionError(f"nothing that a replica sends: {type(parts[0][1]).__name__}")
+
+
+def can_carry(parts: Parts, version: int) -> bool:
+    """Whether that version has a place for what is asked."""
+    match parts[0][1]:
+        case raft.VoteRequest(pre_vote=True):
+            return version >= 2  # K650-02
+        case raft.AddVoterRequest(ack_when_committed=False):
+            return version >= 1
+    return True
 
 
 def api_versions_request() -> ApiVersionsRequest:
@@ -117,6 +136,8 @@ def from_wire(body: Message, numbers: Sequence[int]) -> list[raft.InboundRespons
             return [discover_answer(body)]
         case ReadOffsetResponse():
             return [read_offset_answer(body, numbers[0])]
+        case AddRaftVoterResponse():
+            return [add_voter_answer(body)]
         case UpdateRaftVoterResponse():
             return [update_voter_answer(body)]
         case ApiVersionsResponse():

@@ -1,6 +1,6 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the core's messages and Kafka's, both ways.
 
-Kafka's messages name no partition and mean the first one; a private tagged field names another.
+Kafka's messages name no partition and mean the first one; another one is a private tagged field.
 """
 
 from quorum_node.protocol.errors import ErrorCode
@@ -34,6 +34,9 @@ def split_voter_change(body: VoterChange) -> Split:
 
 def _voter_change(body: VoterChange) -> raft.Request:
     key = ReplicaKey(body.voter_id, body.voter_directory_id)
+    expected = None
+    if body.expected_offset >= 0:
+        expected = raft.VotersPosition(body.expected_offset, body.expected_epoch)
     if isinstance(body, UpdateRaftVoterRequest):
         feature = body.kraft_version_feature
         return raft.UpdateVoterRequest(
@@ -44,10 +47,8 @@ def _voter_change(body: VoterChange) -> raft.Request:
             current_leader_epoch=body.current_leader_epoch,
             min_kraft_version=feature.min_supported_version,
             max_kraft_version=feature.max_supported_version,
+            expected=expected,
         )
-    expected = None
-    if body.expected_offset >= 0:
-        expected = raft.VotersPosition(body.expected_offset, body.expected_epoch)
     if isinstance(body, RemoveRaftVoterRequest):
         return raft.RemoveVoterRequest(body.cluster_id, key, DEFAULT_VOTER_TIMEOUT_MS, expected)
     return raft.AddVoterRequest(
@@ -56,6 +57,7 @@ def _voter_change(body: VoterChange) -> raft.Request:
         endpoints=_endpoints(body.listeners),
         timeout_ms=max(body.timeout_ms, 0),
         expected=expected,
+        count_newcomer=body.count_newcomer,
         ack_when_committed=body.ack_when_committed,
     )
 
@@ -88,21 +90,47 @@ def join_voter_change(body: Message, answer: Answer) -> Message:
     return RemoveRaftVoterResponse(error_code=error, error_message=message)
 
 
-def update_voter_request(number: int, request: raft.UpdateVoterRequest) -> UpdateRaftVoterRequest:
-    """The core's own request to the leader of a partition."""
+def update_voter_request(
+    partition: int, request: raft.UpdateVoterRequest
+) -> UpdateRaftVoterRequest:
+    """A voter's own request to the leader: it listens elsewhere now."""
     return UpdateRaftVoterRequest(
-        partition=number,
         cluster_id=request.cluster_id,
         current_leader_epoch=request.current_leader_epoch,
         voter_id=request.voter.id,
         voter_directory_id=request.voter.uuid,
-        listeners=tuple(
-            VoterListener(name=e.name, host=e.host, port=e.port) for e in request.endpoints
-        ),
+        listeners=_listeners(request.endpoints),
         kraft_version_feature=KRaftVersionFeature(
             min_supported_version=request.min_kraft_version,
             max_supported_version=request.max_kraft_version,
         ),
+        partition=partition,
+    )
+
+
+def _listeners(endpoints: tuple[Endpoint, ...]) -> tuple[VoterListener, ...]:
+    return tuple(VoterListener(name=e.name, host=e.host, port=e.port) for e in endpoints)
+
+
+def add_voter_request(partition: int, request: raft.AddVoterRequest) -> AddRaftVoterRequest:
+    """An observer's own request to the leader: it wants to join (needs version 1)."""
+    return AddRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        timeout_ms=request.timeout_ms,
+        voter_id=request.voter.id,
+        voter_directory_id=request.voter.uuid,
+        listeners=_listeners(request.endpoints),
+        ack_when_committed=request.ack_when_committed,
+        partition=partition,
+    )
+
+
+def add_voter_answer(body: AddRaftVoterResponse) -> raft.VoterChangeResponse:
+    """The leader's answer to it, which does not say who leads."""
+    return raft.VoterChangeResponse(
+        raft_error(body.error_code),
+        raft.CurrentLeader(raft.NO_LEADER, -1),
+        body.error_message or "",
     )
 
 

@@ -1,0 +1,180 @@
+"""Real processes: voters that move, join, are older, or lead without knowing that they lead no more."""
+
+import itertools
+
+import pytest
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.apis import ADD_RAFT_VOTER, API_VERSIONS, REMOVE_RAFT_VOTER, VOTE
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    AddRaftVoterResponse,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    VoterListener,
+)
+from quorum_node.records.identity import parse_uuid
+from support.local_quorum import LocalNode, LocalQuorum, free_ports, wait_until
+from support.one_request import ask
+
+
+def recorded_port(quorum: LocalQuorum, node_id: int) -> int:
+    voter = next(v for v in quorum.describe()["voters"] if v["id"] == node_id)
+    return next(e["port"] for e in voter["endpoints"] if e["name"] == "CONTROLLER")
+
+
+def move(node: LocalNode) -> None:
+    """Start again on another port, without telling anybody."""
+    node.kill()
+    (node.port,) = free_ports(1)
+    for key in ("listeners", "advertised.listeners"):
+        node.overrides[key] = f"CONTROLLER://127.0.0.1:{node.port}"
+    node.start()
+
+
+@pytest.mark.requirement("K853-07")
+def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    before = [v["uuid"] for v in quorum.describe()["voters"]]
+    for number, node in enumerate(list(quorum.nodes.values())):
+        move(node)
+        quorum.put("while", str(number))
+        wait_until(lambda node=node: recorded_port(quorum, node.id) == node.port, "the new port")
+        quorum.wait_caught_up(node.id)
+    assert [v["uuid"] for v in quorum.describe()["voters"]] == before
+    # Nobody listens at an old address any more, so what goes on goes over the new ones.
+    quorum.leader.kill()
+    quorum.put("after", "an election")
+    assert quorum.get("while") == "2"
+
+
+@pytest.mark.requirement("K595-16", "K595-25")
+def test_a_zombie_leader_finds_that_it_was_removed_and_observes(make_quorum) -> None:
+    quorum = make_quorum(4)
+    quorum.form()
+    zombie = quorum.leader
+    uuid = quorum.local(zombie.id)["replicaUuid"]
+    others = [n for n in quorum.nodes.values() if n is not zombie]
+    zombie.freeze()
+    try:
+        quorum.client.timeout = 1.0
+        wait_until(
+            lambda: all(quorum.local(n.id)["leaderId"] not in (None, zombie.id) for n in others),
+            "the others have a leader",
+        )
+
+        def removed() -> bool:
+            answer = quorum.request("DELETE", f"/v1/voters/{zombie.id}/{uuid}", others[0].id)
+            return answer is not None and (answer.is_success or "NOT_FOUND" in answer.text)
+
+        wait_until(removed, "the zombie is removed")
+    finally:
+        zombie.thaw()
+    # It still thinks that it leads; nobody fetches from it, so it asks around.
+    wait_until(lambda: quorum.local(zombie.id)["role"] == "observer", "the zombie observes")
+    assert not quorum.local(zombie.id)["isVoter"]
+    end_offset = quorum.put("after", "1")["endOffset"]
+    wait_until(
+        lambda: quorum.local(zombie.id)["highWatermark"] >= end_offset, "it goes on fetching"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("K650-02")
+@pytest.mark.parametrize("vote_version", [1, 0])
+def test_a_voter_without_pre_vote_votes_and_is_voted_for(
+    make_quorum, monkeypatch: pytest.MonkeyPatch, vote_version: int
+) -> None:
+    monkeypatch.setenv("VOTE_MAX_VERSION", str(vote_version))
+    quorum = make_quorum(3)
+    older = quorum.nodes[3]
+    older.module = "support.older_node"
+    quorum.form()
+    versions = ask(("127.0.0.1", older.port), API_VERSIONS, 3, ApiVersionsRequest())
+    assert isinstance(versions, ApiVersionsResponse)
+    assert next(a.max_version for a in versions.api_keys if a.api_key == VOTE.key) == vote_version
+
+    led: set[int] = set()
+    for attempt in itertools.count():
+        # With one of three down the other two need each other's vote, in one direction or the other.
+        leader = quorum.leader
+        led.add(leader.id)
+        if attempt >= 4 and older.id in led and led - {older.id}:
+            break
+        assert attempt < 12, f"only {led} ever led"
+        leader.kill()
+        quorum.put("k", str(attempt))
+        leader.start()
+        quorum.wait_caught_up(leader.id)
+    assert quorum.get("k") is not None
+
+
+@pytest.mark.requirement("K853-05")
+def test_compare_and_set_and_add_first_on_the_kafka_listener(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    if quorum.leader.id == 3:
+        quorum.request("POST", "/v1/resign")
+        wait_until(lambda: quorum.wait_leader() != 3, "another leads")
+    leader = quorum.leader
+    address = ("127.0.0.1", leader.port)
+    position = quorum.describe()["votersPosition"]
+    old = parse_uuid(quorum.local(3)["replicaUuid"])
+    stale = RemoveRaftVoterRequest(
+        voter_id=3, voter_directory_id=old,
+        expected_offset=position["offset"] - 1, expected_epoch=position["epoch"],
+    )  # fmt: skip
+    answer = ask(address, REMOVE_RAFT_VOTER, 0, stale)
+    assert isinstance(answer, RemoveRaftVoterResponse)
+    assert answer.error_code == ErrorCode.POLICY_VIOLATION
+    assert "voters record is at offset" in (answer.error_message or "")
+
+    # Two of three voters live: the newcomer may go first only if it counts itself.
+    quorum.nodes[3].kill()
+    quorum.add_node(3).start()
+    quorum.wait_caught_up(3)
+    new = parse_uuid(quorum.local(3)["replicaUuid"])
+    wait_until(
+        lambda: not next(v for v in quorum.describe()["voters"] if v["id"] == 3)["fetching"],
+        "the dead voter is known to be dead",
+    )
+    codes = []
+    for count_newcomer in (False, True):
+        add = AddRaftVoterRequest(
+            timeout_ms=5000, voter_id=3, voter_directory_id=new,
+            listeners=(VoterListener(name="CONTROLLER", host="127.0.0.1", port=quorum.nodes[3].port),),
+            expected_offset=position["offset"], expected_epoch=position["epoch"],
+            count_newcomer=count_newcomer,
+        )  # fmt: skip
+        added = ask(address, ADD_RAFT_VOTER, 1, add, 10)
+        assert isinstance(added, AddRaftVoterResponse)
+        codes.append(added.error_code)
+    assert codes == [ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+    # It was added without an ADMIN endpoint and tells its own.
+    wait_until(
+        lambda: (
+            {e["name"] for e in quorum.describe()["voters"][-1]["endpoints"]}
+            == {"CONTROLLER", "ADMIN"}
+        ),
+        "the newcomer completes its entry",
+    )
+
+
+def test_a_node_joins_by_itself_once_and_not_after_its_removal(make_quorum) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    node = quorum.add_node(4, **{"controller.quorum.auto.join.enable": "true"})
+    node.start()
+    wait_until(lambda: 4 in quorum.voter_ids(), "node 4 joins")
+    uuid = quorum.local(4)["replicaUuid"]
+    quorum.remove_voter(4, uuid)
+    end_offset = quorum.put("after", "1")["endOffset"]
+    wait_until(lambda: quorum.local(4)["highWatermark"] >= end_offset, "it knows of its removal")
+    node.kill()
+    node.start()
+    quorum.wait_caught_up(4)
+    assert 4 not in quorum.voter_ids()
+    quorum.add_voter(4)
+    assert 4 in quorum.voter_ids()
