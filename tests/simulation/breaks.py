@@ -19,6 +19,7 @@ from quorum_node.raft import (
     log_appends,
     membership,
     reads,
+    remote_reads,
     transitions,
     vote,
 )
@@ -177,6 +178,41 @@ def read_without_the_round(patch: Patch) -> None:
     patch.setattr(reads, "confirm_reads", at_once)
 
 
+def read_a_followers_state_without_asking(patch: Patch) -> None:
+    """A replica that does not lead answers linearizable reads from what it has."""
+
+    def at_once(state: ReplicaState, read_id: int) -> None:
+        state.out.append(ReadConfirmed(read_id, state.high_watermark))
+
+    patch.setattr(remote_reads, "request_remote_read", at_once)
+
+
+def read_before_the_offset_is_reached(patch: Patch) -> None:
+    """A replica that does not lead asks, and does not wait for what it is told."""
+    real = remote_reads._is_waiting
+
+    def hasty(state: ReplicaState, read: Any) -> bool:
+        if read.offset is None:
+            return real(state, read)
+        state.out.append(ReadConfirmed(read.read_id, read.offset))
+        return False
+
+    patch.setattr(remote_reads, "_is_waiting", hasty)
+
+
+def give_a_read_offset_without_the_round(patch: Patch) -> None:
+    """A leader, maybe a former one, tells others its high watermark without asking anyone."""
+    real = reads._begin
+
+    def at_once(state: ReplicaState, leader: Leader, **who: Any) -> bool:
+        if who.get("request_id") is None or not leader.own_epoch_committed:
+            return real(state, leader, **who)
+        reads._confirmed(state, reads.PendingRead(0, state.high_watermark, **who))
+        return False
+
+    patch.setattr(reads, "_begin", at_once)
+
+
 def serve_after_a_storage_failure(patch: Patch) -> None:
     """A failed disk is shrugged off."""
     patch.setattr(handover, "storage_failed", lambda state, detail, disk_full: None)
@@ -253,11 +289,20 @@ BY_SIMULATION: tuple[Break, ...] = (
     change_before_the_last_is_committed,
     keep_truncated_voters,
     read_without_the_round,
+    read_a_followers_state_without_asking,
+    read_before_the_offset_is_reached,
+    give_a_read_offset_without_the_round,
     serve_after_a_storage_failure,
     ignore_divergence,
     campaign_as_a_witness,
 )
 """Caught by an invariant within the first seeds."""
+
+FAULTS_FOR: dict[Break, frozenset[str]] = {
+    broken: frozenset({"isolate leader", "leader with few"})
+    for broken in (read_without_the_round, give_a_read_offset_without_the_round)
+}
+"""Breaks that show only beside a leader that was replaced behind its back: histories made of those."""
 
 BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (grant_two_votes, "figure-8"),

@@ -1,6 +1,7 @@
 """Many simulated histories: all invariants hold, and every history has enough of everything."""
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -23,6 +24,7 @@ ROWS = (
     "K595-13",
     "K595-29",
     "K650-01",
+    "K650-03",
     "K853-02",
     "K853-05",
     "K853-06",
@@ -42,7 +44,10 @@ def check(report: Report, seeds: range) -> None:
     ]
     assert not missing, f"no fault ever struck: {missing}"
     assert {outcome.initial_voters for outcome in report.outcomes} == set(SIZES)
-    assert min(outcome.reads for outcome in report.outcomes) > 0
+    assert min(outcome.reads.total() for outcome in report.outcomes) > 0
+    reads = sum((outcome.reads for outcome in report.outcomes), Counter[str]())
+    assert set(reads) == {"leader", "follower", "observer"}
+    assert min(reads.values()) > len(seeds) / 2, reads
 
 
 @pytest.mark.slow

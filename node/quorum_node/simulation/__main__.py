@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections import Counter
 
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from quorum_node.simulation.story import Outcome
@@ -14,24 +15,27 @@ def main() -> int:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="one seed, with its history of faults")
     which.add_argument("--seeds", help="a range such as 1..200 (both ends included)")
+    parser.add_argument(
+        "--faults", default="", metavar="KIND,...", help="with --seed: these kinds of faults only"
+    )
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        return _one(arguments.seed)
+        return _one(arguments.seed, frozenset(filter(None, arguments.faults.split(","))))
     first, _, last = arguments.seeds.partition("..")
     return _many(int(first), int(last or first), arguments.processes)
 
 
-def _one(seed: int) -> int:
+def _one(seed: int, only: frozenset[str]) -> int:
     started = time.perf_counter()
-    result = run_seed(seed)
+    result = run_seed(seed, only)
     if isinstance(result, Failure):
         print(result)
         return 1
     print("\n".join(result.history))
     print(
         f"seed {seed}: {result.initial_voters} initial voters, {result.writes} writes,"
-        f" {result.reads} reads, {result.changes} voter changes, {result.faults} faults,"
+        f" {result.reads.total()} reads ({_by_role(result.reads)}), {result.changes} voter changes, {result.faults} faults,"
         f" {result.epochs} epochs, {result.events} events,"
         f" {result.simulated_ms / 1000:.1f} s simulated, calm after {result.calm_ms:.0f} ms,"
         f" {time.perf_counter() - started:.2f} s real: all invariants held"
@@ -45,13 +49,18 @@ def _many(first: int, last: int, processes: int) -> int:
     for (kind, phase), count in sorted(report.struck.items()):
         print(f"{kind:18} {phase:12} {count:6}")
     writes = sum(outcome.writes for outcome in report.outcomes)
+    reads = sum((outcome.reads for outcome in report.outcomes), Counter[str]())
     changes = sum(outcome.changes for outcome in report.outcomes)
     seconds = time.perf_counter() - started
     print(
         f"{len(report.outcomes)} histories held, {len(report.failures)} failed; {writes} writes,"
-        f" {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
+        f" {reads.total()} reads ({_by_role(reads)}), {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
     )
     return 1 if report.failures else 0
+
+
+def _by_role(reads: Counter[str]) -> str:
+    return ", ".join(f"{count} on {role}s" for role, count in sorted(reads.items()))
 
 
 def _print_failure(result: Outcome | Failure) -> None:

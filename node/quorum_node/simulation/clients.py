@@ -1,9 +1,10 @@
 """Clients: writers of numbered records and readers, as the world outside sees the quorum.
 
-Owns what was acknowledged, and when reads began. Must not know faults. A client asks whatever host
-claims to lead, also one that a partition has made a zombie.
+Owns what was acknowledged, and when reads began. Must not know faults. A writer asks whatever host
+claims to lead, also one that a partition has made a zombie; a reader asks any host.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from quorum_node.simulation.host import SimulatedHost
 
 WRITE_TIMEOUT_MS = 1500.0
-READ_TIMEOUT_MS = 1500.0
+READ_TIMEOUT_MS = 500.0
 RETRY_MS = 25.0
 
 
@@ -43,7 +44,8 @@ class Clients:
         self._random = random
         self.acknowledged: list[Acknowledged] = []
         self.acknowledged_end_offset = 0
-        self.reads = 0
+        self.reads: Counter[str] = Counter()
+        """Confirmed reads, by what the host was when it confirmed: leader, follower, observer."""
         self.failed_writes = 0
         self.slow = False
         self._next_id = 1
@@ -79,11 +81,14 @@ class Clients:
             self.failed_writes += 1
             self._cluster.scheduler.after(RETRY_MS, self._write, write[0], write[1] + 1)
 
-    def read_confirmed(self, output: ReadConfirmed) -> None:
+    def read_confirmed(self, host: "SimulatedHost", output: ReadConfirmed) -> None:
+        """The host reads its own state: what it knows as committed, whatever the core has promised."""
         read = self._reads.pop(output.read_id, None)
         if read is not None:
-            self.reads += 1
-            self._cluster.watch.read_done(read[1], output.offset, output.read_id)
+            replica = host.replica
+            kind = "leader" if host.is_leader else "follower" if replica.is_voter else "observer"
+            self.reads[kind] += 1
+            self._cluster.watch.read_done(host, read[1], output)
             self._cluster.scheduler.after(self._pause_ms() * 2, self._read, read[0])
 
     def read_failed(self, output: ReadFailed) -> None:
@@ -118,9 +123,7 @@ class Clients:
             self._write(write[0], write[1] + 1)
 
     def _read(self, reader: int) -> None:
-        # A reader does not know better than to ask the oldest of several leaders.
-        leaders = [host for host in self._cluster.hosts.values() if host.is_leader]
-        host = min(leaders, key=lambda each: each.replica.epoch, default=None)
+        host = self._some_host(reader)
         if host is None:
             self._cluster.scheduler.after(RETRY_MS, self._read, reader)
             return
@@ -128,6 +131,22 @@ class Clients:
         self._reads[read_id] = (reader, self.acknowledged_end_offset)
         self._cluster.scheduler.after(READ_TIMEOUT_MS, self._give_up_read, read_id)
         host.handle(host.run, ReadRequested(read_id))
+
+    def _some_host(self, reader: int) -> "SimulatedHost | None":
+        """Half of the readers ask leaders, half all others; the oldest leader, and those it leads,
+        rather than a new one: a reader knows no better.
+        """
+        hosts = [host for host in self._cluster.hosts.values() if host.up]
+        leaders = [host for host in hosts if host.is_leader]
+        oldest = min(leaders, key=lambda each: each.replica.epoch, default=None)
+        if reader % 2 == 0:
+            return oldest
+        others = [host for host in hosts if not host.is_leader]
+        if len(leaders) > 1 and oldest is not None:
+            led = (oldest.key.id, oldest.replica.epoch)
+            misled = [h for h in others if (h.replica.leader_id, h.replica.epoch) == led]
+            others = misled or others
+        return self._random.choice(others) if others else oldest
 
     def _give_up_read(self, read_id: int) -> None:
         read = self._reads.pop(read_id, None)

@@ -32,7 +32,7 @@ class Cluster:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, Random(seed + 1))
         self.watch = Watch()
-        self.clients = Clients(self, Random(seed + 2), writers=3, readers=2)
+        self.clients = Clients(self, Random(seed + 2), writers=3, readers=4)
         self.hosts: dict[str, SimulatedHost] = {}
         self.initial_voters = initial_voters
         self.with_witness = False

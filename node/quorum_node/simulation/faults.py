@@ -28,7 +28,9 @@ LONGEST_WAIT_MS = 800.0
 class Faults:
     """Picks a kind and a phase, waits for the phase, strikes, mends, and goes on until told to stop."""
 
-    def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
+    def __init__(
+        self, cluster: Cluster, plan: MembershipPlan, random: Random, only: frozenset[str]
+    ) -> None:
         self._cluster = cluster
         self._plan = plan
         self._random = random
@@ -44,6 +46,7 @@ class Faults:
             "freeze": self._freeze,
             "partition": self._partition,
             "isolate leader": self._isolate_leader,
+            "leader with few": self._leader_with_few,
             "one-way cut": self._one_way_cut,
             "drop": lambda: self._weather(Weather(drop=0.15)),
             "delay": lambda: self._weather(Weather(delay_ms=60)),
@@ -57,6 +60,11 @@ class Faults:
             "graceful stop": self._graceful_stop,
             "resign": self._resign,
         }
+        if only:
+            unknown = sorted(only - self._kinds.keys())
+            if unknown:
+                raise ValueError(f"no kinds of faults: {', '.join(unknown)}")
+            self._kinds = {kind: self._kinds[kind] for kind in self._kinds if kind in only}
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -213,6 +221,25 @@ class Faults:
             # Resets get through: the others know at once, while the old leader believes in itself.
             self._cluster.network.close_connections(leader.address)
         return struck
+
+    def _leader_with_few(self) -> bool:
+        """Replicas that go on following a leader without a majority: observers, and too few voters."""
+        leader = self._cluster.leader
+        if leader is None:
+            return False
+        voters = leader.replica.voters.latest.voters
+        room = majority(len(voters)) - 2  # besides the leader
+        side = {leader.address}
+        for host in self._random.sample(self._up_hosts(), len(self._up_hosts())):
+            is_voter = host.key in voters
+            if host is not leader and (room > 0 or not is_voter):
+                side.add(host.address)
+                room -= is_voter
+        pairs = {(a, b) for a in side for b in self._cluster.hosts if b not in side}
+        if self._random.random() < 0.7:
+            # The others know at once, while those on this side believe in their leader.
+            self._cluster.network.close_between({(b, a) for a, b in pairs})
+        return self._cut(pairs, both_ways=True)
 
     def _one_way_cut(self) -> bool:
         addresses = list(self._cluster.hosts)

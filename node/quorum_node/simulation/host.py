@@ -206,7 +206,7 @@ class HostListener:
         self._host.cluster.clients.failed(output)
 
     def read_confirmed(self, output: ReadConfirmed) -> None:
-        self._host.cluster.clients.read_confirmed(output)
+        self._host.cluster.clients.read_confirmed(self._host, output)
 
     def read_failed(self, output: ReadFailed) -> None:
         self._host.cluster.clients.read_failed(output)

@@ -4,6 +4,7 @@ Owns delivery and the fate of every request (answer, closed, refused, timed out)
 messages say. Worse than TCP on purpose: a connection neither orders nor protects anything here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -110,15 +111,22 @@ class Network:
 
     def close_connections(self, address: str) -> None:
         """Every request that is out from or to this address fails as its connection closes."""
+        self._close(lambda source, target: address in (source, target))
+
+    def close_between(self, pairs: set[tuple[str, str]]) -> None:
+        """The same for the requests of these (source, target)."""
+        self._close(lambda source, target: (source, target) in pairs)
+
+    def _close(self, is_hit: Callable[[str, str], bool]) -> None:
         for key, target in list(self._pending.items()):
-            if address in (key[0], target):
+            if is_hit(key[0], target):
                 source = self.hosts[key[0]]
                 self.scheduler.after(
                     self._latency_ms(), self._fail, source, key, FailureReason.CLOSED
                 )
         for host in self.hosts.values():
             for request_id, waiting in list(host.waiting.items()):
-                if address in (host.address, waiting.source.address):
+                if is_hit(waiting.source.address, host.address):
                     del host.waiting[request_id]
                     if host.up:
                         self.scheduler.after(

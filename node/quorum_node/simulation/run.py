@@ -43,9 +43,12 @@ class Report:
         return total
 
 
-def run_seed(seed: int) -> Outcome | Failure:
-    """Play one history. A violation, or any other exception, is a failure of the seed."""
-    story = Story(seed)
+def run_seed(seed: int, only: frozenset[str] = frozenset()) -> Outcome | Failure:
+    """Play one history, maybe with some kinds of faults only.
+
+    A violation, or any other exception, is a failure of the seed.
+    """
+    story = Story(seed, only)
     try:
         return story.play()
     except Exception as error:

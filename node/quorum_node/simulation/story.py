@@ -58,7 +58,7 @@ class Outcome:
     seed: int
     initial_voters: int = 0
     writes: int = 0
-    reads: int = 0
+    reads: Counter[str] = field(default_factory=Counter)
     changes: int = 0
     faults: int = 0
     epochs: int = 0
@@ -70,15 +70,18 @@ class Outcome:
 
 
 class Story:
-    """Play with `play()`; raises Violation when anything that must hold does not."""
+    """Play with `play()`; raises Violation when anything that must hold does not.
 
-    def __init__(self, seed: int) -> None:
+    `only`: kinds of faults to restrict the history to; all of them if empty.
+    """
+
+    def __init__(self, seed: int, only: frozenset[str] = frozenset()) -> None:
         random = Random(seed)
         self.size = random.choice(SIZES)
         self.cluster = Cluster(seed, initial_voters=self.size)
         self.cluster.with_witness = Random(seed + 5).random() < WITNESS_SHARE
         self.plan = MembershipPlan(self.cluster, Random(seed + 3))
-        self.faults = Faults(self.cluster, self.plan, Random(seed + 4))
+        self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
         self.outcome = Outcome(seed, self.size)
         self.cluster.watch.use([invariant(self.cluster) for invariant in INVARIANTS])
 

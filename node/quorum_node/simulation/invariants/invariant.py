@@ -6,7 +6,7 @@ Owns the hooks and the exception. Must not know any rule.
 from typing import TYPE_CHECKING
 
 from quorum_node.raft.messages import Response
-from quorum_node.raft.outputs import RoleChanged
+from quorum_node.raft.outputs import ReadConfirmed, RoleChanged
 from quorum_node.raft.quorum_state import QuorumState
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Invariant:
 
     def acknowledged(self, write: "Acknowledged") -> None: ...
 
-    def read_done(self, started_after_offset: int, offset: int, read_id: int) -> None: ...
+    def read_done(
+        self, host: "SimulatedHost", started_after_offset: int, output: ReadConfirmed
+    ) -> None: ...
 
     def finished(self) -> None:
         """After the last step, when the quorum has come to rest."""
