@@ -70,7 +70,8 @@ def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) ->
 
 def suspect(replica: ReplicaState, follower: Follower) -> None:
     """The leader seems to be gone: campaign soon, unless it answers before."""
-    if not replica.is_voter:
+    if not replica.is_voter and not replica.may_campaign():
+        # (One whose removal is not committed may campaign: its log may be the only one up to date.)
         become_unattached(replica, replica.epoch)
         return
     if follower.link is Link.OPEN:
