@@ -62,7 +62,7 @@ class Swap:
         """As an admin client does: again and again, the same target."""
         leader = _leader(self.cores)
         if leader is not None and not _knows_target(leader):
-            target = tuple(ReplicaKey(id) for id in TARGET)
+            target = tuple(ReplicaKey(each) for each in TARGET)
             request = AlterQuorumRequest(CLUSTER_ID, target, 1000)
             self.cores.do(leader, RequestReceived(self.cores._number(), request))
 
