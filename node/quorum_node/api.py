@@ -232,6 +232,26 @@ class QuorumDescription(ApiModel):
     plan: str = ""
 
 
+class DiscoveredBroker(ApiModel):
+    """A voter's controller listener; without a boot timestamp it is that of the voters record."""
+
+    id: int
+    uuid: str | None
+    boot_timestamp_ms: int | None
+    host: str
+    port: int
+
+
+class DiscoveredBrokers(ApiModel):
+    """What one node has heard of where the voters listen (DiscoverBrokers); needs no majority."""
+
+    cluster_id: str | None
+    leader_id: int | None
+    leader_epoch: int
+    brokers: list[DiscoveredBroker]
+    partition: int = 0
+
+
 class AddVoterRequest(RequestModel):
     """Add (id, uuid) as a voter. The expected position makes it a compare-and-set.
 

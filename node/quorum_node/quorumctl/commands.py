@@ -10,6 +10,7 @@ from quorum_node.api import (
     AppendResult,
     ConfigList,
     ConfigValue,
+    DiscoveredBrokers,
     EndpointModel,
     LogPage,
     NodeDescription,
@@ -46,6 +47,12 @@ def describe_local(client: AdminClient, arguments: argparse.Namespace) -> Result
     """One node's own view; never depends on the others."""
     node = client.call(NodeDescription, "GET", "/v1/node")
     return node, render.local(node)
+
+
+def discover(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Where the voters listen, as the asked node has heard; never depends on the others."""
+    found = client.call(DiscoveredBrokers, "GET", "/v1/brokers")
+    return found, render.discovered(found)
 
 
 def add_voter(client: AdminClient, arguments: argparse.Namespace) -> Result:

@@ -133,6 +133,8 @@ def _add_describe(names: "Names") -> None:
         view.set_defaults(command=command)
     local = _command(views, "local", "what the asked node says of itself")
     local.set_defaults(command=commands.describe_local)
+    discover = _command(names, "discover", "where the voters listen, as the asked node has heard")
+    discover.set_defaults(command=commands.discover)
     live = _command(names, "watch", "the quorum, live")
     live.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
     live.add_argument("--count", type=int, help="stop after so many looks")

@@ -5,11 +5,13 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from quorum_node.api import (
     ConfigEntry,
     ConfigValue,
     Consistency,
+    DiscoveredBrokers,
     EndpointModel,
     LogRecord,
     NodeDescription,
@@ -97,6 +99,29 @@ def local(node: NodeDescription) -> list[str]:
         ("Version", node.version),
     ]
     return fields(pairs)
+
+
+def discovered(found: DiscoveredBrokers) -> list[str]:
+    """`discover`."""
+    rows = [
+        (b.id, b.uuid or _UNKNOWN, f"{b.host}:{b.port}", _boot_text(b.boot_timestamp_ms))
+        for b in found.brokers
+    ]
+    leader = fields(
+        [
+            ("ClusterId", found.cluster_id or _UNKNOWN),
+            ("LeaderId", _text(found.leader_id)),
+            ("LeaderEpoch", found.leader_epoch),
+        ]
+    )
+    return [*leader, "", *table(("NodeId", "DirectoryId", "Controller", "BootTimestamp"), rows)]
+
+
+def _boot_text(boot_timestamp_ms: int | None) -> str:
+    if boot_timestamp_ms is None:
+        return "not heard of; from the voters record"
+    booted = datetime.fromtimestamp(boot_timestamp_ms / 1000, UTC)
+    return booted.isoformat(timespec="milliseconds")
 
 
 def configs(entries: Sequence[ConfigEntry]) -> list[str]:

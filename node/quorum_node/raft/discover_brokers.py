@@ -57,20 +57,21 @@ def known_brokers(replica: ReplicaState) -> tuple[HeardEndpoint, ...]:
 
 
 def handle_discover_response(
-    replica: ReplicaState, sent: Outstanding, response: DiscoverBrokersResponse
+    replica: ReplicaState,
+    sent: Outstanding,
+    request: DiscoverBrokersRequest,
+    response: DiscoverBrokersResponse,
 ) -> None:
     """Hear what the peer knows; nothing from another cluster, or from one that can't say."""
-    gossip = replica.gossip
-    if sent.peer is not None:
-        gossip.was_told(sent.peer)
-    if response.error is not RaftError.NONE or _is_of_another_cluster(replica, response):
-        return
-    for heard in response.brokers:
-        if heard.key == replica.key:
-            _hear_of_myself(replica, heard)
-        else:
-            _hear(replica, heard)
-    observe_leader(replica, response.leader)
+    if response.error is RaftError.NONE and not _is_of_another_cluster(replica, response):
+        for heard in response.brokers:
+            if heard.key == replica.key:
+                _hear_of_myself(replica, heard)
+            else:
+                _hear(replica, heard)
+        observe_leader(replica, response.leader)
+    if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
+        replica.gossip.was_told(sent.peer)
 
 
 def handle_discover_failure(

@@ -239,8 +239,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
             begin_end_epoch.handle_begin_response(replica, sent, response)
         case EndQuorumEpochRequest(), EndQuorumEpochResponse() as response:
             handover.handle_end_response(replica, response)
-        case DiscoverBrokersRequest(), DiscoverBrokersResponse() as response:
-            discover_brokers.handle_discover_response(replica, sent, response)
+        case DiscoverBrokersRequest() as request, DiscoverBrokersResponse() as response:
+            discover_brokers.handle_discover_response(replica, sent, request, response)
         case ApiVersionsRequest(), ApiVersionsResponse() as response:
             membership.probe_answered(replica, event.correlation, response)
         case ((UpdateVoterRequest() | AddVoterRequest()), VoterChangeResponse() as response):

@@ -1,4 +1,4 @@
-"""/v1/node (local) and /v1/quorum (local, or confirmed by a majority)."""
+"""/v1/node, /v1/brokers (both local) and /v1/quorum (local, or confirmed by a majority)."""
 
 from typing import Annotated
 
@@ -7,16 +7,20 @@ from fastapi import APIRouter, Query, Request, Response
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
     MAX_TIMEOUT_MS,
+    DiscoveredBrokers,
     ErrorCode,
     NodeDescription,
     QuorumDescription,
 )
+from quorum_node.raft import messages as raft
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.admin.views import node_document, quorum_document
+from quorum_node.server.admin.views import discovered_document, node_document, quorum_document
 from quorum_node.server.replica_host import clock_ms
 
+_CLIENT = ReplicaKey(-1)
 TimeoutMs = Annotated[int, Query(alias="timeoutMs", ge=1, le=MAX_TIMEOUT_MS)]
 
 
@@ -54,6 +58,12 @@ def router(node: NodeView) -> APIRouter:
             text = f"this node led in epoch {epoch} and lost leadership meanwhile; ask again"
             raise ApiProblem(503, ErrorCode.NOT_LEADER, text)
         return _document(replica, confirmed=True)
+
+    @routes.get("/brokers")
+    async def discover(replica: ChosenReplica) -> DiscoveredBrokers:
+        answer = await replica.ask(raft.DiscoverBrokersRequest(_CLIENT), DEFAULT_TIMEOUT_MS)
+        assert isinstance(answer, raft.DiscoverBrokersResponse)
+        return discovered_document(answer, replica.partition)
 
     return routes
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from quorum_node.api import (
+    DiscoveredBroker,
+    DiscoveredBrokers,
     EndpointModel,
     NodeDescription,
     QuorumDescription,
@@ -14,7 +16,7 @@ from quorum_node.api import (
     VotersPosition,
 )
 from quorum_node.raft.description import ReplicaDescription
-from quorum_node.raft.messages import NO_LEADER, ReplicaProgress
+from quorum_node.raft.messages import NO_LEADER, DiscoverBrokersResponse, ReplicaProgress
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, uuid_text
 from quorum_node.server.version import VERSION
@@ -36,6 +38,8 @@ def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> C
     """Leader: own epoch committed. Others: fetched lately, and little is missing."""
     if d.halted:
         return CatchUp(False, "the replica has stopped", None)
+    if (waits := _why_a_static_quorum_waits(d)) is not None:
+        return CatchUp(False, waits, None)
     if d.role is RoleName.LEADER:
         if d.own_epoch_committed:
             return CatchUp(True, "leads, own epoch committed", 0)
@@ -55,6 +59,17 @@ def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> C
     if lag > MAX_LAG_RECORDS:
         return CatchUp(False, f"{lag} committed records are missing", lag)
     return CatchUp(True, f"follows leader {d.leader_id}", lag)
+
+
+def _why_a_static_quorum_waits(d: ReplicaDescription) -> str | None:
+    """Words for a quorum of controller.quorum.voters that has not formed; None: there is none."""
+    missing = [str(voter.key.id) for voter in d.voters if voter.key.uuid is None]
+    if not missing or d.voters_position.offset >= 0:
+        return None
+    text = "the quorum of controller.quorum.voters has not formed yet: it needs all its voters once"
+    if d.role is RoleName.LEADER:
+        return f"{text}; not heard of yet: {', '.join(missing)}"
+    return text
 
 
 def leaderless(d: ReplicaDescription) -> str:
@@ -116,6 +131,27 @@ def node_document(
         witness=d.witness,
         partition=partition,
         partitions=partitions,
+    )
+
+
+def discovered_document(answer: DiscoverBrokersResponse, partition: int) -> DiscoveredBrokers:
+    """Where the voters listen, as this node has heard."""
+    leader = answer.leader
+    return DiscoveredBrokers(
+        cluster_id=answer.cluster_id,
+        leader_id=None if leader.leader_id == NO_LEADER else leader.leader_id,
+        leader_epoch=leader.leader_epoch,
+        partition=partition,
+        brokers=[
+            DiscoveredBroker(
+                id=heard.key.id,
+                uuid=None if heard.key.uuid is None else uuid_text(heard.key.uuid),
+                boot_timestamp_ms=None if heard.boot_timestamp_ms < 0 else heard.boot_timestamp_ms,
+                host=heard.endpoint.host,
+                port=heard.endpoint.port,
+            )
+            for heard in answer.brokers
+        ],
     )
 
 

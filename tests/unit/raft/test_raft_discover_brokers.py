@@ -1,0 +1,226 @@
+"""DiscoverBrokers: who listens where, by the newest boot; with and without a majority (K595-18)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.raft.discover_brokers import MAX_STRANGERS
+from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, EndpointGossip, HeardEndpoint
+from quorum_node.raft.events import FailureReason, RequestFailed
+from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
+from quorum_node.raft.outputs import Output, Send
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+
+KEY = key_of(2)
+OLD, NEW, RECORDED = (Endpoint("CONTROLLER", host, 9093) for host in ("old", "new", "recorded"))
+CLIENT = ReplicaKey(-1)
+
+
+@pytest.mark.requirement("K595-18")
+def test_the_newest_boot_wins_in_any_order() -> None:
+    for order in ((1, 2, 3), (3, 2, 1), (2, 3, 1), (3, 3, 2)):
+        gossip = EndpointGossip()
+        for boot in order:
+            gossip.hear(HeardEndpoint(KEY, boot, Endpoint("CONTROLLER", f"boot-{boot}", 1)))
+        assert gossip.address_of(KEY, RECORDED) == Endpoint("CONTROLLER", "boot-3", 1)
+    # Another address of the same boot is no news, nor is one without a boot.
+    assert not gossip.hear(HeardEndpoint(KEY, 3, OLD))
+    assert not gossip.hear(HeardEndpoint(key_of(3), NOT_HEARD_MS, OLD))
+    assert gossip.address_of(key_of(3), RECORDED) == RECORDED
+
+
+def test_where_nobody_answers_the_other_address_is_tried() -> None:
+    gossip = EndpointGossip()
+    gossip.nobody_answered(KEY, RECORDED)
+    gossip.hear(HeardEndpoint(KEY, 5, OLD))
+    assert gossip.address_of(KEY, RECORDED) == OLD
+    gossip.nobody_answered(KEY, OLD)
+    gossip.nobody_answered(KEY, OLD)
+    assert gossip.address_of(KEY, RECORDED) == RECORDED
+    assert gossip.address_of(KEY, None) == OLD
+    gossip.nobody_answered(KEY, RECORDED)
+    assert gossip.address_of(KEY, RECORDED) == OLD
+    gossip.nobody_answered(KEY, OLD)
+    gossip.hear(HeardEndpoint(KEY, 6, NEW))
+    assert gossip.address_of(KEY, RECORDED) == NEW
+
+
+def ask(cores: Cores, node: Node, **request: object) -> DiscoverBrokersResponse:
+    values = {"replica": CLIENT, **request}
+    answer = cores.request(node, DiscoverBrokersRequest(**values))  # type: ignore[arg-type]
+    assert isinstance(answer, DiscoverBrokersResponse)
+    return answer
+
+
+def addresses(cores: Cores, node: Node) -> dict[ReplicaKey, tuple[str, int]]:
+    return {
+        heard.key: (heard.endpoint.host, heard.boot_timestamp_ms)
+        for heard in ask(cores, node).brokers
+    }
+
+
+@pytest.mark.requirement("K595-18")
+def test_voters_tell_each_other_and_clients_ask() -> None:
+    cores = Cores()
+    leader = cores.quorum("1", "2", "3")
+    cores.advance(600)
+    for node in cores.nodes.values():
+        answer = ask(cores, node)
+        assert answer.leader.leader_id == 1
+        assert answer.leader.leader_epoch == leader.replica.epoch
+        assert answer.cluster_id == CLUSTER_ID
+        found = {heard.key: heard.endpoint.host for heard in answer.brokers}
+        assert found == {key_of(1): "1", key_of(2): "2", key_of(3): "3"}
+        assert all(heard.boot_timestamp_ms >= 0 for heard in answer.brokers)
+    # The sentinel's other fields are not looked at.
+    ask(cores, leader, boot_timestamp_ms=10**9, endpoint=NEW)
+    assert "new" not in {host for host, _ in addresses(cores, leader).values()}
+
+
+@pytest.mark.requirement("K595-18")
+def test_an_older_boot_changes_nothing_and_strangers_are_not_remembered() -> None:
+    cores = Cores()
+    leader = cores.quorum("1", "2", "3")
+    ask(cores, leader, replica=KEY, boot_timestamp_ms=100, endpoint=NEW)
+    assert addresses(cores, leader)[KEY] == ("new", 100)
+    ask(cores, leader, replica=KEY, boot_timestamp_ms=99, endpoint=OLD)
+    assert addresses(cores, leader)[KEY] == ("new", 100)
+    for key in (key_of(9), key_of(2, 2), leader.key):
+        ask(cores, leader, replica=key, boot_timestamp_ms=10**9, endpoint=OLD)
+    assert "old" not in {host for host, _ in addresses(cores, leader).values()}
+    assert len(addresses(cores, leader)) == 3
+    # A peer that knows no UUIDs means the voter of that id.
+    ask(cores, leader, replica=ReplicaKey(2), boot_timestamp_ms=101, endpoint=OLD)
+    assert addresses(cores, leader)[KEY] == ("old", 101)
+
+
+@pytest.mark.requirement("K595-18")
+def test_a_moved_voter_is_found_by_the_only_one_that_can_lead() -> None:
+    """Too few for a quorum, and it is the moved one that has to be asked for its vote."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.partition(("1", "3"), ("2",))
+    cores.propose(one, "not on 2")
+    cores.advance(100)
+    for node in (one, two, three):
+        cores.crash(node)
+    cores.heal()
+    # 3 stays away; 1 has more than 2, so only 1 can be elected, and knows 2's old address alone.
+    cores.move(two, "2-moved")
+    cores.advance(3000)
+    assert not two.is_leader
+    cores.restart(one)
+    cores.advance(6000)
+    assert one.is_leader
+    assert addresses(cores, one)[KEY][0] == "2-moved"
+    assert two.values() == ["not on 2"]
+
+
+@pytest.mark.requirement("K595-18")
+def test_two_that_moved_find_each_other_through_a_third() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    for node in (two, three):
+        cores.crash(node)
+    cores.advance(4000)
+    assert not one.is_leader
+    cores.move(two, "2-moved")
+    cores.move(three, "3-moved")
+    cores.advance(3000)
+    cores.crash(one)
+    cores.advance(10_000)
+    assert two.is_leader or three.is_leader
+    for node in (two, three):
+        found = addresses(cores, node)
+        assert (found[key_of(2)][0], found[key_of(3)][0]) == ("2-moved", "3-moved")
+
+
+@pytest.mark.requirement("K595-18")
+def test_a_clock_that_went_back_is_noticed() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.advance(100_000)
+    cores.move(two, "2-moved")
+    cores.advance(600)
+    assert addresses(cores, cores.nodes["1"])[KEY][0] == "2-moved"
+    late = cores.now_ms
+    cores.move(two, "2-again", boot_timestamp_ms=5)
+    cores.advance(3000)
+    for name in ("1", "3"):
+        host, boot = addresses(cores, cores.nodes[name])[KEY]
+        assert host == "2-again"
+        assert 5 < boot <= late
+
+
+def test_who_does_not_answer_is_told_later_and_not_in_haste() -> None:
+    sent: list[Send] = []
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.crash(two)
+    cores.crash(one)
+    cores.observer = _note_questions(sent, to="2")
+    cores.restart(one)
+    cores.advance(60_000)
+    assert 5 < len(sent) < 60
+    cores.move(two, "2")
+    cores.advance(6000)
+    sent.clear()
+    cores.advance(60_000)
+    assert not sent, "everyone knows everything"
+
+
+def test_a_peer_that_does_not_speak_it_is_not_asked_again() -> None:
+    sent: list[Send] = []
+    cores = Cores(_note_questions(sent, to="2"))
+    one = cores.quorum("1", "2", "3")
+    cores.crash(one)
+    cores.partition(("1", "3"), ("2",))
+    cores.restart(one)
+    cores.advance(100)
+    cores.do(one, RequestFailed(sent[-1].correlation, FailureReason.UNSUPPORTED))
+    sent.clear()
+    cores.advance(30_000)
+    assert not sent
+
+
+def _note_questions(sent: list[Send], to: str) -> Callable[[Node, Output], None]:
+    def saw(node: Node, output: Output) -> None:
+        asked = isinstance(output, Send) and isinstance(output.request, DiscoverBrokersRequest)
+        if asked and output.destination.host == to:  # type: ignore[union-attr]
+            sent.append(output)  # type: ignore[arg-type]
+
+    return saw
+
+
+def test_an_observer_finds_the_quorum_through_anyone_who_knows_it() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    cores.advance(600)
+    nine = cores.start("9", bootstrap=("2",))
+    cores.advance(1000)
+    assert nine.replica.leader_id == 1
+    assert not nine.replica.gossip.strangers
+    lonely = cores.start("8", bootstrap=("7",))
+    entries = tuple(
+        HeardEndpoint(key_of(n), 1, Endpoint("CONTROLLER", f"host-{n}", 1)) for n in range(100)
+    )
+    for heard in entries:
+        ask(cores, lonely, replica=heard.key, boot_timestamp_ms=1, endpoint=heard.endpoint)
+    assert len(lonely.replica.gossip.strangers) == MAX_STRANGERS
+
+
+def test_another_clusters_word_counts_nothing() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    liar = cores.nodes["2"]
+    cores.crash(one)
+    liar.replica.cluster_id = "another"
+    liar.replica.gossip.hear(HeardEndpoint(key_of(3), 10**9, NEW))
+    cores.restart(one)
+    cores.advance(1000)
+    assert "new" not in {host for host, _ in addresses(cores, one).values()}
