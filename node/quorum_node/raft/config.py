@@ -60,6 +60,11 @@ class RaftConfig:
         return 2 * self.request_timeout_ms
 
     @property
+    def controller_endpoint(self) -> Endpoint | None:
+        """This node's controller listener."""
+        return next((e for e in self.endpoints if e.name.upper() == CONTROLLER), None)
+
+    @property
     def link_jitter_ms(self) -> float:
         """Largest wait between a closed link to the leader and the pre-vote that it starts."""
         return self.election_timeout_ms / 20

@@ -127,10 +127,7 @@ class ReplicaState:
     ) -> None:
         state = state or QuorumState()
         self.config = config
-        self.controller_endpoint = next(
-            (e for e in config.endpoints if e.name.upper() == CONTROLLER), None
-        )
-        """This node's controller listener."""
+        self.controller_endpoint = config.controller_endpoint
         self.key = key
         self.jitter = jitter
         self.wall_clock_ms = wall_clock_ms

@@ -273,25 +273,14 @@ class Cores:
         node.key = key_of(node.key.id, incarnation)
         self.restart(node)
 
-    def move(self, node: Node, host: str) -> None:
+    def move(self, node: Node, host: str, boot_timestamp_ms: int | None = None) -> None:
         """Stop, and start again at another address; nobody is told."""
-        self.crash(node)
-        self.moved = {h: n for h, n in self.moved.items() if n != node.name}
-        self.moved[host] = node.name
-        node.config = replace(node.config, endpoints=endpoints_of(host))
-
-    def move(self, node: Node, to: str, boot_timestamp_ms: int | None = None) -> None:
-        """The same disk under another address, started there now."""
         if node.up:
             self.crash(node)
-        del self.nodes[node.name]
-        self._timeouts = [each for each in self._timeouts if each[1] != node.name]
-        for other in self.nodes.values():
-            other.waiting = {n: who for n, who in other.waiting.items() if who[0] != node.name}
-        node.name = to
-        self.nodes[to] = node
+        self.moved = {h: n for h, n in self.moved.items() if n != node.name}
+        self.moved[host] = node.name
         boot = int(self.now_ms) if boot_timestamp_ms is None else boot_timestamp_ms
-        node.config = replace(node.config, endpoints=endpoints_of(to), boot_timestamp_ms=boot)
+        node.config = replace(node.config, endpoints=endpoints_of(host), boot_timestamp_ms=boot)
         self.restart(node)
 
     def release_flush(self, node: Node) -> None:
