@@ -126,10 +126,16 @@ class Replica(ReplicaState):
 
         `end_offset` must not be before the newest snapshot that this replica has or began with.
         """
-        entry = self.voters.at(end_offset)
+        entries = self.voters.before(end_offset)
+        entry, size = entries[-1], len(entries[-1].voters)
         if entry.offset < 0:
             return None
-        return replace(entry.record, log_position=(entry.offset, entry.epoch))
+        needed = entry.record.initial_voters
+        if needed is not None and any(self.forms(each) for each in entries):
+            # The quorum may have shrunk since it had formed; a newcomer has to see that it did.
+            needed = min(needed, size)
+        position = (entry.offset, entry.epoch)
+        return replace(entry.record, initial_voters=needed, log_position=position)
 
     def snapshots_in_use(self) -> frozenset[SnapshotId]:
         """Snapshots that others are downloading from this leader: not to be deleted for now."""

@@ -361,10 +361,14 @@ class ReplicaState:
     def voters_are_committed(self, entry: VotersEntry) -> None:
         """Whether the quorum has formed, and which cluster it is, is known from committed voters."""
         if entry.offset >= 0:
-            needed = entry.record.initial_voters
-            needed = self.config.initial_voters if needed is None else needed
-            self.formed = self.formed or len(entry.voters) >= needed
+            self.formed = self.formed or self.forms(entry)
             self.cluster_id = self.cluster_id or entry.record.cluster_id
+
+    def forms(self, entry: VotersEntry) -> bool:
+        """Whether a new quorum has all its initial voters with this set."""
+        needed = entry.record.initial_voters
+        needed = self.config.initial_voters if needed is None else needed
+        return entry.offset >= 0 and len(entry.voters) >= needed
 
     def commit_voters(self) -> None:
         """quorum-state learns of voters only when they are committed (K595-04)."""

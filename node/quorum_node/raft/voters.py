@@ -163,12 +163,11 @@ class VoterHistory:
         self._entries = [base or self.committed]
         self._committed = 0
 
-    def at(self, end_offset: int) -> VotersEntry:
-        """The voters in force for a state up to `end_offset`, which is not before the first set."""
-        for entry in reversed(self._entries):
-            if entry.offset < end_offset:
-                return entry
-        raise AssertionError(f"voters at {end_offset} are not known any more")
+    def before(self, end_offset: int) -> list[VotersEntry]:
+        """Sets of a state up to `end_offset`, which is not before the first set; the last is in force."""
+        found = [entry for entry in self._entries if entry.offset < end_offset]
+        assert found, f"voters at {end_offset} are not known any more"
+        return found
 
     def removal_offset(self, key: ReplicaKey) -> int | None:
         """Offset of the record that removed a former voter, if it is one and is none now."""

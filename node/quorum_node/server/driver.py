@@ -61,8 +61,11 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 class Log(Protocol):
     """The log of one partition. Every method may raise StorageFailure; `append` also DiskFull."""
 
-    start_offset: int
-    end_offset: int
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
 
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None: ...
 

@@ -51,6 +51,9 @@ def _many(first: int, last: int, processes: int) -> int:
     writes = sum(outcome.writes for outcome in report.outcomes)
     reads = sum((outcome.reads for outcome in report.outcomes), Counter[str]())
     changes = sum(outcome.changes for outcome in report.outcomes)
+    snapshots = sum((outcome.snapshots for outcome in report.outcomes), Counter())
+    for what, count in sorted(snapshots.items()):
+        print(f"snapshots {what:28} {count:8}")
     seconds = time.perf_counter() - started
     print(
         f"{len(report.outcomes)} histories held, {len(report.failures)} failed; {writes} writes,"

@@ -3,6 +3,7 @@
 Owns the hosts and requests of the outside world to them. Must not know the story (`story.py`).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from uuid import UUID
@@ -39,6 +40,8 @@ class Cluster:
         """Whether one member at a time is a witness."""
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
         self.on_voters: Callable[[SimulatedHost, VotersChanged], None] = lambda host, change: None
+        self.on_download: Callable[[SimulatedHost], None] = lambda host: None
+        self.snapshot_counts: Counter[str] = Counter()
         self._incarnations: dict[int, int] = {}
         self._questions: dict[int, Callable[[Response], None]] = {}
         self._next_question = OUTSIDE_ID
@@ -59,6 +62,9 @@ class Cluster:
             founder=founder,
             initial_voters=self.initial_voters,
             witness=witness,
+            snapshot_part_bytes=self.random.choice((64, 200, 1000)),
+            snapshot_download_idle_ms=200,
+            snapshot_download_max_ms=2000,
         )
         seed = self.random.randrange(1 << 60)
         host = SimulatedHost(self, address, key, config, seed)

@@ -23,12 +23,15 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
-from quorum_node.server.no_snapshots import NoSnapshots
-from quorum_node.simulation.disk import SimulatedDisk, SimulatedLog
+from quorum_node.simulation.disk import SimulatedDisk
+from quorum_node.simulation.log import SimulatedLog
 from quorum_node.simulation.network import Waiting
+from quorum_node.simulation.snapshots import STOCK_SHARE, SimulatedSnapshots, state_in
+from quorum_node.simulation.state import ServiceState
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ class SimulatedHost:
         self.config = config
         self.disk = SimulatedDisk(Random(seed))
         self.random = Random(seed + 1)
+        self.tells_no_checksum = self.random.random() < STOCK_SHARE
         self.waiting: dict[int, Waiting] = {}
         self.up = False
         self.run = 0
@@ -57,6 +61,8 @@ class SimulatedHost:
         self.retired = False
         self.halted: HaltReason | None = None
         self.log: SimulatedLog
+        self.snapshots: SimulatedSnapshots
+        self.state = ServiceState()
         self.driver: ReplicaDriver
 
     @property
@@ -74,6 +80,7 @@ class SimulatedHost:
         self.run += 1
         self.up, self.halted, self.frozen_until_ms = True, None, 0.0
         scheduler = self.cluster.scheduler
+        self.snapshots = SimulatedSnapshots(self)
         self.log = WatchedLog(self)
         replica = Replica(
             self.config,
@@ -92,11 +99,36 @@ class SimulatedHost:
             lambda: scheduler.now_ms,
             flusher,
             HostListener(self),
-            NoSnapshots(),
+            self.snapshots,
         )
         flusher.driver = self.driver
         self.cluster.watch.started(self)
+        self._load()
         self.driver.start()
+        self.snapshots.live()
+
+    def _load(self) -> None:
+        """The state as a process has it after its start: from a snapshot and the log, or the log alone."""
+        latest = self.disk.latest_snapshot
+        if latest is None or (self.log.start_offset == 0 and self.random.random() < 0.3):
+            self.state = ServiceState()
+        else:
+            self.state = state_in(latest, self.disk.snapshots[latest].data)
+        self.apply(self.replica.high_watermark)
+
+    def apply(self, offset: int) -> None:
+        """Replay what is committed."""
+        while self.state.end_offset < offset:
+            data = self.log.read(self.state.end_offset, 1 << 20, offset)
+            for batch in split_batches(data)[0]:
+                self.state = self.state.after(batch)
+        self.cluster.watch.applied(self)
+
+    def log_reset(self, id: SnapshotId) -> None:
+        """The log begins behind a downloaded snapshot."""
+        self.cluster.snapshot_counts["installed"] += 1
+        self.state = state_in(id, self.disk.snapshots[id].data)
+        self.cluster.watch.applied(self)
 
     def crash(self) -> None:
         """kill -9 and power loss in one."""
@@ -144,7 +176,7 @@ class SimulatedHost:
 
 
 class WatchedLog(SimulatedLog):
-    """Tells the invariants of every append and truncation."""
+    """Tells the invariants of every append, and of everything that takes records away."""
 
     def __init__(self, host: SimulatedHost) -> None:
         super().__init__(host.disk)
@@ -157,6 +189,17 @@ class WatchedLog(SimulatedLog):
     def truncate_to(self, end_offset: int) -> None:
         super().truncate_to(end_offset)
         self._host.cluster.watch.truncated(self._host, end_offset)
+
+    def reset_to(self, id: SnapshotId) -> None:
+        super().reset_to(id)
+        self._host.cluster.watch.truncated(self._host, id.end_offset)
+        self._host.cluster.watch.log_started(self._host)
+
+    def delete_prefix(self, id: SnapshotId) -> None:
+        super().delete_prefix(id)
+        if self.is_open:
+            self._host.cluster.snapshot_counts["prefix deleted"] += 1
+            self._host.cluster.watch.log_started(self._host)
 
 
 class SimulatedFlusher:
@@ -213,9 +256,10 @@ class HostListener:
 
     def high_watermark_advanced(self, offset: int) -> None:
         self._host.cluster.watch.high_watermark(self._host, offset)
+        self._host.apply(offset)
 
     def log_reset(self, id: SnapshotId) -> None:
-        pass
+        self._host.log_reset(id)
 
     def role_changed(self, output: RoleChanged) -> None:
         self._host.cluster.watch.role(self._host, output)

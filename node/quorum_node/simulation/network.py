@@ -5,7 +5,7 @@ messages say. Worse than TCP on purpose: a connection neither orders nor protect
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from quorum_node.raft.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FetchResponse,
+    FetchSnapshotResponse,
     InboundResponse,
     OutboundRequest,
     Response,
@@ -101,6 +102,8 @@ class Network:
                 response.records,
                 response.answer,
             )
+        elif isinstance(response, FetchSnapshotResponse):
+            response = replace(response, part=None)
         self.scheduler.after(self._latency_ms(), self._answered, waiting, response)
 
     def vote_request(self, host: "SimulatedHost", request_id: int) -> VoteRequest | None:

@@ -18,6 +18,9 @@ from quorum_node.simulation.invariants.committed_never_lost import CommittedNeve
 from quorum_node.simulation.invariants.high_watermark_monotonic import HighWatermarkMonotonic
 from quorum_node.simulation.invariants.invariant import Violation
 from quorum_node.simulation.invariants.linearizable_reads import LinearizableReads
+from quorum_node.simulation.invariants.log_begins_behind_a_snapshot import (
+    LogBeginsBehindASnapshot,
+)
 from quorum_node.simulation.invariants.log_matching import LogMatching
 from quorum_node.simulation.invariants.one_change_at_a_time import OneChangeAtATime
 from quorum_node.simulation.invariants.one_vote_per_epoch import OneVotePerEpoch
@@ -25,6 +28,9 @@ from quorum_node.simulation.invariants.silent_after_storage_failure import (
     SilentAfterStorageFailure,
 )
 from quorum_node.simulation.invariants.single_leader import SingleLeader
+from quorum_node.simulation.invariants.snapshots_are_committed_state import (
+    SnapshotsAreCommittedState,
+)
 from quorum_node.simulation.invariants.witness_never_leads import WitnessNeverLeads
 from quorum_node.simulation.membership_plan import MembershipPlan
 
@@ -48,6 +54,8 @@ INVARIANTS = (
     OneVotePerEpoch,
     SilentAfterStorageFailure,
     WitnessNeverLeads,
+    SnapshotsAreCommittedState,
+    LogBeginsBehindASnapshot,
 )
 
 
@@ -66,6 +74,7 @@ class Outcome:
     simulated_ms: float = 0.0
     calm_ms: float = 0.0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
+    snapshots: Counter[str] = field(default_factory=Counter)
     history: list[str] = field(default_factory=list)
 
 
@@ -170,5 +179,6 @@ class Story:
         outcome.changes, outcome.faults = self.plan.changes, self.faults.count
         outcome.struck, outcome.history = self.faults.struck, self.faults.history
         outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
+        outcome.snapshots = self.cluster.snapshot_counts
         outcome.events = self.cluster.scheduler.executed
         outcome.simulated_ms = self.cluster.scheduler.now_ms

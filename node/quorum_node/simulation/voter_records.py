@@ -35,8 +35,14 @@ class VoterRecords:
         return found
 
     def of_log(self, host: "SimulatedHost") -> list[tuple[int, VoterSet]]:
-        """All voter sets in a host's log, oldest first."""
+        """All voter sets of a host, oldest first: that of the snapshot it begins behind, and its log's."""
         found = []
+        start = host.log.start
+        frozen = host.disk.snapshots.get(start)
+        if frozen is not None and frozen.bounds.voters is not None:
+            record = frozen.bounds.voters
+            assert record.log_position is not None
+            found.append((record.log_position[0], VoterSet(record.voters)))
         for (offset, epoch), voters in self._sets.items():
             batch = host.log.batch_at(offset)
             if batch is not None and batch[2] == epoch:

@@ -18,6 +18,9 @@ HOOKS = (
     "high_watermark",
     "acknowledged",
     "read_done",
+    "snapshot_frozen",
+    "log_started",
+    "applied",
     "finished",
 )
 
@@ -34,6 +37,9 @@ class Watch:
     high_watermark: Callable[..., None]
     acknowledged: Callable[..., None]
     read_done: Callable[..., None]
+    snapshot_frozen: Callable[..., None]
+    log_started: Callable[..., None]
+    applied: Callable[..., None]
     finished: Callable[..., None]
 
     def __init__(self) -> None:

@@ -178,6 +178,29 @@ def test_the_voters_of_a_snapshot_outlive_the_prefix_that_held_their_record() ->
 
 
 @K853_08
+@pytest.mark.requirement("K595-21")
+def test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too() -> None:
+    cores = Cores()
+    one = cores.start("1", founder=True, initial_voters=2)
+    two = cores.start("2", bootstrap=["1"])
+    cores.advance(100)
+    unformed = take_snapshot(cores, one)
+    assert cores.add_voter(one, two) is not None
+    cores.advance(600)
+    assert cores.remove_voter(one, two.key) is not None
+    cores.crash(two)
+    cores.advance(100)
+    take_snapshot(cores, one)
+    delete_prefix(cores, one)
+    three = cores.start("3", bootstrap=["1"])
+    cores.advance(500)
+    assert three.replica.formed
+    early = one.snapshots.bounds(unformed).voters
+    assert early is not None
+    assert early.initial_voters == 2, "one of two had joined by then"
+
+
+@K853_08
 def test_a_record_in_the_log_behind_the_snapshot_says_more_than_its_voters() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")

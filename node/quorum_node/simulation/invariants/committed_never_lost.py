@@ -1,8 +1,9 @@
 """What one replica once held for committed is in every later leader's log and on every replica.
 
 Committed batches form one sequence for the whole history, whoever reports them; no replica truncates
-below what it knows to be committed; every acknowledged write is in that sequence, and at the end in
-every replica's log.
+below what it knows to be committed, or begins its log anew below it; every acknowledged write is in
+that sequence, and at the end in every replica's log, or before it: what a snapshot has to hold then,
+`snapshots_are_committed_state.py` knows.
 """
 
 from quorum_node.raft.outputs import RoleChanged
@@ -25,7 +26,7 @@ class CommittedNeverLost(Invariant):
 
     def high_watermark(self, host: SimulatedHost, offset: int) -> None:
         run = (host.address, host.run)
-        position = self._checked.get(run, 0)
+        position = max(self._checked.get(run, 0), host.log.start_offset)
         while position < offset:
             batch = host.log.batch_at(position)
             if batch is None or batch[1] > offset:
@@ -63,8 +64,8 @@ class CommittedNeverLost(Invariant):
             self.acknowledged(write)
 
     def _check_end(self, host: SimulatedHost, end_offset: int, what: str) -> None:
-        if end_offset == 0:
-            return
+        if end_offset <= host.log.start_offset:
+            return  # a snapshot stands for all of it
         last = host.log.batch_at(end_offset - 1)
         if last is None or self.committed.get(last[0]) != last:
             raise Violation(
@@ -73,7 +74,7 @@ class CommittedNeverLost(Invariant):
             )
 
     def _check_whole_log(self, host: SimulatedHost) -> None:
-        position = 0
+        position = host.log.start_offset
         while position < self.end_offset:
             batch = host.log.batch_at(position)
             if batch is None or self.committed.get(position) != batch:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from quorum_node.raft.messages import Response
 from quorum_node.raft.outputs import ReadConfirmed, RoleChanged
 from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.snapshot_id import SnapshotId
 
 if TYPE_CHECKING:
     from quorum_node.simulation.clients import Acknowledged
@@ -46,6 +47,15 @@ class Invariant:
     def read_done(
         self, host: "SimulatedHost", started_after_offset: int, output: ReadConfirmed
     ) -> None: ...
+
+    def snapshot_frozen(self, host: "SimulatedHost", id: SnapshotId, data: bytes) -> None:
+        """A snapshot is durable under its name, local or downloaded."""
+
+    def log_started(self, host: "SimulatedHost") -> None:
+        """The log begins behind a snapshot now: by a reset, or because its prefix was deleted."""
+
+    def applied(self, host: "SimulatedHost") -> None:
+        """The host's service has a new state: replayed, or loaded from a snapshot."""
 
     def finished(self) -> None:
         """After the last step, when the quorum has come to rest."""

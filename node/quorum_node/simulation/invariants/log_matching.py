@@ -1,6 +1,7 @@
 """Two logs that have a batch of the same offset and epoch are the same up to there (Raft, log matching).
 
-By induction: a batch (offset, epoch) always has the same bytes and always follows the same batch.
+By induction: a batch (offset, epoch) always has the same bytes and always follows a record of the same
+epoch; the first of a log that begins behind a snapshot follows the last record of that.
 """
 
 from quorum_node.records.batches import read_header
@@ -12,17 +13,17 @@ from quorum_node.simulation.invariants.invariant import Invariant, Violation
 class LogMatching(Invariant):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._batches: dict[tuple[int, int], tuple[int, int, tuple[int, int]]] = {}
+        self._batches: dict[tuple[int, int], tuple[int, int, int]] = {}
 
     def appended(
         self, host: SimulatedHost, data: bytes, base_offset: int, end_offset: int, epoch: int
     ) -> None:
         before = host.log.batch_at(base_offset - 1)
-        predecessor = (before[0], before[2]) if before is not None else (-1, -1)
-        batch = (end_offset, read_header(data).crc, predecessor)
+        predecessor_epoch = before[2] if before is not None else host.log.start.epoch
+        batch = (end_offset, read_header(data).crc, predecessor_epoch)
         known = self._batches.setdefault((base_offset, epoch), batch)
         if known != batch:
             raise Violation(
                 f"{host.address}: batch at {base_offset} of epoch {epoch} is {batch},"
-                f" elsewhere {known} (end, CRC, predecessor)"
+                f" elsewhere {known} (end, CRC, epoch before)"
             )

@@ -3,6 +3,7 @@
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import (
     FetchResponse,
+    FetchSnapshotResponse,
     Response,
     VoterChangeResponse,
     VoteResponse,
@@ -18,7 +19,7 @@ class SilentAfterStorageFailure(Invariant):
         match response:
             case VoteResponse():
                 says_yes = response.vote_granted
-            case FetchResponse() | VoterChangeResponse():
+            case FetchResponse() | FetchSnapshotResponse() | VoterChangeResponse():
                 says_yes = response.error is RaftError.NONE
             case _:
                 says_yes = False
