@@ -271,6 +271,9 @@ class Cores:
         node.batches, node.durable_batches, node.state = [], 0, None
         node.snapshots = NodeSnapshots()
         node.key = key_of(node.key.id, incarnation)
+        node.config = replace(
+            node.config, founder=False
+        )  # a founder is a key, and that key is gone
         self.restart(node)
 
     def move(self, node: Node, host: str, boot_timestamp_ms: int | None = None) -> None:

@@ -5,7 +5,10 @@ happened, up to the next command; "#" begins a comment. `play` runs the commands
 with what really happened, so a test compares, and a rewrite is just writing the result back.
 
 Commands (N is a node's name, "3'" a second incarnation of id 3):
-    quorum N ...            a formed quorum led by the first        start N [founder] [initial K] [via M]
+    quorum N ...            a formed quorum led by the first
+    start N [founder] [initial K] [via M] [auto-join]
+    jitter N X              draw X (0 to 1) for its delays          without-pre-vote N ...  older software; none: nobody
+    move N HOST             it stops, and starts at another address
     add N [first] / remove N / resign N [to M] / stop N            asked of the current leader (or N)
     propose N TEXT ... / read N                                     partition A B | C ... / heal
     crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
@@ -105,6 +108,7 @@ class Transcript:
             founder="founder" in words,
             bootstrap=via,
             initial_voters=initial,
+            auto_join="auto-join" in words,
         )
         self.cores.advance(60)
 
@@ -178,6 +182,17 @@ class Transcript:
         node = self._node(name)
         node.config = replace(node.config, fetch_max_bytes=1)
         node.replica.config = node.config
+
+    def _jitter(self, name: str, drawn: str) -> None:
+        node = self._node(name)
+        node.jitter = float(drawn)
+        node.replica.jitter = lambda: float(drawn)
+
+    def _without_pre_vote(self, *names: str) -> None:
+        self.cores.without_pre_vote = set(names)
+
+    def _move(self, name: str, host: str) -> None:
+        self.cores.move(self._node(name), host)
 
     def _witness(self, name: str) -> None:
         node = self._node(name)
@@ -268,7 +283,10 @@ class Transcript:
             self.cores.cut |= {(name, other), (other, name)}
 
     def _describe(self, node: Node, output: Output) -> str | None:
+        older = node.name in self.cores.without_pre_vote
         match output:
+            case RoleChanged(role=RoleName.PROSPECTIVE) if older:
+                return None  # it asks nobody, so it is a candidate at once
             case RoleChanged():
                 leader = f" of {output.leader_id}" if output.role is RoleName.FOLLOWER else ""
                 who = "" if output.is_voter else " (observer)"
@@ -312,6 +330,8 @@ class Transcript:
             request = output.request
             to = output.destination.host
             if isinstance(request, VoteRequest):
+                if request.pre_vote and {node.name, to} & self.cores.without_pre_vote:
+                    return None
                 kind = "pre-vote" if request.pre_vote else "vote"
                 log = f"{request.last_epoch}/{request.last_epoch_end_offset}"
                 return f"asks {to} for its {kind}, epoch {request.candidate_epoch}, log {log}"
@@ -331,7 +351,14 @@ def _behind(replica: Replica) -> str:
 
 
 def _names(voters: tuple[Voter, ...]) -> str:
-    return " ".join(_name(voter.key) for voter in voters)
+    return " ".join(_name(voter.key) + _elsewhere(voter) for voter in voters)
+
+
+def _elsewhere(voter: Voter) -> str:
+    """Where it is, unless that is a host of its own name."""
+    endpoint = voter.endpoint("CONTROLLER")
+    own = endpoint is None or endpoint.host.rstrip("'") == str(voter.key.id)
+    return "" if own or endpoint is None else f"@{endpoint.host}"
 
 
 def _name(key: ReplicaKey) -> str:

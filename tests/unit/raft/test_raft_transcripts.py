@@ -21,6 +21,14 @@ ROWS = {
     "witness": (),
     "slow-follower-after-a-snapshot": ("K853-08",),
     "newcomer-joins-from-a-snapshot": ("K853-08", "K595-17"),
+    "gridlock": ("K595-09",),
+    "zombie-leader": ("K595-16", "K595-25"),
+    "voter-without-pre-vote": ("K650-02",),
+    "voter-moves": ("K853-07",),
+    "tombstone": (),
+    "disk-loss-of-each": ("K853-06",),
+    "newcomer-dies-add-first": ("K853-06",),
+    "newcomer-dies-remove-first": ("K853-06",),
     "founder-formation": ("K595-21", "K595-17"),
 }
 
