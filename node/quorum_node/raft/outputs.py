@@ -161,11 +161,15 @@ class RoleChanged:
 
 @dataclass(frozen=True, slots=True)
 class VotersChanged:
-    """The latest voters record of the log changed (append, commit, or revert by truncation)."""
+    """The latest voters record of the log changed (append, commit, or revert by truncation).
+
+    `target`: where an AlterQuorum is heading.
+    """
 
     voters: tuple[Voter, ...]
     position: VotersPosition
     committed: bool
+    target: tuple[ReplicaKey, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

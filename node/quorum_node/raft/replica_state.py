@@ -353,7 +353,12 @@ class ReplicaState:
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
         self.gossip.use_voters(self.told_voters(), self.key, self.now_ms)
         self.out.append(
-            VotersChanged(latest.voters.voters, latest.position, self.voters.latest_is_committed)
+            VotersChanged(
+                latest.voters.voters,
+                latest.position,
+                self.voters.latest_is_committed,
+                latest.record.target_voters,
+            )
         )
         if was_voter != self.is_voter:
             self.tell_role()

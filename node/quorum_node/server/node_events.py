@@ -48,8 +48,11 @@ class ReplicaEvents:
         """The latest voter set changed, or became committed."""
         voters = ", ".join(str(voter.key) for voter in event.voters)
         state = "committed" if event.committed else "appended"
+        target = ""
+        if event.target is not None:
+            target = "; target voters " + ", ".join(str(key) for key in event.target)
         _LOG.info(
-            f"{self._prefix}voters {state} at offset {event.position.offset}: {voters}",
+            f"{self._prefix}voters {state} at offset {event.position.offset}: {voters}{target}",
             partition=self._partition,
             votersOffset=event.position.offset,
             votersEpoch=event.position.epoch,

@@ -11,12 +11,14 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     move N HOST             it stops, and starts at another address
     add N [first] / remove N / resign N [to M] / stop N            asked of the current leader (or N)
     propose N TEXT ... / read N                                     partition A B | C ... / heal
+    alter N ... / cancel / plan     target voters, asked of the current leader; what it does about them
     crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
     small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
     cut-after N parts K     N is cut off from all once it has K parts of a snapshot
     snapshot N / delete-prefix N / small-parts N BYTES / hold-verification N / verified N
     stranger N asks M epoch E                                       show        witness N
     quietly COMMAND         without writing down what happens
+    leaders-voters          from here on, without the voters that others than the leader come to have
 """
 
 from dataclasses import replace
@@ -25,9 +27,11 @@ from quorum_node.raft import Replica
 from quorum_node.raft.events import RequestReceived, ShutdownRequested
 from quorum_node.raft.messages import (
     AddVoterRequest,
+    AlterQuorumRequest,
     EndQuorumEpochRequest,
     RemoveVoterRequest,
     ResignRequest,
+    VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -64,6 +68,7 @@ class Transcript:
         self._lines: list[str] = []
         self._proposals: dict[int, str] = {}
         self._cut_off: str | None = None
+        self._voters_by_leaders = False
         self._parts_left: dict[str, int] = {}
 
     def play(self, text: str) -> str:
@@ -122,6 +127,34 @@ class Transcript:
     def _remove(self, name: str) -> None:
         key = key_of(int(name.rstrip("'")), 1 + name.count("'"))
         self._ask(self.cores.leader, RemoveVoterRequest(CLUSTER_ID, key, 3000))
+
+    def _alter(self, *names: str) -> None:
+        """Incarnations are left open: whatever replica has the id."""
+        self._change_target(tuple(ReplicaKey(int(name)) for name in names))
+
+    def _cancel(self) -> None:
+        self._change_target(None)
+
+    def _leaders_voters(self) -> None:
+        self._voters_by_leaders = True
+
+    def _change_target(self, target: tuple[ReplicaKey, ...] | None) -> None:
+        leader = self.cores.leader
+        answer = self.cores.request(leader, AlterQuorumRequest(CLUSTER_ID, target, 3000))
+        if answer is None:
+            self._lines.append(f"{leader.name} has not answered yet")
+        else:
+            assert isinstance(answer, VoterChangeResponse)
+            self._lines.append(
+                f"{leader.name} answers: {answer.error.name} {answer.message}".strip()
+            )
+
+    def _plan(self) -> None:
+        leader = self.cores.leader
+        plan = leader.replica.describe(self.cores.now_ms).plan or "no plan"
+        for node in self.cores.nodes.values():
+            plan = plan.replace(str(node.key), node.name)
+        self._lines.append(f"{leader.name}: {plan}")
 
     def _ask(self, leader: Node, request: AddVoterRequest | RemoveVoterRequest) -> None:
         answer = self.cores._change(leader, request)
@@ -255,8 +288,8 @@ class Transcript:
             committed = len(node.committed_values())
             self._lines.append(
                 f"{node.name}: {role}, epoch {replica.epoch}, log {replica.epochs.last_epoch}/"
-                f"{replica.log_end}{_behind(replica)}, voters {_names(replica.voters.latest.voters.voters)},"
-                f" values {values} ({committed} committed)"
+                f"{replica.log_end}{_behind(replica)}, voters {_names(replica.voters.latest.voters.voters)}"
+                f"{_target(replica.voters.latest.record.target_voters)}, values {values} ({committed} committed)"
             )
 
     # -- what happened
@@ -291,10 +324,13 @@ class Transcript:
                 leader = f" of {output.leader_id}" if output.role is RoleName.FOLLOWER else ""
                 who = "" if output.is_voter else " (observer)"
                 return f"becomes {output.role.value}{leader}, epoch {output.leader_epoch}{who}"
+            case VotersChanged() if self._voters_by_leaders and not node.is_leader:
+                return None
             case VotersChanged():
                 state = "committed" if output.committed else "not committed"
                 at = f"offset {output.position.offset}, {state}"
-                return f"has voters {_names(output.voters)} ({at})"
+                target = _target(output.target)
+                return f"has voters {_names(output.voters)}{target} ({at})"
             case TruncateLog():
                 return f"truncates to offset {output.end_offset}"
             case ProposalCommitted():
@@ -348,6 +384,10 @@ class Transcript:
 
 def _behind(replica: Replica) -> str:
     return f" behind snapshot {replica.start}" if replica.start != NO_SNAPSHOT else ""
+
+
+def _target(target: tuple[ReplicaKey, ...] | None) -> str:
+    return "" if target is None else " → " + " ".join(str(key.id) for key in target)
 
 
 def _names(voters: tuple[Voter, ...]) -> str:
