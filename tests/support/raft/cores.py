@@ -271,9 +271,10 @@ class Cores:
         node.batches, node.durable_batches, node.state = [], 0, None
         node.snapshots = NodeSnapshots()
         node.key = key_of(node.key.id, incarnation)
-        node.config = replace(
-            node.config, founder=False
-        )  # a founder is a key, and that key is gone
+        others = tuple(endpoints_of(name)[0] for name in self.nodes if name != node.name)
+        # A founder is a key, and that key is gone: who founded looks for the others as well.
+        bootstrap = node.config.bootstrap or others
+        node.config = replace(node.config, founder=False, bootstrap=bootstrap)
         self.restart(node)
 
     def move(self, node: Node, host: str, boot_timestamp_ms: int | None = None) -> None:
