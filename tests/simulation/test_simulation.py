@@ -7,6 +7,7 @@ import pytest
 
 from quorum_node.simulation.faults import PHASES
 from quorum_node.simulation.run import Failure, Report, run_seed, run_seeds
+from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
 from quorum_node.simulation.story import (
     SIZES,
     WANTED_CHANGES,
@@ -23,6 +24,7 @@ ROWS = (
     "K595-10",
     "K595-13",
     "K595-29",
+    "K595-31",
     "K650-01",
     "K650-03",
     "K853-02",
@@ -44,6 +46,9 @@ def check(report: Report, seeds: range) -> None:
     ]
     assert not missing, f"no fault ever struck: {missing}"
     assert {outcome.initial_voters for outcome in report.outcomes} == set(SIZES)
+    two = [outcome for outcome in report.outcomes if outcome.partitions == 2]
+    assert len(two) > len(seeds) / 20, "too few histories with two partitions"
+    assert min(outcome.second_writes for outcome in two) >= SECOND_PARTITION_WRITES
     assert min(outcome.reads.total() for outcome in report.outcomes) > 0
     reads = sum((outcome.reads for outcome in report.outcomes), Counter[str]())
     assert set(reads) == {"leader", "follower", "observer"}

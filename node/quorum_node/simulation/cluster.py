@@ -15,6 +15,7 @@ from quorum_node.raft.outputs import RoleChanged, VotersChanged
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.simulation.clients import Clients
 from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Network
 from quorum_node.simulation.scheduler import Scheduler
 from quorum_node.simulation.watch import Watch
@@ -27,11 +28,18 @@ OUTSIDE_ID = 1_000_000_000
 class Cluster:
     """Everything that happens in it depends on `seed` alone."""
 
-    def __init__(self, seed: int, initial_voters: int) -> None:
+    def __init__(self, seed: int, initial_voters: int, first: "Cluster | None" = None) -> None:
         self.seed = seed
         self.random = Random(seed)
-        self.scheduler = Scheduler()
+        self.scheduler: Scheduler = Scheduler() if first is None else first.scheduler
         self.network = Network(self.scheduler, Random(seed + 1))
+        self.second: Cluster | None = None
+        """The other quorum partition of the same machines, if there is one."""
+        self._number = 0
+        if first is not None:
+            first.second = self
+            self._number = 1
+            self.network.blocked = first.network.blocked
         self.watch = Watch()
         self.clients = Clients(self, Random(seed + 2), writers=3, readers=4)
         self.hosts: dict[str, SimulatedHost] = {}
@@ -49,10 +57,24 @@ class Cluster:
 
     def add_host(self, id: int, *, founder: bool = False, witness: bool = False) -> SimulatedHost:
         """A new machine with an empty disk: the next incarnation of a node id."""
+        machine = Machine()
+        host = self.add_replica(machine, id, founder, witness)
+        if self.second is not None:
+            self.second.add_replica(machine, id, founder, witness)
+        machine.start()
+        return host
+
+    @property
+    def partitions(self) -> tuple["Cluster", ...]:
+        """This one, and the second one."""
+        return (self,) if self.second is None else (self, self.second)
+
+    def add_replica(self, machine: Machine, id: int, founder: bool, witness: bool) -> SimulatedHost:
         incarnation = self._incarnations.get(id, 0) + 1
         self._incarnations[id] = incarnation
         address = f"{id}-{incarnation}"
-        key = ReplicaKey(id, UUID(int=(self.seed << 40) + (id << 16) + incarnation))
+        uuid = UUID(int=(self._number << 120) + (self.seed << 40) + (id << 16) + incarnation)
+        key = ReplicaKey(id, uuid)
         config = RaftConfig(
             endpoints=(Endpoint("CONTROLLER", address, 9093),),
             bootstrap=tuple(
@@ -67,10 +89,9 @@ class Cluster:
             snapshot_download_max_ms=2000,
         )
         seed = self.random.randrange(1 << 60)
-        host = SimulatedHost(self, address, key, config, seed)
+        host = SimulatedHost(self, address, key, config, seed, machine)
         self.hosts[address] = self.network.hosts[address] = host
         self._by_key[key] = host
-        host.start()
         return host
 
     def host_of(self, key: ReplicaKey) -> SimulatedHost | None:

@@ -15,6 +15,7 @@ from random import Random
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.snapshot_format import SnapshotBounds
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
+from quorum_node.simulation.machine import Machine
 from quorum_node.storage.errors import StorageFailure
 
 SECTOR_BYTES = 512
@@ -39,12 +40,13 @@ class UnsyncedStart:
 
 @dataclass(slots=True)
 class SimulatedDisk:
-    """Survives restarts of its host. `broken` is for good; `full` can be mended.
+    """Survives restarts of its host; its health is the machine's.
 
     `start`: the snapshot that the log's bytes begin behind.
     """
 
     random: Random
+    machine: Machine
     content: bytearray = field(default_factory=bytearray)
     durable_bytes: int = 0
     before_truncation: bytes | None = None
@@ -53,14 +55,21 @@ class SimulatedDisk:
     snapshots: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
     partials: dict[SnapshotId, bytearray] = field(default_factory=dict)
     state: QuorumState | None = None
-    broken: bool = False
     failure_seen: bool = False
-    full: bool = False
-    sync_delay_ms: float = 0.0
+
+    @property
+    def broken(self) -> bool:
+        """For good."""
+        return self.machine.disk_broken
+
+    @property
+    def full(self) -> bool:
+        """Until it is mended."""
+        return self.machine.disk_full
 
     def sync_took_ms(self) -> float:
         """How long this sync takes: mostly a fraction of a millisecond, sometimes long."""
-        delay_ms = 0.2 + self.random.random() * 0.6 + self.sync_delay_ms
+        delay_ms = 0.2 + self.random.random() * 0.6 + self.machine.sync_delay_ms
         return delay_ms * 10 if self.random.random() < 0.02 else delay_ms
 
     @property

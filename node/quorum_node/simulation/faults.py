@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from quorum_node.raft.events import ShutdownRequested
 from quorum_node.raft.leadership import ChangePhase, Leader
 from quorum_node.raft.messages import ResignRequest
 from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
@@ -83,10 +82,10 @@ class Faults:
         self._active = False
         cluster = self._cluster
         cluster.network.blocked.clear()
-        cluster.network.weather = Weather()
+        self._set_weather(Weather())
         for host in cluster.hosts.values():
-            host.disk.full, host.disk.sync_delay_ms = False, 0.0
-            host.frozen_until_ms = 0.0
+            machine = host.machine
+            machine.disk_full, machine.sync_delay_ms, machine.frozen_until_ms = False, 0.0, 0.0
             self._restart(host)
 
     def phase(self) -> str:
@@ -180,30 +179,39 @@ class Faults:
         self._kill(self._random.choice(hosts))
         return True
 
+    def _some_leader(self) -> SimulatedHost | None:
+        """The leader, of either partition if there are two; the machine is what faults strike."""
+        leaders = [each.leader for each in self._cluster.partitions]
+        led = [leader for leader in leaders if leader is not None]
+        if not led:
+            return None
+        chosen = led[0] if len(led) == 1 else self._random.choice(led)
+        return chosen.machine.first
+
     def _crash_leader(self) -> bool:
-        leader = self._cluster.leader
+        leader = self._some_leader()
         if leader is not None:
             self._kill(leader)
         return leader is not None
 
     def _kill(self, host: SimulatedHost) -> None:
-        host.crash()
+        host.machine.crash()
         self._later(20, 1500, self._restart, host)
 
     def _restart(self, host: SimulatedHost) -> None:
         if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
-            host.start()
+            host.machine.start()
 
     def _freeze(self) -> bool:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        host = self._cluster.leader if self._random.random() < 0.4 else None
+        host = self._some_leader() if self._random.random() < 0.4 else None
         host = host or self._random.choice(hosts)
         # Long enough, now and then, for the others to elect a leader behind a frozen one's back.
         longest_ms = 2500 if self._random.random() < 0.6 else 6000
         now_ms = self._cluster.scheduler.now_ms
-        host.frozen_until_ms = now_ms + 100 + self._random.random() * longest_ms
+        host.machine.frozen_until_ms = now_ms + 100 + self._random.random() * longest_ms
         return True
 
     def _partition(self) -> bool:
@@ -212,14 +220,14 @@ class Faults:
         return self._cut({(a, b) for a in left for b in addresses if b not in left}, both_ways=True)
 
     def _isolate_leader(self) -> bool:
-        leader = self._cluster.leader
+        leader = self._some_leader()
         if leader is None:
             return False
         others = [a for a in self._cluster.hosts if a != leader.address]
         struck = self._cut({(leader.address, other) for other in others}, both_ways=True)
         if self._random.random() < 0.5:
             # Resets get through: the others know at once, while the old leader believes in itself.
-            self._cluster.network.close_connections(leader.address)
+            self._reset_connections(leader.address)
         return struck
 
     def _leader_with_few(self) -> bool:
@@ -258,27 +266,35 @@ class Faults:
         return bool(fresh)
 
     def _weather(self, weather: Weather) -> bool:
-        self._cluster.network.weather = weather
+        self._set_weather(weather)
         self._later(200, 2000, self._clear_weather, weather)
         return True
 
     def _clear_weather(self, weather: Weather) -> None:
         if self._cluster.network.weather is weather:
-            self._cluster.network.weather = Weather()
+            self._set_weather(Weather())
+
+    def _set_weather(self, weather: Weather) -> None:
+        for partition in self._cluster.partitions:
+            partition.network.weather = weather
+
+    def _reset_connections(self, address: str) -> None:
+        for partition in self._cluster.partitions:
+            partition.network.close_connections(address)
 
     def _close_connections(self) -> bool:
         hosts = self._up_hosts()
         if hosts:
-            self._cluster.network.close_connections(self._random.choice(hosts).address)
+            self._reset_connections(self._random.choice(hosts).address)
         return bool(hosts)
 
     def _slow_disk(self) -> bool:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        disk = self._random.choice(hosts).disk
-        disk.sync_delay_ms = 5 + self._random.random() * 80
-        self._later(200, 2000, setattr, disk, "sync_delay_ms", 0.0)
+        machine = self._random.choice(hosts).machine
+        machine.sync_delay_ms = 5 + self._random.random() * 80
+        self._later(200, 2000, setattr, machine, "sync_delay_ms", 0.0)
         return True
 
     def _disk_full(self) -> bool:
@@ -286,19 +302,19 @@ class Faults:
         if not hosts:
             return False
         host = self._random.choice(hosts)
-        host.disk.full = True
+        host.machine.disk_full = True
         self._later(200, 1500, self._mend_full_disk, host)
         return True
 
     def _mend_full_disk(self, host: SimulatedHost) -> None:
-        host.disk.full = False
+        host.machine.disk_full = False
         self._restart(host)
 
     def _disk_breaks(self) -> bool:
         host = self._expendable()
         if host is None:
             return False
-        host.disk.broken = True
+        host.machine.disk_broken = True
         # It may be idle: the failure is seen at the latest when its operator looks.
         self._later(200, 600, self._bury, host)
         return True
@@ -307,15 +323,15 @@ class Faults:
         host = self._expendable()
         if host is None:
             return False
-        host.disk.broken = True
+        host.machine.disk_broken = True
         self._bury(host)
         return True
 
     def _bury(self, host: SimulatedHost) -> None:
         if host.retired:
             return
-        host.retired = True
-        host.crash()
+        host.machine.retired = True
+        host.machine.crash()
         self._plan.replace_dead(host)
 
     def _halted(self, host: SimulatedHost) -> None:
@@ -332,23 +348,26 @@ class Faults:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        host = self._cluster.leader if self._random.random() < 0.6 else None
+        host = self._some_leader() if self._random.random() < 0.6 else None
         host = host or self._random.choice(hosts)
-        host.handle(host.run, ShutdownRequested())
+        host.machine.request_shutdown()
         return True
 
     def _resign(self) -> bool:
-        leader = self._cluster.leader
-        if leader is not None:
-            self._cluster.ask(leader, ResignRequest(), lambda response: None)
-        return leader is not None
+        led = [each for each in self._cluster.partitions if each.leader is not None]
+        if not led:
+            return False
+        cluster = led[0] if len(led) == 1 else self._random.choice(led)
+        assert cluster.leader is not None
+        cluster.ask(cluster.leader, ResignRequest(), lambda response: None)
+        return True
 
     def _expendable(self) -> SimulatedHost | None:
         """A host whose disk may die for good without taking the quorum with it."""
         hosts = [host for host in self._up_hosts() if self._survives_without(host)]
         if not hosts or any(h.disk.broken and not h.retired for h in self._cluster.hosts.values()):
             return None
-        leader = self._cluster.leader
+        leader = self._some_leader()
         if leader in hosts and self._random.random() < 0.4:
             return leader
         return self._random.choice(hosts)
@@ -362,26 +381,35 @@ class Faults:
             return False
         if self._cluster.with_witness and not gone.config.witness:
             return False  # with it the only copy might go of which a leader can be made
-        wanted = {host.key for host in self._plan.wanted}
-        for host in self._cluster.hosts.values():
+        return all(self._survives_in(each, gone) for each in self._cluster.partitions)
+
+    def _survives_in(self, cluster: Cluster, gone: SimulatedHost) -> bool:
+        gone = cluster.hosts[gone.address]
+        wanted = {cluster.hosts[host.address].key for host in self._plan.wanted}
+        for host in cluster.hosts.values():
             if host.run == 0 or (host.retired and host.disk.broken):
                 continue
             committed = host.replica.voters.committed.offset
             for entry in host.replica.voters.entries:
-                if entry.offset >= committed and not self._set_survives(entry.voters, gone, wanted):
+                if entry.offset < committed:
+                    continue
+                if not _set_survives(cluster, entry.voters, gone, wanted):
                     return False
         return True
 
-    def _set_survives(self, voters: VoterSet, gone: SimulatedHost, wanted: set[ReplicaKey]) -> bool:
-        keys = voters.ordered_keys
-        if not keys:
-            return True
-        if gone.key not in keys:
-            keys = (*keys, gone.key)  # wanted: it may be on its way in
-        leaving = [key for key in keys if key not in wanted and key != gone.key]
-        for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
-            hosts = [self._cluster.host_of(key) for key in left if key != gone.key]
-            alive = sum(each is not None and not each.disk.broken for each in hosts)
-            if alive < majority(len(left)):
-                return False
+
+def _set_survives(
+    cluster: Cluster, voters: VoterSet, gone: SimulatedHost, wanted: set[ReplicaKey]
+) -> bool:
+    keys = voters.ordered_keys
+    if not keys:
         return True
+    if gone.key not in keys:
+        keys = (*keys, gone.key)  # wanted: it may be on its way in
+    leaving = [key for key in keys if key not in wanted and key != gone.key]
+    for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
+        hosts = [cluster.host_of(key) for key in left if key != gone.key]
+        alive = sum(each is not None and not each.disk.broken for each in hosts)
+        if alive < majority(len(left)):
+            return False
+    return True

@@ -1,7 +1,7 @@
-"""A simulated machine: one replica's process, which may crash, freeze and start again, and its disk.
+"""A replica on a simulated machine: its life, and its part of the disk.
 
-Owns the life of the process and wires the real driver to the simulated devices. Must not know the
-story that is played (clients, faults, plans).
+Owns the life of the replica and wires the real driver to the simulated devices. Must not know the
+story that is played (clients, faults, plans). What happens to the process is the machine's affair.
 """
 
 from random import Random
@@ -29,6 +29,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog
+from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Waiting
 from quorum_node.simulation.snapshots import STOCK_SHARE, SimulatedSnapshots, state_in
 from quorum_node.simulation.state import ServiceState
@@ -39,26 +40,29 @@ if TYPE_CHECKING:
 
 
 class SimulatedHost:
-    """`run` counts starts of the process: what was meant for an earlier one never arrives.
-
-    `retired`: never started again (failed disk, or removed for good).
-    """
+    """`run` counts starts of the process: what was meant for an earlier one never arrives."""
 
     def __init__(
-        self, cluster: "Cluster", address: str, key: ReplicaKey, config: RaftConfig, seed: int
+        self,
+        cluster: "Cluster",
+        address: str,
+        key: ReplicaKey,
+        config: RaftConfig,
+        seed: int,
+        machine: Machine,
     ) -> None:
+        self.machine = machine
+        machine.replicas.append(self)
         self.cluster = cluster
         self.address = address
         self.key = key
         self.config = config
-        self.disk = SimulatedDisk(Random(seed))
+        self.disk = SimulatedDisk(Random(seed), machine)
         self.random = Random(seed + 1)
         self.tells_no_checksum = self.random.random() < STOCK_SHARE
         self.waiting: dict[int, Waiting] = {}
         self.up = False
         self.run = 0
-        self.frozen_until_ms = 0.0
-        self.retired = False
         self.halted: HaltReason | None = None
         self.log: SimulatedLog
         self.snapshots: SimulatedSnapshots
@@ -73,12 +77,19 @@ class SimulatedHost:
     def is_leader(self) -> bool:
         return self.up and isinstance(self.driver.replica.role, Leader)
 
-    def start(self) -> None:
+    @property
+    def retired(self) -> bool:
+        return self.machine.retired
+
+    @property
+    def frozen_until_ms(self) -> float:
+        return self.machine.frozen_until_ms
+
+    def start_replica(self) -> None:
         """Open the disk as the real process does, and join in."""
         assert not self.up
-        assert not self.retired
         self.run += 1
-        self.up, self.halted, self.frozen_until_ms = True, None, 0.0
+        self.up, self.halted = True, None
         scheduler = self.cluster.scheduler
         self.snapshots = SimulatedSnapshots(self)
         self.log = WatchedLog(self)
@@ -130,8 +141,8 @@ class SimulatedHost:
         self.state = state_in(id, self.disk.snapshots[id].data)
         self.cluster.watch.applied(self)
 
-    def crash(self) -> None:
-        """kill -9 and power loss in one."""
+    def crash_replica(self) -> None:
+        """The process is gone."""
         if self.up:
             self.up = False
             self.disk.crash()
@@ -167,12 +178,7 @@ class SimulatedHost:
     def halt(self, output: Halt) -> None:
         """The process ends by itself; what it wrote is in the page cache of a living kernel."""
         self.halted = output.reason
-        self.cluster.scheduler.after(0.5, self._exit, self.run)
-
-    def _exit(self, run: int) -> None:
-        if run == self.run and self.up:
-            self.crash()
-            self.cluster.host_halted(self)
+        self.machine.halted(output)
 
 
 class WatchedLog(SimulatedLog):

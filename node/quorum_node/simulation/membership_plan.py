@@ -4,6 +4,7 @@ Owns which members are wanted and the next step towards them, recomputed from wh
 never from remembered intent (as the real operator does). Must not know faults.
 """
 
+from collections.abc import Callable
 from random import Random
 
 from quorum_node.raft.errors import RaftError
@@ -21,6 +22,7 @@ from quorum_node.simulation.host import SimulatedHost
 REQUEST_TIMEOUT_MS = 3000
 LOOK_AGAIN_MS = 40.0
 PAUSE_MS = 1500.0
+RETIRE_AGAIN_MS = 300.0
 MAX_MEMBERS = 7
 
 
@@ -39,6 +41,10 @@ class MembershipPlan:
         self._asking_until_ms: float | None = None
         self._next_id = 1
         self._asked = 0
+        self.others_settled: Callable[[], bool] = lambda: True
+        """Whether the other partition of these machines has what is wanted."""
+        self.may_switch_off: Callable[[SimulatedHost], bool] = lambda host: True
+        """Whether the other partition needs this machine no more."""
 
     def found(self, size: int) -> None:
         """A founder, and the others as observers that want to become voters."""
@@ -94,7 +100,8 @@ class MembershipPlan:
         surplus.reverse()
         surplus.sort(key=self._is_alive)
         if not newcomers and not surplus:
-            if self.restless and now_ms >= self._pause_until_ms and not self._death_is_news():
+            pause_is_over = now_ms >= self._pause_until_ms and self.others_settled()
+            if self.restless and pause_is_over and not self._death_is_news():
                 self._pause_until_ms = now_ms + self._random.random() * PAUSE_MS
                 self._want_something_else(leader)
             return
@@ -210,5 +217,8 @@ class MembershipPlan:
             return
         if host.key in leader.replica.voters.latest.voters:
             return
-        host.retired = True
-        host.crash()
+        if self.may_switch_off(host):
+            host.machine.retired = True
+            host.machine.crash()
+        else:
+            self._cluster.scheduler.after(RETIRE_AGAIN_MS, self._retire, host)

@@ -33,6 +33,9 @@ from quorum_node.simulation.invariants.snapshots_are_committed_state import (
 )
 from quorum_node.simulation.invariants.witness_never_leads import WitnessNeverLeads
 from quorum_node.simulation.membership_plan import MembershipPlan
+from quorum_node.simulation.second_partition import SHARE as SECOND_PARTITION_SHARE
+from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
+from quorum_node.simulation.second_partition import FollowingPlan
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 7)
 WITNESS_SHARE = 0.2
@@ -72,6 +75,8 @@ class Outcome:
     epochs: int = 0
     events: int = 0
     simulated_ms: float = 0.0
+    partitions: int = 1
+    second_writes: int = 0
     calm_ms: float = 0.0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
     snapshots: Counter[str] = field(default_factory=Counter)
@@ -92,39 +97,55 @@ class Story:
         self.plan = MembershipPlan(self.cluster, Random(seed + 3))
         self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
         self.outcome = Outcome(seed, self.size)
-        self.cluster.watch.use([invariant(self.cluster) for invariant in INVARIANTS])
+        self.second_plan: FollowingPlan | None = None
+        if Random(seed + 6).random() < SECOND_PARTITION_SHARE:
+            second = Cluster(seed, self.size, first=self.cluster)
+            self.second_plan = FollowingPlan(second, Random(seed + 7), self.plan)
+        self.partitions = self.cluster.partitions
+        for cluster in self.partitions:
+            cluster.watch.use([invariant(cluster) for invariant in INVARIANTS])
 
     def play(self) -> Outcome:
         """The whole history."""
         self._form()
         self._trouble()
         self._calm()
-        self.cluster.watch.finished()
+        for cluster in self.partitions:
+            cluster.watch.finished()
         self._note()
         return self.outcome
 
     def _form(self) -> None:
         self.plan.found(self.size)
-        self._await(self.plan.is_done, FORMATION_LIMIT_MS, "formation")
+        if self.second_plan is not None:
+            self.second_plan.begin()
+        self._await(self._as_wanted, FORMATION_LIMIT_MS, "formation")
+
+    def _as_wanted(self) -> bool:
+        return self.plan.is_done() and (self.second_plan is None or self.second_plan.is_done())
 
     def _trouble(self) -> None:
         self.plan.changes = 0
         self.plan.restless = True
-        self.cluster.clients.begin()
+        for cluster in self.partitions:
+            cluster.clients.begin()
         self.faults.begin()
         self._await(self._had_enough, TROUBLE_LIMIT_MS, "enough writes, faults and changes")
 
     def _calm(self) -> None:
         self.faults.end()
         self.plan.restless = False
-        self.cluster.clients.slow = True
+        for cluster in self.partitions:
+            cluster.clients.slow = True
         calm_from_ms = self.cluster.scheduler.now_ms
-        before = len(self.cluster.clients.acknowledged)
+        before = [len(cluster.clients.acknowledged) for cluster in self.partitions]
         self._await(
             lambda: (
-                self.plan.is_done()
-                and len(self.cluster.clients.acknowledged) > before
-                and self._everyone_caught_up()
+                self._as_wanted()
+                and all(
+                    len(cluster.clients.acknowledged) > count and _everyone_caught_up(cluster)
+                    for cluster, count in zip(self.partitions, before, strict=True)
+                )
             ),
             CALM_LIMIT_MS,
             "a leader, the wanted voters and everyone caught up after the faults stopped",
@@ -134,17 +155,12 @@ class Story:
     def _had_enough(self) -> bool:
         if len(self.cluster.clients.acknowledged) < WANTED_WRITES:
             return False
-        self.cluster.clients.slow = True
-        return self.faults.count >= WANTED_FAULTS and self.plan.changes >= WANTED_CHANGES
-
-    def _everyone_caught_up(self) -> bool:
-        leader = self.cluster.leader
-        if leader is None:
+        second = self.cluster.second
+        if second is not None and len(second.clients.acknowledged) < SECOND_PARTITION_WRITES:
             return False
-        committed = leader.replica.high_watermark
-        return all(
-            host.up and host.replica.high_watermark == committed for host in self.cluster.members()
-        )
+        for cluster in self.partitions:
+            cluster.clients.slow = True
+        return self.faults.count >= WANTED_FAULTS and self.plan.changes >= WANTED_CHANGES
 
     def _await(self, done: object, limit_ms: float, what: str) -> None:
         assert callable(done)
@@ -155,7 +171,7 @@ class Story:
 
     def _situation(self) -> str:
         lines = []
-        for host in self.cluster.hosts.values():
+        for host in (host for each in self.partitions for host in each.hosts.values()):
             state = "up" if host.up else "retired" if host.retired else "down"
             replica = host.replica
             voters = " ".join(str(key.id) for key in replica.voters.latest.voters.ordered_keys)
@@ -180,5 +196,16 @@ class Story:
         outcome.struck, outcome.history = self.faults.struck, self.faults.history
         outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
         outcome.snapshots = self.cluster.snapshot_counts
+        outcome.partitions = len(self.partitions)
+        if self.cluster.second is not None:
+            outcome.second_writes = len(self.cluster.second.clients.acknowledged)
         outcome.events = self.cluster.scheduler.executed
         outcome.simulated_ms = self.cluster.scheduler.now_ms
+
+
+def _everyone_caught_up(cluster: Cluster) -> bool:
+    leader = cluster.leader
+    if leader is None:
+        return False
+    committed = leader.replica.high_watermark
+    return all(host.up and host.replica.high_watermark == committed for host in cluster.members())
