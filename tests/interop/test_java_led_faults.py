@@ -1,0 +1,133 @@
+"""Faults in a quorum of two stock voters and one of ours: whatever happens, two of the three go on."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from support.java_quorum import LOG_DIRECTORY, JavaController, JavaQuorum, assert_same_log
+from support.local_quorum import LocalNode, wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
+
+OURS = 7
+COMPLAINTS = re.compile(r"^\d+ (?:ERROR|FATAL) .*", re.MULTILINE)
+
+
+class Mixed:
+    """Two stock voters and one of ours, a witness unless told otherwise."""
+
+    def __init__(self, root: Path, **overrides: str) -> None:
+        self.quorum = JavaQuorum(root, controllers=2)
+        self.overrides = {"quorum_witness": "true", **overrides}
+        self.written = 0
+
+    def __enter__(self) -> "Mixed":
+        quorum = self.quorum
+        quorum.__enter__()
+        try:
+            quorum.start()
+            self.node = quorum.add_node(OURS, **self.overrides)
+            self.node.start()
+            quorum.wait_ready(self.node)
+            quorum.add_controller(self.node)
+            wait_until(lambda: quorum.local(self.node)["isVoter"], "ours is a voter")
+        except BaseException:
+            quorum.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.quorum.__exit__(*exc)
+
+    def write(self) -> None:
+        """Something new is committed, and arrives at our node."""
+        self.written += 1
+        name = f"value-{self.written}"
+        self.quorum.put(name, "x" * 100)
+        self.quorum.wait_value(self.node, name, "x" * 100)
+
+    def whole(self) -> None:
+        """Every voter runs and has what the leader has."""
+
+        def caught_up() -> bool:
+            found = self.quorum.describe()
+            ends = [each.log_end_offset for each in found.current_voters]
+            return len(ends) == 3 and max(ends) - min(ends) <= 3
+
+        wait_until(caught_up, "everyone has caught up", 90)
+
+    def others(self, leader: JavaController) -> JavaController:
+        """The stock voter that does not lead."""
+        return next(each for each in self.quorum.controllers.values() if each is not leader)
+
+
+def test_the_stock_leader_is_killed_and_stopped(tmp_path: Path) -> None:
+    """Each time the other stock voter takes over: with our vote, and committing with our log."""
+    with Mixed(tmp_path) as mixed:
+        quorum, node = mixed.quorum, mixed.node
+        mixed.write()
+        for end in (JavaController.kill, JavaController.terminate, JavaController.kill):
+            before = quorum.describe()
+            leader = quorum.controllers[before.leader_id]
+            end(leader)
+            mixed.write()
+            after = quorum.describe()
+            assert after.leader_id == mixed.others(leader).id
+            assert after.leader_epoch > before.leader_epoch
+            local = quorum.local(node)
+            assert (local["leaderId"], local["role"]) == (after.leader_id, "follower")
+            leader.start()
+            mixed.whole()
+            mixed.write()
+        finish(mixed)
+
+
+def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
+    """It comes back as the same voter, and does not disturb: epoch and leader stay."""
+    with Mixed(tmp_path, quorum_witness="false") as mixed:
+        quorum, node = mixed.quorum, mixed.node
+        mixed.write()
+        uuid = quorum.local(node)["replicaUuid"]
+        before = quorum.describe()
+
+        assert node.terminate() == 0
+        quorum.put("without-ours", "1")
+        node.start()
+        quorum.wait_value(node, "without-ours", "1")
+        node.kill()
+        quorum.put("without-ours", "2")
+        node.start()
+        quorum.wait_value(node, "without-ours", "2")
+        node.freeze()
+        time.sleep(6)  # well beyond its fetch timeout: it will doubt the leader when it thaws
+        node.thaw()
+        mixed.write()
+        mixed.whole()
+        after = quorum.describe()
+        assert (after.leader_id, after.leader_epoch) == (before.leader_id, before.leader_epoch)
+        assert quorum.local(node)["replicaUuid"] == uuid == quorum.voters()[OURS]
+
+        # It is not only there: with the other stock voter gone, nothing is committed without it.
+        mixed.others(quorum.controllers[after.leader_id]).kill()
+        mixed.write()
+        finish(mixed, running=1)
+
+
+def finish(mixed: Mixed, running: int = 2) -> None:
+    """The logs are the same bytes, and no stock controller complained."""
+    quorum = mixed.quorum
+    mixed.write()
+    stop_ours(mixed.node)
+    controllers = [each for each in quorum.controllers.values() if each.is_running]
+    assert len(controllers) == running
+    for controller in controllers:
+        shared = assert_same_log(mixed.node.data_dir / LOG_DIRECTORY, controller.log_directory)
+        assert shared > 1000
+        assert not COMPLAINTS.findall(controller.output)
+
+
+def stop_ours(node: LocalNode) -> None:
+    """Everything it has is in its files afterwards."""
+    assert node.terminate() == 0
