@@ -40,13 +40,17 @@ def fetches(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
     )  # fmt: skip
 
 
-def votes(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+def votes(uuid: UUID, pre_vote: bool = False) -> st.SearchStrategy[raft.OutboundRequest]:
     return st.builds(
-        lambda epoch, last, end, voter, pre: raft.VoteRequest(
-            "c", ReplicaKey(1, uuid), epoch, last, end, ReplicaKey(2, voter), pre
+        lambda epoch, last, end, voter: raft.VoteRequest(
+            "c", ReplicaKey(1, uuid), epoch, last, end, ReplicaKey(2, voter), pre_vote
         ),
-        epochs, epochs, offsets, uuids, st.booleans(),
+        epochs, epochs, offsets, uuids,
     )  # fmt: skip
+
+
+def pre_votes(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
+    return votes(uuid, pre_vote=True)
 
 
 def begins(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
@@ -61,7 +65,7 @@ def ends(uuid: UUID) -> st.SearchStrategy[raft.OutboundRequest]:
     )
 
 
-KINDS = {"fetch": fetches, "vote": votes, "begin": begins, "end": ends}
+KINDS = {"fetch": fetches, "vote": votes, "pre-vote": pre_votes, "begin": begins, "end": ends}
 
 
 @st.composite
@@ -199,6 +203,7 @@ def test_what_differs_in_a_field_that_stands_once_does_not_share() -> None:
         replace(fetch, max_wait_ms=0),
         vote,
         replace(vote, cluster_id=None),
+        replace(vote, pre_vote=True),
         replace(vote, voter=ReplicaKey(3, UUID(int=3))),
         raft.BeginQuorumEpochRequest("c", 1, 1, other, HERE),
         raft.BeginQuorumEpochRequest("c", 1, 1, other, None),
@@ -206,7 +211,7 @@ def test_what_differs_in_a_field_that_stands_once_does_not_share() -> None:
     ]
     assert len({shared_fields(request) for request in apart}) == len(apart)
     assert shared_fields(raft.ApiVersionsRequest()) is None
-    assert shared_fields(vote) == shared_fields(replace(vote, pre_vote=True, candidate_epoch=9))
+    assert shared_fields(vote) == shared_fields(replace(vote, candidate_epoch=9))
 
 
 def test_wire_codes_of_the_errors_used_here_come_back() -> None:

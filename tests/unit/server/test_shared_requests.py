@@ -129,13 +129,13 @@ def test_one_request_for_all_partitions_and_each_gets_its_answer() -> None:
         endpoint = await peer.start()
         for number in range(PARTITIONS):
             node.pool.send(number, 7, endpoint, fetch(100 + number), 5000)
-            node.pool.send(number, 8, endpoint, vote(number, pre=number == 1), 5000)
+            node.pool.send(number, 8, endpoint, vote(number), 5000)
         assert node.pool.in_flight > 0, "a process that ends waits for what is still gathered"
         await node.until_ended(2 * PARTITIONS)
         for number, outcomes in enumerate(node.outcomes):
             assert outcomes.ended == {
                 7: answer_to(number, fetch(100 + number)),
-                8: answer_to(number, vote(number, pre=number == 1)),
+                8: answer_to(number, vote(number)),
             }
         assert sorted(peer.requests) == ["Fetch", "Vote"]
         counts = node.metrics.labelled
