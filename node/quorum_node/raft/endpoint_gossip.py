@@ -85,6 +85,10 @@ class EndpointGossip:
         self.untold = (*self.untold, *self._told)
         self._told = set()
 
+    def tell_soon(self, now_ms: float) -> None:
+        """Someone who could not be told is there again."""
+        self.failures, self.next_ms = 0, now_ms
+
     def use_voters(self, voters: tuple[ReplicaKey, ...], own: ReplicaKey, now_ms: float) -> None:
         """Nobody else is remembered; those that are new are told, if this replica is one of them."""
         for gone in self._heard.keys() - set(voters):
@@ -94,4 +98,4 @@ class EndpointGossip:
         self.strangers = []
         others = tuple(key for key in voters if key != own and key not in self._told)
         self.untold = others if own in voters else ()
-        self.failures, self.next_ms = 0, now_ms
+        self.tell_soon(now_ms)

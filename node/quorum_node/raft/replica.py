@@ -231,6 +231,8 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
     sent = replica.outstanding.pop(event.correlation, None)
     if sent is None:
         return
+    if sent.peer in replica.gossip.untold:
+        replica.gossip.tell_soon(replica.now_ms)
     match sent.request, event.response:
         case FetchRequest(), FetchResponse() as response:
             if not fetch_following.handle_fetch_response(replica, event.correlation, response):

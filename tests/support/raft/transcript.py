@@ -16,6 +16,8 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
     cut-after N parts K     N is cut off from all once it has K parts of a snapshot
     snapshot N / delete-prefix N / small-parts N BYTES / hold-verification N / verified N
+    start N static A B ...  one of the static voters A B ...        lose-disk N        same address
+    addresses N             what it has heard of where voters listen
     stranger N asks M epoch E                                       show        witness N
     quietly COMMAND         without writing down what happens
     leaders-voters          from here on, without the voters that others than the leader come to have
@@ -28,6 +30,8 @@ from quorum_node.raft.events import RequestReceived, ShutdownRequested
 from quorum_node.raft.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
     EndQuorumEpochRequest,
     RemoveVoterRequest,
     ResignRequest,
@@ -39,6 +43,7 @@ from quorum_node.raft.outputs import (
     DeleteLogPrefix,
     DropPartialSnapshot,
     FinishSnapshot,
+    FormationDelayed,
     Halt,
     Output,
     ProposalCommitted,
@@ -105,11 +110,14 @@ class Transcript:
         words = list(options)
         initial = int(words[words.index("initial") + 1]) if "initial" in words else 1
         via = [words[words.index("via") + 1]] if "via" in words else []
+        static = words[words.index("static") + 1 :] if "static" in words else []
         number, incarnation = int(name.rstrip("'")), 1 + name.count("'")
         self.cores.start(
             name,
             number,
             incarnation=incarnation,
+            static=static,
+            cluster_id=CLUSTER_ID if static else None,
             founder="founder" in words,
             bootstrap=via,
             initial_voters=initial,
@@ -271,6 +279,13 @@ class Transcript:
         request = EndQuorumEpochRequest(CLUSTER_ID, leader_id, node.replica.epoch, (node.key,))
         self.cores.request(node, request)
 
+    def _addresses(self, name: str) -> None:
+        node = self._node(name)
+        answer = self.cores.request(node, DiscoverBrokersRequest(ReplicaKey(-1)))
+        assert isinstance(answer, DiscoverBrokersResponse)
+        heard = (f"{_name(each.key)} at {each.endpoint.host}" for each in answer.brokers)
+        self._lines.append(f"{name} knows {', '.join(heard)}")
+
     def _stranger(self, name: str, _asks: str, other: str, _epoch: str, epoch: str) -> None:
         node = self._node(other)
         request = VoteRequest(CLUSTER_ID, key_of(int(name)), int(epoch), 99, 99, voter=node.key)
@@ -354,6 +369,8 @@ class Transcript:
                 return f"begins its log behind snapshot {output.id}"
             case DeleteLogPrefix():
                 return f"deletes its log before offset {output.id.end_offset}"
+            case FormationDelayed():
+                return f"has not formed: voter {output.voter.id}: {output.why}"
             case Halt():
                 return f"halts: {output.reason.value}"
             case Send() | Respond():

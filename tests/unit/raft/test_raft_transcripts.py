@@ -35,6 +35,10 @@ ROWS = {
     "alter-quorum-leader-dies": ("K595-23",),
     "alter-quorum-dead-voter": ("K595-23",),
     "founder-formation": ("K595-21", "K595-17"),
+    "static-formation": ("K853-04", "K595-21"),
+    "static-uuid-change": ("K853-04", "K853-06"),
+    "static-late-starter": ("K853-04",),
+    "too-few-voters-and-a-moved-one": ("K595-18",),
 }
 
 
