@@ -126,7 +126,7 @@ def test_kafka_reads_our_quorum_state_with_its_private_keys(tmp_path: Path) -> N
         cluster_id="cluster",
         applied_offset=12,
         current_voters=(VOTER,),
-        target_voters=(VOTER,),
+        target_voters=(VOTER.key,),
         voters_offset=2,
         voters_epoch=1,
         formed=True,

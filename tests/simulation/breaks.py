@@ -220,7 +220,7 @@ def serve_after_a_storage_failure(patch: Patch) -> None:
 
 def ignore_divergence(patch: Patch) -> None:
     """The leader takes a fetch offset at its word."""
-    patch.setattr(fetch_serving, "_divergence", lambda state, request: None)
+    patch.setattr(fetch_serving, "_divergence", lambda replica, offset, last_epoch: None)
 
 
 def _append_anything(patch: Patch) -> None:
