@@ -82,6 +82,8 @@ class LocalNode:
     admin_port: int
     overrides: dict[str, str] = field(default_factory=dict)
     module: str = "quorum_node.server.main"
+    host: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
     data_dir: Path = field(init=False)
 
@@ -91,7 +93,7 @@ class LocalNode:
     @property
     def admin_url(self) -> str:
         """Base of the admin API."""
-        return f"http://127.0.0.1:{self.admin_port}"
+        return f"http://{self.host}:{self.admin_port}"
 
     @property
     def log_text(self) -> str:
@@ -108,7 +110,7 @@ class LocalNode:
     def start(self) -> None:
         """Start the process; returns at once."""
         assert self.process is None or self.process.poll() is not None, "already running"
-        command = [sys.executable, "-m", self.module]
+        command = [*self.prefix, sys.executable, "-m", self.module]
         command += ["--config", str(self.root / "node.properties")]
         for key, value in self.overrides.items():
             command += ["--override", f"{key}={value}"]
@@ -169,7 +171,9 @@ class LocalQuorum:
         (root / "token").write_text(TOKEN + "\n")
         ports = free_ports(2 * nodes)
         self.nodes: dict[int, LocalNode] = {}
-        self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:nodes])
+        self._bootstrap = ",".join(
+            f"{self.place_of(index + 1)[0]}:{port}" for index, port in enumerate(ports[:nodes])
+        )
         for index in range(nodes):
             self._make(index + 1, ports[index], ports[nodes + index])
 
@@ -188,6 +192,10 @@ class LocalQuorum:
                     node.process.wait(10)
         self.client.close()
 
+    def place_of(self, node_id: int) -> tuple[str, tuple[str, ...]]:
+        """Where a node runs: its address, and what its command line begins with."""
+        return "127.0.0.1", ()
+
     def add_node(self, node_id: int, **overrides: str) -> LocalNode:
         """One more node, not started, with an empty directory and free ports."""
         port, admin_port = free_ports(2)
@@ -199,17 +207,18 @@ class LocalQuorum:
         number = sum(1 for node in self.nodes.values() if node.id == node_id)
         root = self.root / f"node-{node_id}-{number}-{port}"
         root.mkdir(parents=True)
-        node = LocalNode(node_id, root, port, admin_port)
+        host, prefix = self.place_of(node_id)
+        node = LocalNode(node_id, root, port, admin_port, host=host, prefix=prefix)
         node.overrides = {k.replace("_", "."): v for k, v in (overrides or {}).items()}
         properties = {
             "node.id": str(node_id),
             "cluster.id": self.cluster_id,
-            "listeners": f"CONTROLLER://127.0.0.1:{port}",
-            "advertised.listeners": f"CONTROLLER://127.0.0.1:{port}",
+            "listeners": f"CONTROLLER://{host}:{port}",
+            "advertised.listeners": f"CONTROLLER://{host}:{port}",
             "metadata.log.dir": str(node.data_dir),
             "controller.quorum.bootstrap.servers": self._bootstrap,
-            "admin.listener": f"http://127.0.0.1:{admin_port}",
-            "admin.advertised.listener": f"http://127.0.0.1:{admin_port}",
+            "admin.listener": f"http://{host}:{admin_port}",
+            "admin.advertised.listener": f"http://{host}:{admin_port}",
             "admin.token.file": str(self.root / "token"),
             "formation.founder.id": "1",
             "formation.founder.uuid": self.founder_uuid,
@@ -246,8 +255,8 @@ class LocalQuorum:
             "id": node_id,
             "uuid": uuid,
             "endpoints": [
-                {"name": "CONTROLLER", "host": "127.0.0.1", "port": node.port},
-                {"name": "ADMIN", "host": "127.0.0.1", "port": node.admin_port},
+                {"name": "CONTROLLER", "host": node.host, "port": node.port},
+                {"name": "ADMIN", "host": node.host, "port": node.admin_port},
             ],
             "timeoutMs": timeout_ms,
             **fields,

@@ -23,6 +23,7 @@ STAGES = {
     "simulation": "simulation of whole quorums",
     "crash": "crash tests of the log on a real directory",
     "cluster": "local processes, real disk and network",
+    "linearizability": "histories of local processes under faults, checked by porcupine",
     "interop": "stock Apache Kafka",
     "harness": "the operator against kube-apiserver and etcd",
     "e2e": "the whole product on kind",

@@ -1,0 +1,177 @@
+"""Concurrent clients: each writes and reads registers of the current groups on nodes of its choice.
+
+A read asks for linearizable and takes whatever node it is sent to, leader or not. Owns what an
+outcome means for the history: done, certainly not done, or open. Knows no faults.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.linearizability.history import REGISTERS, Group, Operation
+from support.workload.target import Answer, Lost, NotSent, Outcome, Target, surely_refused
+
+_NOTHING_DONE = {"NO_LEADER", "NOT_LEADER", "NOT_FORMED"}
+"""Codes of a 503 that say that the write was not appended anywhere."""
+_AVOID_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client waits for an answer; an impatient one leaves a node that failed it."""
+
+    timeout_ms: int
+    avoids: bool
+
+
+IMPATIENT = Patience(500, avoids=True)
+PATIENT = Patience(3000, avoids=False)
+"""Waits at a frozen node until that wakes up: what it then says is what counts."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What all clients share: the groups in use, and the next number of a client."""
+
+    groups: Sequence[Group] = ()
+    _number: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def new_number(self) -> int:
+        """Of a client that did nothing yet: one that waits for an answer does nothing else."""
+        with self._lock:
+            self._number += 1
+            return self._number
+
+
+class Client(threading.Thread):
+    """One operation at a time, until it is stopped. `failure`: a bug here, not an outcome."""
+
+    def __init__(
+        self, stage: Stage, nodes: dict[int, str], token: str, patience: Patience, seed: int
+    ) -> None:
+        super().__init__(daemon=True)
+        self._stage = stage
+        self._random = random.Random(seed)
+        self._patience = patience
+        self._targets = {
+            node: Target([url], token=token, timeout_ms=patience.timeout_ms + 100)
+            for node, url in nodes.items()
+        }
+        self._avoided: dict[int, float] = dict.fromkeys(nodes, 0.0)
+        self._number = stage.new_number()
+        self._stopping = threading.Event()
+        self.failure: BaseException | None = None
+
+    def stop(self) -> None:
+        """Begin no more operations."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._act()
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            for target in self._targets.values():
+                target.turn()
+
+    def _act(self) -> None:
+        groups = self._stage.groups
+        if not groups:
+            self._stopping.wait(0.005)
+            return
+        group, node = self._random.choice(groups), self._choose()
+        luck = self._random.random()
+        if luck < 0.4:
+            done = self._write(group, node, both=luck < 0.1)
+        else:
+            done = self._read(group, node, both=luck < 0.55)
+        if not done:
+            self._avoided[node] = time.monotonic() + _AVOID_SECONDS
+            self._stopping.wait(0.02)
+        self._stopping.wait(self._random.random() * 0.006)
+
+    def _choose(self) -> int:
+        nodes = list(self._targets)
+        if self._patience.avoids:
+            now = time.monotonic()
+            nodes = [node for node in nodes if self._avoided[node] < now] or nodes
+        return self._random.choice(nodes)
+
+    def _write(self, group: Group, node: int, *, both: bool) -> bool:
+        registers = range(REGISTERS) if both else [self._random.randrange(REGISTERS)]
+        values = {register: group.fresh_value() for register in registers}
+        entries = [
+            {
+                "resourceType": "topic",
+                "resourceName": group.name,
+                "name": f"r{register}",
+                "value": value,
+            }
+            for register, value in values.items()
+        ]
+        timeout_ms = self._patience.timeout_ms
+        if both:
+            body: dict[str, Any] = {"entries": entries, "timeoutMs": timeout_ms}
+            call = lambda target: target.call("POST", "/v1/append", body)  # noqa: E731
+        else:
+            path = f"/v1/configs/topic/{group.name}/{entries[0]['name']}"
+            body = {"value": entries[0]["value"], "timeoutMs": timeout_ms}
+            call = lambda target: target.call("PUT", path, body)  # noqa: E731
+        began, outcome, ended = self._call(node, call)
+        if isinstance(outcome, Answer) and outcome.ok:
+            group.add(Operation(self._number, node, values, {}, began, ended))
+            return True
+        if not certainly_not_done(outcome):
+            group.add(Operation(self._number, node, values, {}, began, ended, open=True))
+            # The open operation goes on to the end: whoever acts from here on is somebody else.
+            self._number = self._stage.new_number()
+        return False
+
+    def _read(self, group: Group, node: int, *, both: bool) -> bool:
+        how = f"consistency=linearizable&timeoutMs={self._patience.timeout_ms}"
+        register = self._random.randrange(REGISTERS)
+        if both:
+            path = f"/v1/configs?prefix=topic/{group.name}/&{how}"
+        else:
+            path = f"/v1/configs/topic/{group.name}/r{register}?{how}"
+        began, outcome, ended = self._call(node, lambda target: target.call("GET", path))
+        found = values_read(outcome, None if both else register)
+        if found is None:
+            return False
+        group.add(Operation(self._number, node, {}, found, began, ended))
+        return True
+
+    def _call(self, node: int, call: Callable[[Target], Outcome]) -> tuple[int, Outcome, int]:
+        began = time.monotonic_ns()
+        outcome = call(self._targets[node])
+        return began, outcome, time.monotonic_ns()
+
+
+def certainly_not_done(outcome: Outcome) -> bool:
+    """True only if the write can never take effect; anything doubtful is an open operation."""
+    refused = isinstance(outcome, Answer) and outcome.status == 503
+    if refused and isinstance(outcome, Answer) and outcome.body.get("code") in _NOTHING_DONE:
+        return True
+    return surely_refused(outcome)
+
+
+def values_read(outcome: Outcome, register: int | None) -> dict[int, str] | None:
+    """What a read saw, of one register or of all; None: it failed, and nothing follows from it."""
+    match outcome:
+        case NotSent() | Lost():
+            return None
+        case Answer(status=404, body={"code": "NOT_FOUND"}) if register is not None:
+            return {register: ""}
+        case Answer(status=200, body=body) if register is not None:
+            return {register: str(body["value"])}
+        case Answer(status=200, body=body):
+            entries = {entry["name"]: str(entry["value"]) for entry in body["entries"]}
+            return {each: entries.get(f"r{each}", "") for each in range(REGISTERS)}
+    return None

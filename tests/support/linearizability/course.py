@@ -1,0 +1,133 @@
+"""One run of a quorum: clients go on and on, faults strike one after another, histories come out.
+
+For every fault there are fresh groups of registers, used from before the strike until after the
+recovery: each group is a history with a fault in it. Owns that order; knows neither outcomes nor the
+checker.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.linearizability.clients import IMPATIENT, PATIENT, Client, Patience, Stage
+from support.linearizability.faults import FaultKind
+from support.linearizability.history import Fault, Group
+from support.linearizability.network import FilteredNetwork
+from support.linearizability.quorum import FilteredQuorum
+from support.local_quorum import TOKEN, wait_until
+
+NODES = (1, 2, 3, 4)
+VOTERS = 3
+GROUPS_PER_FAULT = 3
+BEFORE, DURING, AFTER = 8, 4, 8
+"""Operations that every history has at least before, during (or during the recovery) and after."""
+_LONGEST_FAULT_SECONDS = 0.5
+"""How long a fault stays after it has shown its effect, at most."""
+_DRAIN_SECONDS = 10.0
+
+
+class Course:
+    """A running quorum with clients. A context manager: everything ends with it."""
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        seed: int,
+        *,
+        module: str = "quorum_node.server.main",
+        patience: Sequence[Patience] = (IMPATIENT,) * 4 + (PATIENT,) * 2,
+    ) -> None:
+        self.name = name
+        self.groups: list[Group] = []
+        self._chance = random.Random(seed)
+        self._stage = Stage()
+        self._network = FilteredNetwork(NODES)
+        self._network.__enter__()
+        try:
+            self.quorum = FilteredQuorum(
+                root, self._network, len(NODES), initial_voters=VOTERS, module=module
+            )
+        except BaseException:
+            self._network.__exit__()
+            raise
+        urls = {node.id: node.admin_url for node in self.quorum.nodes.values()}
+        self._clients = [
+            Client(self._stage, urls, TOKEN, each, self._chance.randrange(1 << 30))
+            for each in patience
+        ]
+
+    def __enter__(self) -> "Course":
+        try:
+            self.quorum.form()
+            for client in self._clients:
+                client.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stage.groups = ()
+        for client in self._clients:
+            client.stop()
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        for client in self._clients:
+            if client.is_alive():
+                client.join(max(0.0, deadline - time.monotonic()))
+        self.quorum.close()
+        self._network.__exit__()
+
+    def drain(self) -> None:
+        """No new operations; those that are out end, so that every history is whole."""
+        self._stage.groups = ()
+        for client in self._clients:
+            client.stop()
+        for client in self._clients:
+            client.join(_DRAIN_SECONDS)
+            assert not client.is_alive(), "a client waits for ever"
+            assert client.failure is None, f"a client failed: {client.failure!r}"
+
+    def strike(self, kind: FaultKind) -> list[Group]:
+        """Let clients use fresh groups, strike, undo, and see them go on."""
+        number = len(self.groups) // GROUPS_PER_FAULT
+        groups = [
+            Group(f"{self.name}-{number}-{kind.__name__}-{index}")
+            for index in range(GROUPS_PER_FAULT)
+        ]
+        self.groups += groups
+        self._stage.groups = groups
+        self.quorum.await_ready()
+        self._await_operations(groups, BEFORE, 0)
+        began = time.monotonic_ns()
+        undo = kind(self.quorum, self._chance)
+        self._linger(groups, began)
+        undo()
+        ended = time.monotonic_ns()
+        for group in groups:
+            group.faults.append(Fault(kind.__name__, began, ended))
+        self._await_operations(groups, AFTER, ended)
+        return groups
+
+    def reads_by_node(self) -> Counter[int]:
+        """Completed reads."""
+        return Counter(each.node for group in self.groups for each in group.operations if each.read)
+
+    def _linger(self, groups: list[Group], began: int) -> None:
+        """Give the clients some time with the fault; none has to succeed."""
+        deadline = time.monotonic() + _LONGEST_FAULT_SECONDS
+        least = time.monotonic() + _LONGEST_FAULT_SECONDS / 2
+        while time.monotonic() < deadline:
+            enough = all(group.completed(after=began) >= DURING for group in groups)
+            if enough and time.monotonic() > least:
+                return
+            threading.Event().wait(0.02)
+
+    def _await_operations(self, groups: list[Group], count: int, after: int) -> None:
+        wait_until(
+            lambda: all(group.completed(after=after) >= count for group in groups),
+            f"{count} operations on {', '.join(group.name for group in groups)}",
+        )

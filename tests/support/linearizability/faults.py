@@ -1,0 +1,159 @@
+"""What is done to a running quorum while clients use it: struck, and undone some moments later.
+
+Each fault says when it has shown its effect, so that nothing waits longer than that. Knows nodes and
+the packet filter, no clients.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from support.linearizability.quorum import FilteredQuorum
+from support.local_quorum import LocalNode
+
+
+class Struck(Protocol):
+    """A fault that is in effect."""
+
+    def __call__(self) -> None:
+        """Undo it."""
+
+
+FaultKind = Callable[[FilteredQuorum, random.Random], Struck]
+
+
+def kill_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """kill -9; the others elect; then it starts again."""
+    epoch, leader = quorum.newest_leader()
+    leader.kill()
+    quorum.await_newer_leader(epoch, _others(quorum, leader))
+    return leader.start
+
+
+def freeze_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """SIGSTOP; the others elect and go on; then it wakes up and still believes that it leads."""
+    epoch, leader = quorum.newest_leader()
+    thaw = _freeze(quorum, leader)
+    quorum.await_newer_leader(epoch, _others(quorum, leader))
+    return thaw
+
+
+def freeze_another(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """SIGSTOP for any node but the leader."""
+    _, leader = quorum.newest_leader()
+    return _freeze(quorum, chance.choice(_others(quorum, leader)))
+
+
+def kill_another(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """kill -9 for any node but the leader."""
+    _, leader = quorum.newest_leader()
+    node = chance.choice(_others(quorum, leader))
+    node.kill()
+    return node.start
+
+
+def kill_the_majority(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """kill -9 for the leader and one more voter: nothing works until they are back."""
+    _, leader = quorum.newest_leader()
+    voters = [node for node in quorum.voters() if node is not leader]
+    killed = [leader, *voters[: len(voters) // 2]]
+    for node in killed:
+        node.kill()
+
+    def restart() -> None:
+        for node in killed:
+            node.start()
+
+    return restart
+
+
+def split_leader_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """Packets vanish between the leader with the observers, and the other voters."""
+    epoch, leader = quorum.newest_leader()
+    voters = quorum.voters()
+    majority = [node for node in voters if node is not leader]
+    minority = [node for node in quorum.nodes.values() if node not in majority]
+    quorum.network.split([n.id for n in minority], [n.id for n in majority])
+    quorum.await_newer_leader(epoch, majority)
+    return quorum.network.heal
+
+
+def reset_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """The other voters' connections to the leader are reset: they know at once, it does not."""
+    epoch, leader = quorum.newest_leader()
+    majority = [node for node in quorum.voters() if node is not leader]
+    quorum.network.cut(leader.id, [node.id for node in majority], refuse=True)
+    quorum.await_newer_leader(epoch, majority)
+    return quorum.network.heal
+
+
+def deafen_leader(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """One way only: the leader hears no voter, who hear it."""
+    epoch, leader = quorum.newest_leader()
+    majority = [node for node in quorum.voters() if node is not leader]
+    quorum.network.cut(leader.id, [node.id for node in majority])
+    quorum.await_newer_leader(epoch, majority)
+    return quorum.network.heal
+
+
+def split_another_off(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """Packets vanish between one node and everybody else."""
+    _, leader = quorum.newest_leader()
+    node = chance.choice(_others(quorum, leader))
+    quorum.network.split([node.id], [each.id for each in quorum.nodes.values() if each is not node])
+    return quorum.network.heal
+
+
+def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """The leader hands over to a chosen successor."""
+    epoch, leader = quorum.newest_leader()
+    successor = chance.choice([node for node in quorum.voters() if node is not leader])
+    quorum.request("POST", "/v1/resign", leader.id, json={"successorId": successor.id})
+    quorum.await_newer_leader(epoch)
+    return _nothing
+
+
+def change_voters(quorum: FilteredQuorum, chance: random.Random) -> Struck:
+    """An observer becomes a voter; a voter, maybe the leader, becomes an observer."""
+    voters = quorum.voters()
+    newcomer = chance.choice([n for n in quorum.nodes.values() if n not in voters])
+    leaving = chance.choice(voters)
+    uuid = quorum.local(leaving.id)["replicaUuid"]
+    quorum.add_voter(newcomer.id)
+    quorum.remove_voter(leaving.id, uuid)
+    quorum.newest_leader()
+    return _nothing
+
+
+KINDS: tuple[FaultKind, ...] = (
+    kill_leader,
+    freeze_leader,
+    split_leader_off,
+    hand_over,
+    reset_leader,
+    change_voters,
+    deafen_leader,
+    kill_another,
+    freeze_another,
+    split_another_off,
+    kill_the_majority,
+)
+
+
+def _nothing() -> None:
+    """What ended by itself needs no undoing."""
+
+
+def _others(quorum: FilteredQuorum, leader: LocalNode) -> list[LocalNode]:
+    return [node for node in quorum.nodes.values() if node is not leader]
+
+
+def _freeze(quorum: FilteredQuorum, node: LocalNode) -> Struck:
+    quorum.frozen.add(node.id)
+    node.freeze()
+
+    def thaw() -> None:
+        node.thaw()
+        quorum.frozen.discard(node.id)
+
+    return thaw
