@@ -34,8 +34,9 @@ from quorum_node.records.control import (
 from quorum_node.records.primitives import MalformedRecord
 from quorum_node.records.snapshot_id import SnapshotId
 
-BATCH_BYTES = 256 * 1024
-"""A data batch is closed when its values reach this size."""
+BATCH_BYTES = 64 * 1024
+"""A data batch is closed when its values reach this size: small, because whoever encodes it holds up the rest of
+the process for as long."""
 MAX_BATCH_BYTES = 32 << 20
 """Stock Kafka closes a batch at 8 MiB; a length beyond this is damage, not a reason to wait for more."""
 
@@ -105,7 +106,7 @@ def _grouped(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 class SnapshotReader:
     """Checks a snapshot piece by piece; holds at most one incomplete batch.
 
-    `feed` gives the data batches out as they become whole. Nothing of them may be used for good before
+    `feed` gives the batches out as they become whole, control batches too. Nothing of them may be used for good before
     `finish` returned: only then the snapshot is known to be complete.
     """
 
@@ -125,7 +126,8 @@ class SnapshotReader:
         content = self._rest + data if self._rest else data
         try:
             batches, rest_bytes = split_batches(content)
-            found = [batch for batch in batches if self._take(batch)]
+            for batch in batches:
+                self._take(batch)
         except (CorruptBatch, MalformedRecord) as error:
             reason = error.reason if isinstance(error, CorruptBatch) else str(error)
             raise self._corrupt(f"near byte {self.checked_bytes}: {reason}") from None
@@ -134,7 +136,7 @@ class SnapshotReader:
             wanted = int.from_bytes(self._rest[8:12], "big")
             if wanted > MAX_BATCH_BYTES:
                 raise self._corrupt(f"a batch of {wanted} bytes at byte {self.checked_bytes}")
-        return found
+        return batches
 
     def finish(self) -> SnapshotBounds:
         """All bytes were fed. Raises CorruptSnapshot unless they were a whole snapshot."""
@@ -145,8 +147,8 @@ class SnapshotReader:
         timestamp_ms = self._header.last_contained_log_timestamp_ms
         return SnapshotBounds(timestamp_ms, self._kraft_version, self._voters)
 
-    def _take(self, batch: Batch) -> bool:
-        """Check one batch against what came before; True for a data batch."""
+    def _take(self, batch: Batch) -> None:
+        """Check one batch against what came before."""
         header = batch.header
         if self._ended:
             raise CorruptBatch(0, "bytes behind the footer")
@@ -164,7 +166,6 @@ class SnapshotReader:
             raise CorruptBatch(0, "data before the header")
         self._next_offset = header.end_offset
         self.checked_bytes += header.size_bytes
-        return not header.is_control
 
     def _take_control(self, record: ControlRecord | UnknownControl) -> None:
         if self._header is None:

@@ -1,17 +1,19 @@
 """Replays committed records into the image, in order, once, off the commit's path.
 
 Owns the position up to which the image is applied, and who waits for it. Long backlogs (a start, a
-catch-up) are replayed in pieces, so that the loop keeps turning.
+catch-up) and snapshots are taken in pieces, so that the loop keeps turning.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from time import perf_counter
 from typing import Protocol
 
-from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.batches import Batch, decode_records, split_batches
 from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.state.image import ConfigImage
 
@@ -25,8 +27,22 @@ class LogReader(Protocol):
         """Whole batches; see SegmentedLog.read."""
 
 
+@dataclass(slots=True)
+class _Loading:
+    """A snapshot on its way into an image of its own: nobody sees it half."""
+
+    id: SnapshotId
+    timestamp_ms: int
+    batches: Iterator[Batch]
+    began: float
+    image: ConfigImage = field(default_factory=ConfigImage)
+
+
 class Applier:
-    """The image of one replica. `on_failure` is told of a log that can't be read."""
+    """The image of one replica. `on_failure` is told of a log or snapshot that can't be read.
+
+    `on_applied` hears how many bytes of the log were replayed.
+    """
 
     def __init__(
         self,
@@ -36,6 +52,9 @@ class Applier:
     ) -> None:
         self._metrics = metrics
         self.image = ConfigImage()
+        """One object for good: its content is replaced when a snapshot was loaded."""
+        self.on_applied: Callable[[int], None] = lambda size_bytes: None
+        self._loading: _Loading | None = None
         self._log = log
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
@@ -47,9 +66,25 @@ class Applier:
     def advance(self, high_watermark: int) -> None:
         """Records below `high_watermark` are committed."""
         self._high_watermark = max(self._high_watermark, high_watermark)
-        if not self._scheduled and self.image.end_offset < self._high_watermark:
+        if not self._scheduled and not self._loading and self._behind:
             self._scheduled = True
             self._loop.call_soon(self._apply)
+
+    def load(self, id: SnapshotId, timestamp_ms: int, batches: Iterator[Batch]) -> None:
+        """Go on from a verified snapshot; until it is loaded the image stays as it was."""
+        already = self._loading is not None
+        self._loading = _Loading(id, timestamp_ms, batches, perf_counter())
+        if not already:
+            self._loop.call_soon(self._load_piece)
+
+    @property
+    def loading(self) -> bool:
+        """Whether the image is older than a snapshot that is on its way."""
+        return self._loading is not None
+
+    @property
+    def _behind(self) -> bool:
+        return self.image.end_offset < self._high_watermark
 
     def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
         """Call `ready` once everything below `offset` is in the image; at once if it is."""
@@ -69,20 +104,51 @@ class Applier:
     def _apply_now(self) -> None:
         """Apply one piece."""
         image = self.image
-        if image.end_offset >= self._high_watermark:
+        if self._loading or not self._behind:
             return
         began = perf_counter()
         try:
             data = self._log.read(image.end_offset, _PIECE_BYTES, self._high_watermark)
             for batch in split_batches(data)[0]:
-                if not batch.header.is_control:
-                    for record in decode_records(batch):
-                        if record.value is not None:
-                            image.replay(decode_metadata(record.value))
-                image.end_offset = batch.header.end_offset
+                header = batch.header
+                if not header.is_control:
+                    _replay(image, batch)
+                image.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
         except Exception as error:  # damage below the high watermark: the replica must stop
             self._on_failure(error)
             return
         self._metrics.observe("apply_latency_seconds", perf_counter() - began)
-        while self._waiters and self._waiters[0][0] <= image.end_offset:
+        self._tell_waiters()
+        self.on_applied(len(data))
+
+    def _load_piece(self) -> None:
+        """Some batches of a snapshot; the loop turns in between."""
+        loading = self._loading
+        assert loading is not None
+        size_bytes = 0
+        try:
+            for batch in loading.batches:
+                _replay(loading.image, batch)
+                size_bytes += batch.header.size_bytes
+                if size_bytes >= _PIECE_BYTES:
+                    self._loop.call_soon(self._load_piece)
+                    return
+        except Exception as error:  # it was whole when it was verified: the disk fails
+            self._on_failure(error)
+            return
+        self._loading = None
+        loading.image.reached(loading.id.end_offset, loading.id.epoch, loading.timestamp_ms)
+        self.image.become(loading.image)
+        self._metrics.observe("snapshot_load_seconds", perf_counter() - loading.began)
+        self._tell_waiters()
+        self.advance(self._high_watermark)
+
+    def _tell_waiters(self) -> None:
+        while self._waiters and self._waiters[0][0] <= self.image.end_offset:
             heappop(self._waiters)[2]()
+
+
+def _replay(image: ConfigImage, batch: Batch) -> None:
+    for record in decode_records(batch):
+        if record.value is not None:
+            image.replay(decode_metadata(record.value))

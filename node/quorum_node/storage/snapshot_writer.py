@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from crc32c import crc32c
+
 from quorum_node.records.snapshot_format import SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.atomic_file import sync_directory, write_fully
@@ -24,10 +26,11 @@ class SnapshotWriter:
     """`append` raw batches in order, then `freeze` or `abort`. Raises StorageFailure or DiskFull."""
 
     def __init__(
-        self, directory: Path, id: SnapshotId, frozen: Callable[[SnapshotId, int], None]
+        self, directory: Path, id: SnapshotId, frozen: Callable[[SnapshotId, int, int], None]
     ) -> None:
         self.id = id
         self.size_bytes = 0
+        self._checksum = 0
         self._frozen = frozen
         self._check = SnapshotReader(id)
         self._path = directory / (id.file_name + WRITING_SUFFIX)
@@ -43,6 +46,7 @@ class SnapshotWriter:
         with storage_errors(f"write {self._path}"):
             write_fully(self._fd, data)
             self.size_bytes += len(data)
+            self._checksum = crc32c(data, self._checksum)
             self._unsynced_bytes += len(data)
             if self._unsynced_bytes >= _WRITE_BACK_BYTES:
                 os.fdatasync(self._fd)
@@ -57,7 +61,7 @@ class SnapshotWriter:
             self._close()
             os.rename(self._path, final)
             sync_directory(final.parent)
-        self._frozen(self.id, self.size_bytes)
+        self._frozen(self.id, self.size_bytes, self._checksum)
 
     def abort(self) -> None:
         """Leave nothing behind; what can't be removed now is removed at the next start."""

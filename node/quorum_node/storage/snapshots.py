@@ -19,7 +19,9 @@ from bisect import insort
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from quorum_node.records.batches import Batch
+from crc32c import crc32c
+
+from quorum_node.records.batches import HEADER_BYTES, Batch, read_header
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.storage.atomic_file import sync_directory, write_fully
@@ -44,6 +46,8 @@ class SnapshotStore:
         self._lock = threading.Lock()
         self._sizes: dict[SnapshotId, int] = {}
         self._ids: list[SnapshotId] = []
+        self._checksums: dict[SnapshotId, int] = {}
+        self._timestamps_ms: dict[SnapshotId, int] = {}
         self._partials: dict[SnapshotId, int] = {}
         with storage_errors(f"look for snapshots in {directory}"):
             directory.mkdir(parents=True, exist_ok=True)
@@ -73,6 +77,17 @@ class SnapshotStore:
             raise SnapshotMissing(str(id))
         return size_bytes
 
+    def checksum(self, id: SnapshotId) -> int | None:
+        """CRC-32C of the whole file, once it was written or verified by this process."""
+        with self._lock:
+            return self._checksums.get(id)
+
+    def timestamp_ms(self, id: SnapshotId) -> int:
+        """Of the last batch that the snapshot stands for. Raises SnapshotMissing."""
+        if id not in self._timestamps_ms:
+            self._timestamps_ms[id] = read_header(self.read(id, 0, HEADER_BYTES)).max_timestamp_ms
+        return self._timestamps_ms[id]
+
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
         """Bytes of a frozen snapshot as they are; b"" at its end. Raises SnapshotMissing."""
         self.size_bytes(id)
@@ -92,13 +107,16 @@ class SnapshotStore:
 
     def verify(self, id: SnapshotId) -> SnapshotBounds:
         """Check all of a frozen snapshot; what its control records say. Raises CorruptSnapshot."""
-        return self._verify(self._path(id), id)
+        reader = SnapshotReader(id)
+        bounds, checksum = self._verify(self._path(id), reader)
+        self._note(id, reader.checked_bytes, checksum)
+        return bounds
 
     def set_aside(self, id: SnapshotId) -> Path:
         """A frozen snapshot turned out to be damaged: it is no snapshot any more, and stays for inspection."""
         with self._lock:
             self._ids = [other for other in self._ids if other != id]
-            self._sizes.pop(id, None)
+            self._forget(id)
         return self._rename_corrupt(self._path(id), id)
 
     def delete_before(
@@ -109,7 +127,7 @@ class SnapshotStore:
             doomed = [other for other in self._ids if other < id and other not in keep]
             self._ids = [other for other in self._ids if other not in doomed]
             for other in doomed:
-                del self._sizes[other]
+                self._forget(other)
         for other in doomed:
             with storage_errors(f"delete {self._path(other)}"):
                 self._path(other).unlink(missing_ok=True)
@@ -142,14 +160,16 @@ class SnapshotStore:
         return tuple(sorted(each for each in found if each is not None))
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
-        """The next bytes of a download; `position` must be where it stands."""
-        known = self.partial(id)
-        assert position == known, f"download of {id} at {position}, not {known}"
+        """The next bytes of a download. What stood behind `position` is cut off; 0 begins anew."""
+        known = self.partial(id) if position else 0
+        assert position <= known, f"download of {id} at {position}, {known} bytes are there"
         path = self._partial_path(id)
         with storage_errors(f"write {path}"):
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
             try:
+                os.ftruncate(fd, position)
                 os.lseek(fd, position, os.SEEK_SET)
+                self._partials[id] = position
                 write_fully(fd, data)
             except OSError:
                 os.ftruncate(fd, position)
@@ -158,36 +178,52 @@ class SnapshotStore:
                 os.close(fd)
         self._partials[id] = position + len(data)
 
-    def finish_partial(self, id: SnapshotId) -> SnapshotBounds:
-        """Check all of a download, then make it durable and let it count.
+    def finish_partial(
+        self, id: SnapshotId, size_bytes: int | None = None, checksum: int | None = None
+    ) -> SnapshotBounds:
+        """Check all of a download, then make it durable and let it count. May run on a worker.
 
         Raises CorruptSnapshot: the bytes are set aside, and the download begins anew.
         """
         path = self._partial_path(id)
         self._partials.pop(id, None)
+        reader = SnapshotReader(id)
         try:
-            bounds = self._verify(path, id)
+            bounds, found = self._verify(path, reader)
+            if size_bytes not in (None, reader.checked_bytes) or checksum not in (None, found):
+                raise CorruptSnapshot(
+                    f"snapshot {id} is another one than the leader's: {reader.checked_bytes} bytes with"
+                    f" CRC-32C {found:08x}, not {size_bytes} with {checksum or 0:08x}"
+                )
         except CorruptSnapshot:
             if path.exists():
                 self._rename_corrupt(path, id)
             raise
         with storage_errors(f"finish {path}"):
-            size_bytes = _sync_file(path)
+            _sync_file(path)
             os.rename(path, self._path(id))
             sync_directory(self._directory)
-        self._note(id, size_bytes)
+        self._note(id, reader.checked_bytes, found)
         return bounds
+
+    def drop_partial(self, id: SnapshotId) -> None:
+        """Forget a download."""
+        self._partials.pop(id, None)
+        path = self._partial_path(id)
+        with storage_errors(f"delete {path}"):
+            path.unlink(missing_ok=True)
 
     def drop_partials(self, keep: SnapshotId | None = None) -> None:
         """Forget downloads; all but `keep`."""
         for each in self.partials():
             if each != keep:
-                self._partials.pop(each, None)
-                path = self._partial_path(each)
-                with storage_errors(f"delete {path}"):
-                    path.unlink(missing_ok=True)
+                self.drop_partial(each)
 
     # -- inside
+
+    def _forget(self, id: SnapshotId) -> None:
+        for known in (self._sizes, self._checksums, self._timestamps_ms):
+            known.pop(id, None)
 
     def _path(self, id: SnapshotId) -> Path:
         return self._directory / id.file_name
@@ -195,11 +231,13 @@ class SnapshotStore:
     def _partial_path(self, id: SnapshotId) -> Path:
         return self._directory / (id.file_name + PARTIAL_SUFFIX)
 
-    def _note(self, id: SnapshotId, size_bytes: int) -> None:
+    def _note(self, id: SnapshotId, size_bytes: int, checksum: int | None = None) -> None:
         with self._lock:
             if id not in self._sizes:
                 insort(self._ids, id)
             self._sizes[id] = size_bytes
+            if checksum is not None:
+                self._checksums[id] = checksum
 
     def _rename_corrupt(self, path: Path, id: SnapshotId) -> Path:
         aside = self._directory / (id.file_name + CORRUPT_SUFFIX)
@@ -223,31 +261,35 @@ class SnapshotStore:
             os.truncate(path, reader.checked_bytes)
         return reader.checked_bytes
 
-    def _verify(self, path: Path, id: SnapshotId) -> SnapshotBounds:
-        reader = SnapshotReader(id)
+    def _verify(self, path: Path, reader: SnapshotReader) -> tuple[SnapshotBounds, int]:
+        """What the control records say, and the CRC-32C of everything."""
+        checksum = 0
         try:
-            for _ in self._batches(path, reader):
-                pass
+            for batch in self._batches(path, reader, every=True):
+                checksum = crc32c(batch.data, checksum)
         except FileNotFoundError:
-            raise CorruptSnapshot(f"snapshot {id} is damaged: {path} is not there") from None
-        return reader.finish()
+            raise CorruptSnapshot(f"{path} is not there") from None
+        return reader.finish(), checksum
 
-    def _batches(self, path: Path, reader: SnapshotReader) -> Iterator[Batch]:
-        """Raises FileNotFoundError, CorruptSnapshot, StorageFailure."""
+    def _batches(
+        self, path: Path, reader: SnapshotReader, *, every: bool = False
+    ) -> Iterator[Batch]:
+        """Data batches, or all. Raises FileNotFoundError, CorruptSnapshot, StorageFailure."""
         try:
             with path.open("rb") as file:
                 while data := file.read(_PIECE_BYTES):
-                    yield from reader.feed(data)
+                    for batch in reader.feed(data):
+                        if every or not batch.header.is_control:
+                            yield batch
         except FileNotFoundError:
             raise
         except OSError as error:
             raise classify(error, f"read {path}") from error
 
 
-def _sync_file(path: Path) -> int:
+def _sync_file(path: Path) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.fsync(fd)
-        return os.fstat(fd).st_size
     finally:
         os.close(fd)

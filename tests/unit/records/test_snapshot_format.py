@@ -35,7 +35,8 @@ def read(data: bytes, piece_bytes: int = 1 << 20) -> tuple[SnapshotBounds, list[
     values: list[bytes] = []
     for start in range(0, len(data), piece_bytes):
         for batch in reader.feed(data[start : start + piece_bytes]):
-            values += [record.value or b"" for record in decode_records(batch)]
+            if not batch.header.is_control:
+                values += [record.value or b"" for record in decode_records(batch)]
     return reader.finish(), values
 
 

@@ -99,7 +99,8 @@ def test_an_image_knows_what_it_left_out() -> None:
     image.replay(FeatureLevelRecord("metadata.version", 29))
     image.replay(UnknownMetadata(27, 0, b"?"))
     image.replay(UnknownMetadata(99, 0, b"?"))
-    assert image.left_out == {"FeatureLevelRecord", "RegisterControllerRecord", "type 99"}
+    assert image.left_out == {"RegisterControllerRecord", "type 99"}
+    assert not image.is_whole
 
 
 def test_names_and_numbers() -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from quorum_node.records.batches import decode_records
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, encode_snapshot
@@ -48,10 +49,12 @@ def test_a_frozen_snapshot_is_there_and_whole(tmp_path: Path) -> None:
         assert opened.ids() == (OLDER, ID)
         assert opened.latest() == ID
         assert opened.size_bytes(ID) == len(data)
+        assert opened.timestamp_ms(ID) == 17
         assert opened.read(ID, 0, 1 << 20) == data
         assert opened.read(ID, 70, 30) == data[70:100]
         assert opened.read(ID, len(data), 30) == b""
         assert opened.verify(ID) == BOUNDS
+        assert opened.checksum(ID) == crc32c(data)
         assert len(load(opened, ID)) == 20
     with pytest.raises(SnapshotMissing):
         store.read(NEWER, 0, 1)
@@ -263,3 +266,24 @@ def test_downloads_that_nobody_wants_any_more_are_dropped(tmp_path: Path) -> Non
     assert store.partials() == (ID,)
     store.drop_partials()
     assert names(tmp_path) == []
+
+
+def test_a_download_can_go_back_and_begin_anew(tmp_path: Path) -> None:
+    data = b"".join(content(ID))
+    store = SnapshotStore(tmp_path)
+    store.append_partial(ID, 0, b"x" * 5000)
+    store.append_partial(ID, 0, data[:900])
+    assert store.partial(ID) == 900
+    store.append_partial(ID, 500, data[500:])
+    assert store.finish_partial(ID, len(data), crc32c(data)) == BOUNDS
+
+
+@pytest.mark.parametrize(("size_bytes", "checksum"), [(7, None), (None, 7)])
+def test_a_whole_snapshot_that_is_not_the_leaders_is_refused(
+    tmp_path: Path, size_bytes: int | None, checksum: int | None
+) -> None:
+    store = SnapshotStore(tmp_path)
+    store.append_partial(ID, 0, b"".join(content(ID)))
+    with pytest.raises(CorruptSnapshot, match="another one than the leader's"):
+        store.finish_partial(ID, size_bytes, checksum)
+    assert store.ids() == ()
