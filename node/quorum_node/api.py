@@ -112,6 +112,10 @@ class ErrorCode(StrEnum):
     """401: the call needs the admin token."""
     TOO_LARGE = "TOO_LARGE"
     """413: the records do not fit into one batch."""
+    OFFSET_BEFORE_LOG_START = "OFFSET_BEFORE_LOG_START"
+    """410: these records were deleted; a snapshot holds the state that they amount to."""
+    SNAPSHOT_REFUSED = "SNAPSHOT_REFUSED"
+    """409: no snapshot can be written of this state now; the message says why."""
     INTERNAL = "INTERNAL"
     """500: a bug."""
 
@@ -150,6 +154,25 @@ class VotersPosition(ApiModel):
     committed: bool
 
 
+class SnapshotDescription(ApiModel):
+    """A snapshot on one replica's disk: the state of all records below `endOffset`."""
+
+    end_offset: int
+    epoch: int
+    size_bytes: int
+    timestamp_ms: int
+    """Of the last record that it stands for."""
+
+
+class SnapshotResult(ApiModel):
+    """A snapshot that was asked for; `written` is false if the newest one holds all there is."""
+
+    node_id: int
+    written: bool
+    snapshot: SnapshotDescription
+    log_start_offset: int
+
+
 class NodeDescription(ApiModel):
     """What one node says of itself, from memory, without asking anyone."""
 
@@ -163,6 +186,7 @@ class NodeDescription(ApiModel):
     high_watermark: int
     log_end_offset: int
     log_start_offset: int
+    """Records before it were deleted: `latestSnapshot`, or one before it, holds their state."""
     caught_up: bool
     formed: bool
     storage: StorageDescription
@@ -170,6 +194,7 @@ class NodeDescription(ApiModel):
     version: str
     endpoints: list[EndpointModel] = []
     """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
+    latest_snapshot: SnapshotDescription | None = None
     witness: bool = False
     """quorum.witness: it replicates and votes, but never leads."""
     partition: int = 0
@@ -409,6 +434,7 @@ class LogPage(ApiModel):
     records: list[LogRecord]
     next_offset: int
     high_watermark: int
+    log_start_offset: int = 0
 
 
 class VoterModel(ApiModel):

@@ -112,8 +112,8 @@ class AdminClient:
                 ) from error
         raise self._refusal(url, answer)
 
-    def log_pages(self, model: type[M], from_offset: int, max_records: int) -> Iterator[M]:
-        """Pages of one node's committed log, from the first node that answers."""
+    def log_pages(self, model: type[M], from_offset: int | None, max_records: int) -> Iterator[M]:
+        """Pages of one node's committed log, from the first node that answers; None: from its start."""
         while True:
             page = self.call(
                 model, "GET", "/v1/log", fromOffset=from_offset, maxRecords=max_records

@@ -18,6 +18,7 @@ from quorum_node.api import (
     QuorumDescription,
     ResignRequest,
     ResignResult,
+    SnapshotResult,
     VoterChangeResult,
     VoterHistory,
 )
@@ -146,6 +147,12 @@ def voter_history(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """Every voter set of one node's log."""
     history = client.call(VoterHistory, "GET", "/v1/voter-history")
     return history, render.voter_history(history)
+
+
+def snapshot(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Let the asked node write a snapshot of its own state now."""
+    result = client.call(SnapshotResult, "POST", "/v1/snapshot", timeoutMs=client.timeout_ms)
+    return result, render.snapshot(result)
 
 
 def _quorum(client: AdminClient, *, confirmed: bool) -> QuorumDescription:

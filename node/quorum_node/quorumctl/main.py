@@ -204,9 +204,11 @@ def _add_consistency(parser: argparse.ArgumentParser, default: Consistency) -> N
 
 def _add_log(names: "Names") -> None:
     log = _command(names, "log", "committed records of the asked node's own log")
-    log.add_argument("--from-offset", type=int, default=0)
+    log.add_argument("--from-offset", type=int, help="default: where the node's log starts")
     log.add_argument("--max-records", type=int, default=100)
     log.set_defaults(command=commands.log)
+    snapshot = _command(names, "snapshot", "let the asked node write a snapshot of its state now")
+    snapshot.set_defaults(command=commands.snapshot)
     history = _command(names, "voter-history", "every voter set of the asked node's log")
     history.set_defaults(command=commands.voter_history)
 

@@ -17,6 +17,8 @@ from quorum_node.api import (
     NodeDescription,
     QuorumDescription,
     ReplicaStatus,
+    SnapshotDescription,
+    SnapshotResult,
     VoterHistory,
 )
 
@@ -90,7 +92,9 @@ def local(node: NodeDescription) -> list[str]:
         ("LeaderId", _text(node.leader_id)),
         ("LeaderEpoch", node.leader_epoch),
         ("HighWatermark", node.high_watermark),
+        ("LogStartOffset", node.log_start_offset),
         ("LogEndOffset", node.log_end_offset),
+        ("LatestSnapshot", _snapshot(node.latest_snapshot)),
         ("CaughtUp", "yes" if node.caught_up else "no"),
         ("Formed", "yes" if node.formed else "no"),
         ("Storage", f"{storage.state.value}, {free}" + _in_brackets(storage.detail)),
@@ -122,6 +126,19 @@ def _boot_text(boot_timestamp_ms: int | None) -> str:
         return "not heard of; from the voters record"
     booted = datetime.fromtimestamp(boot_timestamp_ms / 1000, UTC)
     return booted.isoformat(timespec="milliseconds")
+
+
+def snapshot(result: SnapshotResult) -> list[str]:
+    """`snapshot`."""
+    did = "wrote" if result.written else "nothing new since"
+    start = f"its log starts at offset {result.log_start_offset}"
+    return [f"node {result.node_id}: {did} snapshot {_snapshot(result.snapshot)}; {start}"]
+
+
+def _snapshot(snapshot: SnapshotDescription | None) -> str:
+    if snapshot is None:
+        return "none"
+    return f"{snapshot.end_offset}-{snapshot.epoch}, {snapshot.size_bytes} bytes"
 
 
 def configs(entries: Sequence[ConfigEntry]) -> list[str]:

@@ -17,6 +17,7 @@ from quorum_node.server.config_values import (
     Pairs,
     VoterAddress,
 )
+from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.storage.properties_text import parse_properties
 
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -56,6 +57,10 @@ KNOWN_KEYS = frozenset(
         "termination.message.file",
         "metadata.log.segment.bytes",
         "metadata.log.reserve.bytes",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "metadata.log.max.snapshot.interval.ms",
+        "metadata.max.retention.bytes",
+        "metadata.max.retention.ms",
         "quorum.partitions",
         "socket.request.max.bytes",
         "log.level",
@@ -112,6 +117,7 @@ class NodeConfig:
     termination_message_file: Path | None
     segment_bytes: int
     reserve_bytes: int
+    snapshots: SnapshotPolicy
     max_request_bytes: int
     log_level: str
 
@@ -178,6 +184,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         reserve_bytes=pairs.integer(
             "metadata.log.reserve.bytes", 64 << 20, minimum=0, maximum=1 << 50
         ),
+        snapshots=_snapshots(pairs),
         max_request_bytes=pairs.integer(
             "socket.request.max.bytes", 16 << 20, minimum=1 << 10, maximum=1 << 30
         ),
@@ -273,6 +280,28 @@ def _timeouts(pairs: Pairs) -> QuorumTimeouts:
             str(timeouts.retry_backoff_ms),
         )
     return timeouts
+
+
+def _snapshots(pairs: Pairs) -> SnapshotPolicy:
+    """Kafka's names, defaults and meanings."""
+    default, far = SnapshotPolicy(), 2**63 - 1
+    return SnapshotPolicy(
+        max_record_bytes=pairs.integer(
+            "metadata.log.max.record.bytes.between.snapshots",
+            default.max_record_bytes,
+            minimum=1,
+            maximum=far,
+        ),
+        max_interval_ms=pairs.integer(
+            "metadata.log.max.snapshot.interval.ms", default.max_interval_ms, minimum=0, maximum=far
+        ),
+        retention_bytes=pairs.integer(
+            "metadata.max.retention.bytes", default.retention_bytes, minimum=-1, maximum=far
+        ),
+        retention_ms=pairs.integer(
+            "metadata.max.retention.ms", default.retention_ms, minimum=-1, maximum=far
+        ),
+    )
 
 
 def _formation(pairs: Pairs) -> Formation | None:

@@ -1,5 +1,6 @@
 """Gauges, read from the replica when somebody scrapes."""
 
+import time
 from collections.abc import Callable, Hashable, Sequence
 
 from quorum_node.api import Role
@@ -9,6 +10,7 @@ from quorum_node.server.listener import KafkaListener
 from quorum_node.server.metrics import Gauges
 from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.storage.snapshots import SnapshotStore
 
 
 def gauges_of_node(listener: KafkaListener, reserve: DiskReserve) -> Gauges:
@@ -50,9 +52,23 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "durable_end_offset": description.durable_end_offset,
             "applied_offset": host.applier.image.end_offset,
             "formed": float(description.formed),
+            "log_start_offset": description.log_start_offset,
+            **_of_snapshots(host.snapshots),
         }
 
     return gauges
+
+
+def _of_snapshots(store: SnapshotStore) -> dict[str, float | dict[str, float]]:
+    ids = store.ids()
+    values: dict[str, float | dict[str, float]] = {"snapshots": len(ids)}
+    if ids:
+        age_ms = time.time_ns() // 1_000_000 - store.timestamp_ms(ids[-1])
+        values["latest_snapshot_size_bytes"] = store.size_bytes(ids[-1])
+        values["latest_snapshot_age_seconds"] = max(0.0, age_ms / 1000)
+    values["latest_snapshot_end_offset"] = ids[-1].end_offset if ids else 0
+    values["latest_snapshot_epoch"] = ids[-1].epoch if ids else 0
+    return values
 
 
 def names_of_peers(hosts: Sequence[ReplicaHost]) -> Callable[[Hashable], str]:

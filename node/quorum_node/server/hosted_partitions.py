@@ -16,6 +16,7 @@ from quorum_node.server.peers import PeerPool
 from quorum_node.server.replica_building import build_replica
 from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.storage.directory import OpenDirectory
+from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.partition_directory import OpenPartition
 
@@ -29,10 +30,12 @@ class HostedPartitions:
         directory: OpenDirectory,
         metrics: Metrics,
         malformed: MalformedBytes,
+        reserve: DiskReserve,
     ) -> None:
         self.on_halt: Callable[[Halt], None] = lambda halt: None
         self.on_voters: Callable[[ReplicaHost, VotersChanged], None] = lambda host, event: None
         self._ended = False
+        self._reserve = reserve
         self.peers = PeerPool(
             f"node-{config.node_id}",
             metrics,
@@ -62,6 +65,10 @@ class HostedPartitions:
             events,
             self.peers,
             partition=opened.number,
+            snapshots=opened.snapshots,
+            newest=opened.newest,
+            policy=config.snapshots,
+            room=lambda: self._reserve.above_reserve_bytes,
         )
         events.on_halt = lambda halt: self._halted(host, halt)
         events.on_voters = lambda event: self.on_voters(host, event)

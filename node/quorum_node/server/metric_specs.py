@@ -103,6 +103,12 @@ STATE = (
     _gauge("high_watermark", "Offset up to which records are committed"),
     _gauge("durable_end_offset", "End offset of what is fsynced locally"),
     _gauge("applied_offset", "Offset up to which records are applied"),
+    _gauge("log_start_offset", "First offset of the local log; the snapshot holds what was before"),
+    _gauge("latest_snapshot_end_offset", "End offset of the newest snapshot, 0 for none"),
+    _gauge("latest_snapshot_epoch", "Epoch of the newest snapshot, 0 for none"),
+    _gauge("latest_snapshot_size_bytes", "Size of the newest snapshot"),
+    _gauge("latest_snapshot_age_seconds", "Age of the last record in the newest snapshot"),
+    _gauge("snapshots", "Snapshots on this replica's disk"),
     _gauge("formed", "1 once all initial voters have joined"),
     _gauge("disk_free_bytes", "Free bytes on the log's filesystem", partition=False),
     _gauge("disk_low", "1 while appends are refused below the reserve", partition=False),
@@ -148,6 +154,8 @@ LATENCIES = (
         "commit_latency_seconds",
         "On the leader: from the acceptance of the oldest append of a batch until it is committed",
     ),
+    _histogram("snapshot_write_seconds", "Time that a local snapshot took, beside everything else"),
+    _histogram("snapshot_load_seconds", "Time to load a snapshot into the state"),
     _histogram("flush_latency_seconds", "Time that one fsync of the log took"),
     _histogram(
         "read_round_seconds",
@@ -234,6 +242,14 @@ COUNTS = (
         partition=True,
     ),
     _counter("fetched_bytes", "Bytes of records received from leaders", partition=True),
+    _counter(
+        "snapshots_written", "Snapshots that this replica wrote of its own state", partition=True
+    ),
+    _counter("snapshots_installed", "Snapshots downloaded from leaders and used", partition=True),
+    _counter("snapshots_damaged", "Snapshots found damaged and set aside", partition=True),
+    _counter(
+        "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
+    ),
     _counter("flushes", "fsyncs of the log", partition=True),
 )
 

@@ -9,6 +9,7 @@ import structlog
 
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.raft.outputs import FormationDelayed, Halt, RoleChanged, VotersChanged
+from quorum_node.server.snapshot_events import SnapshotEvents
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
@@ -24,6 +25,7 @@ class ReplicaEvents:
         self.on_halt: Callable[[Halt], None] = lambda halt: None
         self.on_voters: Callable[[VotersChanged], None] = lambda voters: None
         self._prefix = "" if alone else f"partition {partition}: "
+        self.snapshots = SnapshotEvents(self._prefix)
         self._partition = partition
         self._last_role: RoleChanged | None = None
         self._delays: set[tuple[int, str]] = set()

@@ -68,11 +68,11 @@ class NodeProcess:
         self._stopped: asyncio.Future[ExitCode] = self._loop.create_future()
         self._metrics = Metrics()
         malformed = MalformedBytes()
-        self._hosted = HostedPartitions(config, directory, self._metrics, malformed)
+        self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
+        self._hosted = HostedPartitions(config, directory, self._metrics, malformed, self._reserve)
         self._hosted.on_halt = self._on_halt
         self._hosted.on_voters = self._on_voters
         first = self._hosted.first
-        self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
         self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},

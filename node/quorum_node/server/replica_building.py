@@ -8,7 +8,6 @@ from quorum_node.raft.config import RaftConfig
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.replica import Replica
 from quorum_node.records.identity import Endpoint, ReplicaKey, uuid_text
-from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from quorum_node.server.config import ADMIN_LISTENER, CONTROLLER_LISTENER, NodeConfig
 from quorum_node.server.startup import is_founder, other_servers
 from quorum_node.server.static_voters import static_voters
@@ -43,17 +42,32 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         retry_backoff_ms=timeouts.retry_backoff_ms,
         retry_backoff_max_ms=timeouts.retry_backoff_max_ms,
     )
-    log = opened.log
-    log_state = LogState(
-        NO_SNAPSHOT, log.end_offset, tuple(log.epoch_starts), tuple(log.control_batches)
-    )
     return Replica(
         raft_config,
         ReplicaKey(meta.node_id, opened.replica_uuid),
         opened.state,
-        log_state,
+        log_state(opened),
         random.Random().random,
         lambda: time.time_ns() // 1_000_000,
+    )
+
+
+def log_state(opened: OpenPartition) -> LogState:
+    """What storage found, for the core."""
+    log, newest = opened.log, opened.newest
+    known = newest is not None and newest.id.end_offset > 0
+    partials = opened.snapshots.partials()
+    partial = partials[-1] if partials else None
+    opened.snapshots.drop_partials(keep=partial)
+    return LogState(
+        start=log.start,
+        end_offset=log.end_offset,
+        epoch_starts=tuple(log.epoch_starts),
+        control_batches=tuple(log.control_batches),
+        snapshot=newest.id if newest is not None and known else None,
+        snapshot_voters=newest.bounds.voters if newest is not None and known else None,
+        snapshot_kraft_version=newest.bounds.kraft_version if newest is not None and known else 1,
+        partial=None if partial is None else (partial, opened.snapshots.partial(partial)),
     )
 
 

@@ -23,6 +23,8 @@ from quorum_node.raft.events import (
     RequestReceived,
     ResponseReceived,
     ShutdownRequested,
+    SnapshotInstalled,
+    SnapshotRejected,
     StorageFailed,
     TimerExpired,
 )
@@ -46,14 +48,18 @@ from quorum_node.server.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.flusher import ThreadFlusher
 from quorum_node.server.metrics import Metrics
-from quorum_node.server.no_snapshots import NoSnapshots
 from quorum_node.server.node_events import ReplicaEvents
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
+from quorum_node.server.snapshot_device import SnapshotDevice
+from quorum_node.server.snapshot_policy import SnapshotPolicy
+from quorum_node.server.snapshotter import Snapshotter
 from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.snapshot_opening import WholeSnapshot
+from quorum_node.storage.snapshots import SnapshotStore
 
 Answered = Callable[[raft.Response], None]
 
@@ -76,6 +82,10 @@ class ReplicaHost:
         peers: PeerPool,
         *,
         partition: int,
+        snapshots: SnapshotStore,
+        newest: WholeSnapshot | None,
+        policy: SnapshotPolicy,
+        room: Callable[[], int],
     ) -> None:
         self.partition = partition
         self._metrics = metrics.partition(partition)
@@ -94,9 +104,22 @@ class ReplicaHost:
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
         self.driver = ReplicaDriver(
-            replica, log, state_file, self, clock_ms, self.flusher, self, NoSnapshots()
+            replica, log, state_file, self, clock_ms, self.flusher, self, self._device(snapshots)
         )
         self.applier = Applier(log, self._unreadable, self._metrics)
+        self.snapshots = snapshots
+        self._newest = newest
+        self.snapshotter = Snapshotter(
+            snapshots,
+            log,
+            self.applier,
+            self.driver,
+            policy,
+            self._metrics,
+            events.snapshots,
+            self.fail_storage,
+            room,
+        )
         self.appends = AppendQueue(self._propose, self._metrics)
         self.reads = ReadQueue(self._request_read, self.applier, self._metrics)
 
@@ -134,6 +157,9 @@ class ReplicaHost:
 
     def start(self) -> None:
         """Let the replica join in."""
+        if self._newest is not None and self._newest.id.end_offset > 0:
+            self._load(self._newest.id)
+        self.snapshotter.start()
         self.applier.advance(self.describe().high_watermark)
         self.driver.start()
 
@@ -153,6 +179,7 @@ class ReplicaHost:
         """Drop the timer; the log and the connections are closed by their owner."""
         if self._timer is not None:
             self._timer.cancel()
+        self.snapshotter.close()
         self.flusher.close()
 
     # -- the driver's transport
@@ -211,7 +238,9 @@ class ReplicaHost:
         self.applier.advance(offset)
 
     def log_reset(self, id: SnapshotId) -> None:
-        """The log starts behind a snapshot now."""
+        """The log starts behind a downloaded snapshot now."""
+        self._load(id)
+        self.snapshotter.installed(id)
 
     def role_changed(self, output: RoleChanged) -> None:
         """Count and tell."""
@@ -246,6 +275,27 @@ class ReplicaHost:
         self._arm(deadline_ms)
 
     # -- inside
+
+    def _device(self, store: SnapshotStore) -> SnapshotDevice:
+        device = SnapshotDevice(store)
+        device.on_finished = self._snapshot_finished
+        device.on_failed = self.fail_storage
+        device.on_download_begins = lambda each: self.snapshotter.verify_in_background(each)
+        return device
+
+    def _snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+        if isinstance(event, SnapshotRejected):
+            self._metrics.count("snapshots_damaged")
+            self._events.snapshots.rejected(event.detail)
+        self.driver.snapshot_finished(event)
+
+    def _load(self, id: SnapshotId) -> None:
+        try:
+            timestamp_ms = self.snapshots.timestamp_ms(id)
+        except (StorageFailure, DiskFull) as failure:
+            self.fail_storage(failure)
+            return
+        self.applier.load(id, timestamp_ms, self.snapshots.batches(id))
 
     def _warm_peers(self) -> None:
         replica = self.driver.replica

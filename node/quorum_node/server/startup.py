@@ -72,6 +72,8 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         if partition.log.torn_bytes:
             text = f"cut {partition.log.torn_bytes} bytes of a torn tail off the log"
             _LOG.info(f"{text} in {partition.path}")
+        for note in partition.notes:
+            _LOG.warning(f"{partition.path}: {note}")
     return directory
 
 

@@ -22,6 +22,11 @@ class DiskReserve:
         self.free_bytes = 0
         self.low = False
 
+    @property
+    def above_reserve_bytes(self) -> int:
+        """What may still be written without touching the reserve, when it was last measured."""
+        return self.free_bytes - self._reserve_bytes
+
     def measure(self) -> bool:
         """Update `free_bytes` and `low`; True when `low` changed. Raises StorageFailure."""
         with storage_errors(f"measure free space of {self._directory}"):

@@ -186,6 +186,11 @@ class SegmentedLog:
         self._start_at(id)
         self.epoch_starts = []
 
+    def size_bytes_from(self, offset: int) -> int:
+        """Size of the segments that hold anything from `offset` on."""
+        first = max(0, bisect_right(self._bases, offset) - 1)
+        return sum(segment.size_bytes for segment in self._segments[first:])
+
     def epoch_before(self, offset: int) -> int | None:
         """Epoch of the record before `offset`; None outside of the log."""
         if not self.start_offset <= offset <= self.end_offset:

@@ -16,6 +16,7 @@ from quorum_node.server.admin import (
     describe_routes,
     health_routes,
     log_routes,
+    snapshot_routes,
     voter_routes,
 )
 from quorum_node.server.admin.forwarding import leader_admin_endpoint, url_of
@@ -45,6 +46,7 @@ def create_app(node: NodeView) -> FastAPI:
         alter_routes,
         config_routes,
         log_routes,
+        snapshot_routes,
     ):
         app.include_router(routes.router(node))
 

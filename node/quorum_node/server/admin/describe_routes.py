@@ -11,13 +11,19 @@ from quorum_node.api import (
     ErrorCode,
     NodeDescription,
     QuorumDescription,
+    SnapshotDescription,
 )
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.admin.views import discovered_document, node_document, quorum_document
+from quorum_node.server.admin.views import (
+    discovered_document,
+    node_document,
+    quorum_document,
+    snapshot_document,
+)
 from quorum_node.server.replica_host import clock_ms
 
 _CLIENT = ReplicaKey(-1)
@@ -38,6 +44,7 @@ def router(node: NodeView) -> APIRouter:
             node.endpoints,
             partition=replica.partition,
             partitions=len(node.hosted.hosts),
+            latest_snapshot=_latest_snapshot(replica),
         )
 
     @routes.get("/quorum", response_model=QuorumDescription)
@@ -66,6 +73,12 @@ def router(node: NodeView) -> APIRouter:
         return discovered_document(answer, replica.partition)
 
     return routes
+
+
+def _latest_snapshot(replica: ReplicaView) -> SnapshotDescription | None:
+    store = replica.host.snapshots
+    latest = store.latest()
+    return None if latest is None else snapshot_document(store, latest)
 
 
 def _document(replica: ReplicaView, *, confirmed: bool) -> QuorumDescription:

@@ -21,11 +21,16 @@ def router(node: NodeView) -> APIRouter:
     @routes.get("/log")
     async def log(
         replica: ChosenReplica,
-        from_offset: Annotated[int, Query(alias="fromOffset", ge=0)] = 0,
+        from_offset: Annotated[int | None, Query(alias="fromOffset", ge=0)] = None,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
     ) -> LogPage:
         description = replica.describe()
         high_watermark = max(description.high_watermark, 0)
+        start_offset = replica.host.log.start_offset
+        if from_offset is None:
+            from_offset = start_offset
+        if from_offset < start_offset:
+            raise _before_start(from_offset, start_offset)
         records: list[LogRecord] = []
         try:
             for record in committed_records(replica.host.log, from_offset, high_watermark):
@@ -40,6 +45,7 @@ def router(node: NodeView) -> APIRouter:
             records=records,
             next_offset=records[-1].offset + 1 if records else from_offset,
             high_watermark=high_watermark,
+            log_start_offset=start_offset,
         )
 
     @routes.get("/voter-history")
@@ -52,3 +58,13 @@ def router(node: NodeView) -> APIRouter:
         return VoterHistory(node_id=description.key.id, history=history)
 
     return routes
+
+
+def _before_start(from_offset: int, start_offset: int) -> ApiProblem:
+    return ApiProblem(
+        410,
+        ErrorCode.OFFSET_BEFORE_LOG_START,
+        f"offset {from_offset} is before the start of this replica's log: the records below"
+        f" {start_offset} were replaced by a snapshot, which holds the state that they amount to. Read"
+        f" on from offset {start_offset}; values are at /v1/configs",
+    )

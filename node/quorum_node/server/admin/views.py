@@ -10,6 +10,7 @@ from quorum_node.api import (
     QuorumDescription,
     ReplicaStatus,
     Role,
+    SnapshotDescription,
     StorageDescription,
     TargetVoter,
     VoterModel,
@@ -19,7 +20,9 @@ from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.messages import NO_LEADER, DiscoverBrokersResponse, ReplicaProgress
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, uuid_text
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.version import VERSION
+from quorum_node.storage.snapshots import SnapshotStore
 
 MAX_LAG_RECORDS = 1000
 """A follower further behind the leader's high watermark than this is not caught up."""
@@ -109,6 +112,7 @@ def node_document(
     *,
     partition: int,
     partitions: int,
+    latest_snapshot: SnapshotDescription | None = None,
 ) -> NodeDescription:
     """What the node says of itself."""
     return NodeDescription(
@@ -129,6 +133,7 @@ def node_document(
         version=VERSION,
         endpoints=_endpoints(endpoints),
         witness=d.witness,
+        latest_snapshot=latest_snapshot,
         partition=partition,
         partitions=partitions,
     )
@@ -152,6 +157,16 @@ def discovered_document(answer: DiscoverBrokersResponse, partition: int) -> Disc
             )
             for heard in answer.brokers
         ],
+    )
+
+
+def snapshot_document(store: SnapshotStore, id: SnapshotId) -> SnapshotDescription:
+    """A snapshot that is on the disk."""
+    return SnapshotDescription(
+        end_offset=id.end_offset,
+        epoch=id.epoch,
+        size_bytes=store.size_bytes(id),
+        timestamp_ms=store.timestamp_ms(id),
     )
 
 

@@ -1,0 +1,79 @@
+"""The driver's view of the snapshots on disk: parts for others, and the download of this replica.
+
+Owns the thread that verifies a finished download. Knows nothing of local snapshots and when they are written.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from quorum_node.raft.events import SnapshotInstalled, SnapshotRejected
+from quorum_node.records.snapshot_format import CorruptSnapshot
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.snapshots import SnapshotMissing, SnapshotStore
+
+Finished = SnapshotInstalled | SnapshotRejected
+
+
+class SnapshotDevice:
+    """`Snapshots` of driver.py. The hooks are called on the loop's thread."""
+
+    def __init__(self, store: SnapshotStore) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self.on_finished: Callable[[Finished], None] = lambda event: None
+        self.on_failed: Callable[[StorageFailure | DiskFull], None] = lambda failure: None
+        self.on_download_begins: Callable[[SnapshotId], None] = lambda each: None
+        """Another replica asked for the first part of a snapshot."""
+
+    def size_bytes(self, id: SnapshotId) -> int | None:
+        """None: there is no such snapshot."""
+        try:
+            return self._store.size_bytes(id)
+        except SnapshotMissing:
+            return None
+
+    def checksum(self, id: SnapshotId) -> int | None:
+        """CRC-32C of the whole file, if it is known."""
+        return self._store.checksum(id)
+
+    def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """Raw bytes."""
+        if position == 0:
+            self.on_download_begins(id)
+        return self._store.read(id, position, max_bytes)
+
+    def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
+        """The next part of a download."""
+        self._store.append_partial(id, position, data)
+
+    def drop_partial(self, id: SnapshotId) -> None:
+        """The download is not wanted any more."""
+        self._store.drop_partial(id)
+
+    def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
+        """Verify all of it in the background."""
+        threading.Thread(
+            target=self._finish,
+            args=(id, size_bytes, checksum),
+            name="snapshot-verifier",
+            daemon=True,
+        ).start()
+
+    def _finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
+        tell: Callable[[], None]
+        try:
+            bounds = self._store.finish_partial(id, size_bytes, checksum)
+            event = SnapshotInstalled(id, bounds.voters, bounds.kraft_version)
+            tell = lambda: self.on_finished(event)  # noqa: E731
+        except CorruptSnapshot as error:
+            rejected = SnapshotRejected(id, str(error))
+            tell = lambda: self.on_finished(rejected)  # noqa: E731
+        except (StorageFailure, DiskFull) as error:
+            failure = error
+            tell = lambda: self.on_failed(failure)  # noqa: E731
+        try:
+            self._loop.call_soon_threadsafe(tell)
+        except RuntimeError:
+            return  # the loop is closed: the process ends
