@@ -1,0 +1,352 @@
+"""One replica in this process, with its real log and disk: snapshots while writing, restarts, retention."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from quorum_node.raft.outputs import Halt, HaltReason
+from quorum_node.records.metadata import ConfigRecord, UnknownMetadata, encode_metadata
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server import snapshotter as snapshotter_module
+from quorum_node.server.appends import AppendOutcome, Committed
+from quorum_node.server.config import check_config
+from quorum_node.server.hosted_partitions import HostedPartitions
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.node_events import MalformedBytes
+from quorum_node.server.replica_host import ReplicaHost
+from quorum_node.server.snapshotter import Outcome
+from quorum_node.server.startup import open_replica
+from quorum_node.server.termination import Termination
+from quorum_node.state.image import ConfigKey
+from quorum_node.state.resource_types import TOPIC
+from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.storage.errors import DiskFull
+from quorum_node.storage.snapshot_writer import SnapshotWriter
+
+UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
+PARTITION = "__cluster_metadata-0"
+
+
+class Running:
+    """A quorum of one, started in this loop."""
+
+    def __init__(self, path: Path, **settings: object) -> None:
+        pairs = {
+            "node.id": "1",
+            "cluster.id": "c",
+            "admin.listener": "http://127.0.0.1:8080",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "metadata.log.dir": str(path),
+            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+            "formation.founder.id": "1",
+            "formation.founder.uuid": UUID_TEXT,
+            "metadata.log.segment.bytes": str(1 << 14),
+            "metadata.log.reserve.bytes": "0",
+            **{key.replace("_", "."): str(value) for key, value in settings.items()},
+        }
+        self.path = path
+        config = check_config(pairs)
+        self.directory = open_replica(config, Termination())
+        self.metrics = Metrics()
+        self.reserve = DiskReserve(path, 0)
+        self.reserve.measure()
+        self.hosted = HostedPartitions(
+            config, self.directory, self.metrics, MalformedBytes(), self.reserve
+        )
+        self.halts: list[Halt] = []
+        self.hosted.on_halt = self.halts.append
+        self.hosted.start()
+        self.number = 0
+
+    @property
+    def host(self) -> ReplicaHost:
+        return self.hosted.first
+
+    async def write(self, count: int, size: int = 100) -> Committed:
+        """Appends of one record each; returns the last."""
+        outcome: AppendOutcome | None = None
+        await until(
+            lambda: self.host.describe().own_epoch_committed and self.host.describe().formed
+        )
+        for _ in range(count):
+            future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+            record = ConfigRecord(TOPIC, "t", f"k{self.number % 50}", f"{self.number}" + "x" * size)
+            self.number += 1
+            self.host.appends.submit((encode_metadata(record),), future.set_result)
+            outcome = await asyncio.wait_for(future, 20)
+        assert isinstance(outcome, Committed)
+        return outcome
+
+    async def snapshot(self) -> Outcome:
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.host.snapshotter.request(future.set_result)
+        return await asyncio.wait_for(future, 20)
+
+    def values(self) -> dict[str, str]:
+        return self.host.applier.image.resource(TOPIC, "t")
+
+    def counted(self, name: str) -> int:
+        return int(self.metrics.partition(0).counters[name])
+
+    def close(self) -> None:
+        self.hosted.close()
+        for partition in self.directory.partitions:
+            partition.log.close()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - of another thread, or of the disk
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Callable[..., None]:
+    """Run a scenario with as many starts of the same replica as it wants."""
+    opened: list[Running] = []
+
+    def start(**settings: object) -> Running:
+        for running in opened:
+            running.close()
+        opened.clear()
+        opened.append(Running(tmp_path / "data", **settings))
+        return opened[0]
+
+    def run(scenario: Callable[[Callable[..., Running]], Awaitable[None]]) -> None:
+        async def body() -> None:
+            try:
+                await scenario(start)
+            finally:
+                for running in opened:
+                    running.close()
+
+        asyncio.run(body())
+
+    return run
+
+
+Start = Callable[..., Running]
+Runs = Callable[[Callable[[Start], Awaitable[None]]], None]
+
+
+@pytest.mark.requirement("K853-08")
+def test_snapshots_are_written_by_bytes_while_writing_goes_on(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        node = start(metadata_log_max_record_bytes_between_snapshots=8000)
+        await node.write(300)
+        await until(lambda: node.counted("snapshots_written") >= 2)
+        ids = node.host.snapshots.ids()
+        assert len(ids) >= 2
+        assert node.host.describe().log_start_offset == 0
+        for each in ids:
+            bounds = node.host.snapshots.verify(each)
+            assert bounds.kraft_version == 1
+            assert bounds.voters is not None
+            assert [voter.key.id for voter in bounds.voters.voters] == [1]
+        assert not node.halts
+
+    runs(scenario)
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_restart_loads_the_snapshot_and_the_log_behind_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(60)
+        made = await node.snapshot()
+        assert isinstance(made, SnapshotId)
+        last = await node.write(30)
+        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        wanted = node.values()
+        again = start()
+        replayed: list[int] = []
+        again.host.applier.on_applied = replayed.append
+        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        assert again.values() == wanted
+        assert sum(replayed) < 30 * 250, "the log before the snapshot was replayed too"
+        assert again.host.describe().cluster_id == "c"
+        assert len(again.host.describe().voters) == 1
+        await again.write(1)
+
+    runs(scenario)
+
+
+@pytest.mark.requirement("K853-08")
+def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        settings = {
+            "metadata_log_max_record_bytes_between_snapshots": 30_000,
+            "metadata_max_retention_bytes": 100_000,
+        }
+        node = start(**settings)
+        last = await node.write(900)
+        await until(lambda: node.host.log.start_offset > 0)
+        ids = node.host.snapshots.ids()
+        assert len(ids) >= 2
+        assert node.host.log.start == ids[0]
+        assert node.host.describe().log_start_offset == ids[0].end_offset
+        assert node.host.log.size_bytes_from(0) < 200_000
+        first_file = min(int(p.stem) for p in (node.path / PARTITION).glob("*.log"))
+        assert 0 < first_file <= ids[0].end_offset
+        wanted = node.values()
+        again = start(**settings)
+        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        assert again.values() == wanted
+        assert again.host.describe().voters_position.offset >= 0
+        await again.write(1)
+        assert not again.halts
+
+    runs(scenario)
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        settings = {"metadata_max_retention_bytes": 20_000}
+        node = start(**settings)
+        for _ in range(3):
+            await node.write(150)
+            assert isinstance(await node.snapshot(), SnapshotId)
+        older, newest = node.host.snapshots.ids()[-2:]
+        assert node.host.log.start == older
+        last = await node.write(5)
+        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        wanted = node.values()
+        node.close()
+        file = node.path / PARTITION / newest.file_name
+        content = bytearray(file.read_bytes())
+        content[len(content) // 3] ^= 8
+        file.write_bytes(content)
+        again = start(**settings)
+        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        assert again.values() == wanted
+        assert file.with_name(file.name + ".corrupt").exists()
+        # There is one copy of what was deleted now: the next snapshot comes at once.
+        await until(lambda: len(again.host.snapshots.ids()) == 2)
+
+    runs(scenario)
+
+
+def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(30)
+        with monkeypatch.context() as patch:
+
+            def full(writer: SnapshotWriter, data: bytes) -> None:
+                raise DiskFull("cannot write: ENOSPC (No space left on device)")
+
+            patch.setattr(SnapshotWriter, "append", full)
+            outcome = await node.snapshot()
+        assert "ENOSPC" in str(outcome)
+        assert node.metrics.partition(0).labelled["snapshot_failures"] == {"disk_full": 1}
+        assert not node.halts
+        assert not list((node.path / PARTITION).glob("*.writing"))
+        await node.write(5)
+        assert isinstance(await node.snapshot(), SnapshotId)
+        assert not node.host.applier.image.frozen
+
+    runs(scenario)
+
+
+def test_a_failed_disk_ends_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(5)
+        original = os.rename
+
+        def broken(source: str, target: str) -> None:
+            if str(source).endswith(".writing"):
+                raise OSError(errno.EIO, "Input/output error")
+            original(source, target)
+
+        monkeypatch.setattr(os, "rename", broken)
+        assert "EIO" in str(await node.snapshot())
+        await until(lambda: node.halts)
+        assert node.halts[0].reason is HaltReason.STORAGE_FAILED
+
+    runs(scenario)
+
+
+def test_no_snapshot_below_the_reserve(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(5)
+        node.reserve.free_bytes = 1000
+        assert "give the volume more space" in str(await node.snapshot())
+
+    runs(scenario)
+
+
+def test_a_log_with_records_that_are_not_modelled_is_kept_whole(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        node = start(metadata_log_max_record_bytes_between_snapshots=1000)
+        await node.write(1)
+        future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+        unknown = encode_metadata(UnknownMetadata(99, 0, b"?"))
+        node.host.appends.submit((unknown,), future.set_result)
+        await asyncio.wait_for(future, 20)
+        last = await node.write(20)
+        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        assert "type 99" in str(await node.snapshot())
+        assert node.host.snapshots.ids() == ()
+        assert not node.halts
+
+    runs(scenario)
+
+
+def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(60)
+        before = await node.write(1)
+        began = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        original = snapshotter_module.write_snapshot
+
+        def slow(*arguments: object) -> object:
+            loop.call_soon_threadsafe(began.set)
+            return original(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(snapshotter_module, "write_snapshot", slow)
+        asked = asyncio.ensure_future(node.snapshot())
+        await began.wait()
+        last = await node.write(20)
+        made = await asked
+        assert isinstance(made, SnapshotId)
+        assert before.end_offset <= made.end_offset <= last.end_offset
+        await until(lambda: not node.host.applier.image.frozen)
+        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        newest = node.values()
+        assert newest[f"k{(node.number - 1) % 50}"].startswith(f"{node.number - 1}x")
+        assert node.host.applier.image.get(ConfigKey(TOPIC, "t", "k0")) is not None
+
+    runs(scenario)
+
+
+def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Runs) -> None:
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(30)
+        made = await node.snapshot()
+        assert isinstance(made, SnapshotId)
+        await node.write(3)
+        file = node.path / PARTITION / made.file_name
+        content = bytearray(file.read_bytes())
+        content[-20] ^= 1
+        file.write_bytes(content)
+        node.host.snapshotter.verify_in_background(made)
+        await until(lambda: made not in node.host.snapshots.ids())
+        await until(lambda: node.host.snapshots.ids())  # a new one took its place
+        assert node.counted("snapshots_damaged") == 1
+        assert not node.halts
+
+    runs(scenario)
