@@ -1,68 +1,9 @@
 """Leaders that are killed, stopped or frozen: nothing acknowledged is lost, and it goes on soon."""
 
-import threading
-import time
-
 import pytest
 
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
-
-
-class Writer:
-    """Commits numbered records until it is told to stop; knows which were acknowledged."""
-
-    def __init__(self, quorum: LocalQuorum) -> None:
-        self._quorum = quorum
-        self._stop = threading.Event()
-        self.acknowledged: list[int] = []
-        self.longest_gap_seconds = 0.0
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "Writer":
-        self._thread.start()
-        wait_until(lambda: len(self.acknowledged) > 5, "the writer writes")
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def more(self, count: int = 10) -> None:
-        """Wait for some more acknowledged records."""
-        goal = len(self.acknowledged) + count
-        wait_until(
-            lambda: len(self.acknowledged) >= goal or not self._thread.is_alive(),
-            f"{count} more records",
-        )
-        assert self._thread.is_alive(), "the writer has failed"
-
-    def _run(self) -> None:
-        number, last = 0, time.monotonic()
-        while not self._stop.is_set():
-            self._quorum.put(f"n{number}", str(number))
-            now = time.monotonic()
-            self.longest_gap_seconds = max(self.longest_gap_seconds, now - last)
-            last = now
-            self.acknowledged.append(number)
-            number += 1
-
-
-def assert_nothing_lost(quorum: LocalQuorum, acknowledged: list[int]) -> None:
-    """Every acknowledged record is in every replica's own log, and all logs agree."""
-    logs = []
-    end_offset = quorum.put("end", "end")["endOffset"]
-    for node in quorum.nodes.values():
-        wait_until(
-            lambda node=node: quorum.local(node.id)["highWatermark"] >= end_offset,
-            f"node {node.id} has everything",
-        )
-        logs.append(list(quorum.log_records(node.id)))
-    shortest = min(len(log) for log in logs)
-    assert all(log[:shortest] == logs[0][:shortest] for log in logs)
-    for log in logs:
-        found = {r["fields"]["name"] for r in log if r["type"] == "ConfigRecord"}
-        missing = [n for n in acknowledged if f"n{n}" not in found]
-        assert missing == []
+from support.quorum_writer import Writer, assert_nothing_lost
 
 
 def restart(quorum: LocalQuorum, node: LocalNode) -> None:

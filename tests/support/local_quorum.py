@@ -6,6 +6,7 @@ the benchmark and demos; knows the node by its command line and its API only.
 """
 
 import contextlib
+import copy
 import os
 import signal
 import socket
@@ -174,6 +175,8 @@ class LocalQuorum:
         self._bootstrap = ",".join(
             f"{self.place_of(index + 1)[0]}:{port}" for index, port in enumerate(ports[:nodes])
         )
+        self.partition: int | None = None
+        """Which quorum partition of the nodes all calls are about; None: the first."""
         for index in range(nodes):
             self._make(index + 1, ports[index], ports[nodes + index])
 
@@ -182,6 +185,12 @@ class LocalQuorum:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def at(self, partition: int) -> "LocalQuorum":
+        """The same nodes and processes, asked about another of their quorum partitions."""
+        view = copy.copy(self)
+        view.partition = partition
+        return view
 
     def close(self) -> None:
         """End every process this object started."""
@@ -288,6 +297,8 @@ class LocalQuorum:
     ) -> httpx.Response | None:
         """One call to one node (or to the first that answers); None when none does."""
         asked = [self.nodes[node_id]] if node_id else list(self.nodes.values())
+        if self.partition is not None:
+            path += f"{'&' if '?' in path else '?'}partition={self.partition}"
         for node in asked:
             if not node.is_running:
                 continue
