@@ -19,7 +19,7 @@ from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
-from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer
+from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer, metadata_partition
 from quorum_node.server.wire.voters import update_voter_request
 
 ME = ReplicaKey(1, UUID(int=11))
@@ -220,3 +220,21 @@ def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:
         assert (code is ErrorCode.NONE) == silent
     for code_number in range(-1, 200):
         assert (raft_error(code_number) is RaftError.NONE) == (code_number == 0)
+
+
+@pytest.mark.requirement("K595-31")
+@pytest.mark.parametrize("partition", [0, 3])
+def test_a_voter_change_names_its_partition(partition: int) -> None:
+    """Kafka's messages have no place for it: a private tagged field, absent for the first."""
+    changes: list[Message] = [
+        AddRaftVoterRequest(
+            timeout_ms=1, voter_id=2, voter_directory_id=None, listeners=(), partition=partition
+        ),
+        RemoveRaftVoterRequest(voter_id=2, voter_directory_id=None, partition=partition),
+        to_wire([(partition, raft.UpdateVoterRequest("c", ME, (HERE,), 30_000, 8))], 0),
+    ]
+    for change in changes:
+        ((key, _),) = split(over_the_wire(change, 0))
+        assert key == metadata_partition(partition)
+        body = join(change, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], no_clock)
+        assert body.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
