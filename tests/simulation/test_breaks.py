@@ -1,4 +1,4 @@
-"""The simulation bites: each way of breaking the code is caught (see breaks.py)."""
+"""The simulation bites: each way of breaking the code is caught (breaks.py, snapshot_breaks.py)."""
 
 import importlib.util
 import sys
@@ -14,22 +14,24 @@ SCENARIOS = Path(__file__).parents[1] / "scenarios"
 SEEDS = range(1, 41)
 
 
-def _load_breaks() -> ModuleType:
-    """breaks.py lies beside this file; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location("breaks", Path(__file__).with_name("breaks.py"))
+def _load(name: str) -> ModuleType:
+    """A module that lies beside this file; test folders are no packages."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["breaks"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-breaks = _load_breaks()
+breaks, snapshot_breaks = _load("breaks"), _load("snapshot_breaks")
+BY_SIMULATION = (*breaks.BY_SIMULATION, *snapshot_breaks.BY_SIMULATION)
+BY_SCENARIO = (*breaks.BY_SCENARIO, *snapshot_breaks.BY_SCENARIO)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", breaks.BY_SIMULATION, ids=lambda broken: broken.__name__)
+@pytest.mark.parametrize("broken", BY_SIMULATION, ids=lambda broken: broken.__name__)
 def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
@@ -43,8 +45,8 @@ def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("broken", "scenario"),
-    breaks.BY_SCENARIO,
-    ids=[f"{broken.__name__}-{scenario}" for broken, scenario in breaks.BY_SCENARIO],
+    BY_SCENARIO,
+    ids=[f"{broken.__name__}-{scenario}" for broken, scenario in BY_SCENARIO],
 )
 def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = (SCENARIOS / f"{scenario}.txt").read_text()

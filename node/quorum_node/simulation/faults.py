@@ -20,7 +20,9 @@ from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.simulation.network import Weather
 
-PHASES = ("steady", "electing", "catching up", "changing")
+PHASES = ("steady", "electing", "catching up", "changing", "downloading")
+ONLY_WHILE = {"damaged download": ("downloading",)}
+"""Faults that need a phase: there is nothing to hit in the others."""
 LONGEST_WAIT_MS = 800.0
 
 
@@ -56,6 +58,7 @@ class Faults:
             "disk full": self._disk_full,
             "EIO": self._disk_breaks,
             "lost disk": self._disk_lost,
+            "damaged download": self._damage_download,
             "graceful stop": self._graceful_stop,
             "resign": self._resign,
         }
@@ -74,7 +77,7 @@ class Faults:
         self._active = True
         cluster = self._cluster
         cluster.on_role, cluster.on_voters = self._role_changed, self._voters_changed
-        cluster.on_halted = self._halted
+        cluster.on_halted, cluster.on_download = self._halted, self._downloads
         self._arm()
 
     def end(self) -> None:
@@ -90,6 +93,8 @@ class Faults:
 
     def phase(self) -> str:
         """What the quorum is busy with."""
+        if any(host.is_downloading for host in self._up_hosts()):
+            return "downloading"
         leader = self._cluster.leader
         if leader is None or not self._leads(leader):
             return "electing"
@@ -112,7 +117,7 @@ class Faults:
         if not self._active:
             return
         kind = self._random.choice(self.kinds)
-        phase = self._random.choice(PHASES)
+        phase = self._random.choice(ONLY_WHILE.get(kind, PHASES))
         self._armed = (kind, phase)
         self._strike_number += 1
         number = self._strike_number
@@ -138,6 +143,10 @@ class Faults:
 
     def _voters_changed(self, host: SimulatedHost, change: VotersChanged) -> None:
         if self._armed is not None and self._armed[1] == "changing" and not change.committed:
+            self._strike_soon()
+
+    def _downloads(self, host: SimulatedHost) -> None:
+        if self._armed is not None and self._armed[1] == "downloading":
             self._strike_soon()
 
     def _strike_soon(self) -> None:
@@ -172,11 +181,16 @@ class Faults:
     def _up_hosts(self) -> list[SimulatedHost]:
         return [host for host in self._cluster.hosts.values() if host.up]
 
+    def _one_of(self, hosts: list[SimulatedHost]) -> SimulatedHost:
+        """Any of them, but gladly one that is in the middle of a download."""
+        busy = [host for host in hosts if host.is_downloading]
+        return self._random.choice(busy if busy and self._random.random() < 0.5 else hosts)
+
     def _crash(self) -> bool:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        self._kill(self._random.choice(hosts))
+        self._kill(self._one_of(hosts))
         return True
 
     def _some_leader(self) -> SimulatedHost | None:
@@ -207,7 +221,7 @@ class Faults:
         if not hosts:
             return False
         host = self._some_leader() if self._random.random() < 0.4 else None
-        host = host or self._random.choice(hosts)
+        host = host or self._one_of(hosts)
         # Long enough, now and then, for the others to elect a leader behind a frozen one's back.
         longest_ms = 2500 if self._random.random() < 0.6 else 6000
         now_ms = self._cluster.scheduler.now_ms
@@ -285,14 +299,14 @@ class Faults:
     def _close_connections(self) -> bool:
         hosts = self._up_hosts()
         if hosts:
-            self._reset_connections(self._random.choice(hosts).address)
+            self._reset_connections(self._one_of(hosts).address)
         return bool(hosts)
 
     def _slow_disk(self) -> bool:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        machine = self._random.choice(hosts).machine
+        machine = self._one_of(hosts).machine
         machine.sync_delay_ms = 5 + self._random.random() * 80
         self._later(200, 2000, setattr, machine, "sync_delay_ms", 0.0)
         return True
@@ -301,7 +315,7 @@ class Faults:
         hosts = self._up_hosts()
         if not hosts:
             return False
-        host = self._random.choice(hosts)
+        host = self._one_of(hosts)
         host.machine.disk_full = True
         self._later(200, 1500, self._mend_full_disk, host)
         return True
@@ -309,6 +323,20 @@ class Faults:
     def _mend_full_disk(self, host: SimulatedHost) -> None:
         host.machine.disk_full = False
         self._restart(host)
+
+    def _damage_download(self) -> bool:
+        """Bits of what was downloaded so far turn over, on the way or on the disk."""
+        partials = [
+            partial
+            for host in self._up_hosts()
+            for partial in host.disk.partials.values()
+            if partial
+        ]
+        if not partials:
+            return False
+        damaged = self._random.choice(partials)
+        damaged[self._random.randrange(len(damaged))] ^= 1 << self._random.randrange(8)
+        return True
 
     def _disk_breaks(self) -> bool:
         host = self._expendable()
@@ -349,7 +377,7 @@ class Faults:
         if not hosts:
             return False
         host = self._some_leader() if self._random.random() < 0.6 else None
-        host = host or self._random.choice(hosts)
+        host = host or self._one_of(hosts)
         host.machine.request_shutdown()
         return True
 

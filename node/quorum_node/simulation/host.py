@@ -23,6 +23,7 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.raft.roles import Follower
 from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
@@ -85,6 +86,18 @@ class SimulatedHost:
     def frozen_until_ms(self) -> float:
         return self.machine.frozen_until_ms
 
+    @property
+    def is_downloading(self) -> bool:
+        """Fetches parts of a snapshot from its leader, or verifies one."""
+        replica = self.driver.replica
+        role, partial = replica.role, replica.partial
+        return (
+            self.up
+            and partial is not None
+            and isinstance(role, Follower)
+            and (role.downloading or partial.finishing)
+        )
+
     def start_replica(self) -> None:
         """Open the disk as the real process does, and join in."""
         assert not self.up
@@ -132,7 +145,8 @@ class SimulatedHost:
         while self.state.end_offset < offset:
             data = self.log.read(self.state.end_offset, 1 << 20, offset)
             for batch in split_batches(data)[0]:
-                self.state = self.state.after(batch)
+                before, self.state = self.state, self.state.after(batch)
+                self.snapshots.applied(before, self.state)
         self.cluster.watch.applied(self)
 
     def log_reset(self, id: SnapshotId) -> None:

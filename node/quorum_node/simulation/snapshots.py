@@ -140,7 +140,14 @@ class SimulatedSnapshots:
             self._freeze(id, data, bounds)
             event = SnapshotInstalled(id, bounds.voters, bounds.kraft_version)
         # A crash may come between the rename and what follows from it.
-        self._later(3, self._host.driver.snapshot_finished, event)
+        self._later(3, self._tell, event)
+
+    def _tell(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+        resets = self._host.cluster.snapshot_counts["installed"]
+        self._host.driver.snapshot_finished(event)
+        if isinstance(event, SnapshotInstalled):
+            same = self._host.cluster.snapshot_counts["installed"] == resets
+            self._host.cluster.snapshot_counts["overtaken"] += same
 
     def _freeze(self, id: SnapshotId, data: bytes, bounds: SnapshotBounds) -> None:
         self._disk.snapshots[id] = FrozenSnapshot(data, bounds)
@@ -153,31 +160,37 @@ class SimulatedSnapshots:
         pause_ms = 200 if self._host.cluster.clients.slow else 80
         self._later(pause_ms, self._consider)
 
+    def applied(self, before: ServiceState, state: ServiceState) -> None:
+        """One more batch is applied: in some histories all replicas take snapshots at the same places."""
+        every = self._host.cluster.snapshot_every
+        if every and before.end_offset // every != state.end_offset // every:
+            self._begin(state)
+
     def _consider(self) -> None:
         host, random = self._host, self._host.random
         self.live()
-        if random.random() < 0.5:
-            self._begin(self.wanted_end_offset())
+        if not host.cluster.snapshot_every and random.random() < 0.5:
+            self._begin(host.state)
         if self._disk.snapshots and random.random() < 0.6:
             host.driver.handle(PrefixObsolete(random.choice(sorted(self._disk.snapshots))))
             self._forget_old()
 
-    def wanted_end_offset(self) -> int:
-        """Up to where a snapshot that begins now reaches: what is applied."""
-        return self._host.state.end_offset
-
-    def _begin(self, end_offset: int) -> None:
+    def _begin(self, state: ServiceState) -> None:
         host, replica = self._host, self._host.replica
-        latest = self._disk.latest_snapshot
+        latest, end_offset = self._disk.latest_snapshot, self.wanted_end_offset(state)
         if end_offset <= (latest.end_offset if latest is not None else 0) or replica.halted:
             return
         begun = SnapshotId(end_offset, replica.epochs.epoch_at(end_offset - 1))
         voters = replica.voters_at(end_offset)
         bounds = SnapshotBounds(0, 1 if voters is not None else 0, voters)
-        data = b"".join(encode_snapshot(begun, bounds, host.state.values()))
+        data = b"".join(encode_snapshot(begun, bounds, state.values()))
         if host.random.random() < 0.2:
             host.driver.handle(PrefixObsolete(begun))  # much too early: it must be refused
         self._later(40, self._written, begun, data, bounds)
+
+    def wanted_end_offset(self, state: ServiceState) -> int:
+        """A snapshot is of what is applied, and so committed."""
+        return state.end_offset
 
     def _written(self, id: SnapshotId, data: bytes, bounds: SnapshotBounds) -> None:
         if id not in self._disk.snapshots:

@@ -51,14 +51,14 @@ class SnapshotsAreCommittedState(Invariant):
     def snapshot_frozen(self, host: SimulatedHost, id: SnapshotId, data: bytes) -> None:
         if self._epochs.get(id.end_offset) != id.epoch:
             raise Violation(f"{host.address} has snapshot {id}; that is not committed")
+        if self._bytes.setdefault(id, data) != data:
+            raise Violation(f"{host.address} has another snapshot {id} than somebody before it")
         state = state_in(id, data)
         if state != self._states[id.end_offset]:
             committed = self._states[id.end_offset]
             raise Violation(
                 f"{host.address} has snapshot {id} of {state}, committed is {committed}"
             )
-        if self._bytes.setdefault(id, data) != data:
-            raise Violation(f"{host.address} has another snapshot {id} than somebody before it")
         self._check_voters(host, id, data)
 
     def _check_voters(self, host: SimulatedHost, id: SnapshotId, data: bytes) -> None:

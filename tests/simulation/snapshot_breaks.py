@@ -1,0 +1,130 @@
+"""Snapshots broken on purpose, one way at a time: what the simulation and the scenarios have to catch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorum_node.raft import fetch_following, fetch_serving, log_appends, snapshot_following
+from quorum_node.raft.events import SnapshotInstalled
+from quorum_node.raft.outputs import DeleteLogPrefix, FinishSnapshot, TruncateLog
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.voters import VoterHistory
+from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.driver import ReplicaDriver
+from quorum_node.simulation import snapshots as simulated
+from quorum_node.simulation.snapshots import SimulatedSnapshots
+from quorum_node.simulation.state import ServiceState
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def snapshot_above_the_high_watermark(patch: Patch) -> None:
+    """A snapshot reaches to the end of the log, whatever is committed of it."""
+
+    def to_the_end(self: SimulatedSnapshots, state: ServiceState) -> int:
+        return int(self._host.replica.log_end)
+
+    patch.setattr(SimulatedSnapshots, "wanted_end_offset", to_the_end)
+
+
+def install_unverified(patch: Patch) -> None:
+    """What was downloaded is used as it is."""
+
+    def believed(id: SnapshotId, data: bytes, *told: object) -> SnapshotBounds:
+        return SnapshotBounds(0, 1, _voters_anywhere(id, data))
+
+    patch.setattr(simulated, "verify", believed)
+
+
+def _voters_anywhere(id: SnapshotId, data: bytes) -> Any:
+    reader = SnapshotReader(id)
+    try:
+        reader.feed(data)
+    except CorruptSnapshot:
+        return None  # whatever it is, it is not looked at
+    return reader._voters
+
+
+def forget_the_voters_of_the_snapshot(patch: Patch) -> None:
+    """The voters from before stay in force behind an installed snapshot."""
+    patch.setattr(VoterHistory, "reset", lambda history, base: None)
+
+
+def delete_before_the_snapshot_is_durable(patch: Patch) -> None:
+    """The prefix goes when a snapshot is begun, not when it is durable."""
+
+    def hasty(state: ReplicaState, id: SnapshotId) -> None:
+        if state.start < id and id.end_offset <= min(state.high_watermark, state.durable_end):
+            state.start = id
+            state.epochs.delete_before(id)
+            state.out.append(DeleteLogPrefix(id))
+
+    patch.setattr(snapshot_following, "prefix_obsolete", hasty)
+
+
+def install_before_durable(patch: Patch) -> None:
+    """The log is dropped when the last byte arrives, before the snapshot is verified and durable."""
+
+    def at_once(driver: Any, output: FinishSnapshot) -> None:
+        partial = driver._snapshots._disk.partials[output.id]
+        bounds = simulated.verify(output.id, bytes(partial), output.size_bytes, output.checksum)
+        driver.handle(SnapshotInstalled(output.id, bounds.voters, bounds.kraft_version))
+
+    patch.setattr(ReplicaDriver, "_finish_snapshot", at_once)
+
+
+def truncate_below_the_snapshot(patch: Patch) -> None:
+    """A diverging follower cuts a little more than needed, whatever is in a snapshot."""
+
+    def deep(state: ReplicaState, follower: Any, diverging: Any) -> None:
+        target = max(state.start.end_offset, diverging.end_offset - 40)
+        state.high_watermark = min(state.high_watermark, target)
+        if target < state.log_end:
+            state.log_end, state.durable_end = target, min(state.durable_end, target)
+            state.epochs.truncate(target)
+            state.out.append(TruncateLog(target))
+
+    patch.setattr(fetch_following, "_truncate_to_leader", deep)
+    patch.setattr(log_appends, "truncate", lambda state, end_offset: None)
+
+
+def serve_what_is_gone(patch: Patch) -> None:
+    """A leader sends nobody to a snapshot."""
+    real = fetch_serving._not_from_the_log
+
+    def from_the_log(state: ReplicaState, request: Any) -> Any:
+        elsewhere = real(state, request)
+        return None if isinstance(elsewhere, SnapshotId) else elsewhere
+
+    patch.setattr(fetch_serving, "_not_from_the_log", from_the_log)
+
+
+def lose_the_epoch_of_the_snapshot(patch: Patch) -> None:
+    """A log that begins behind a snapshot does not know the epoch of the record before it."""
+    real = snapshot_following._begin_behind
+
+    def forgetful(state: ReplicaState, id: SnapshotId, *rest: Any) -> None:
+        real(state, id, *rest)
+        state.epochs._epochs[0] = 0
+
+    patch.setattr(snapshot_following, "_begin_behind", forgetful)
+
+
+BY_SIMULATION: tuple[Break, ...] = (
+    snapshot_above_the_high_watermark,
+    install_unverified,
+    forget_the_voters_of_the_snapshot,
+    delete_before_the_snapshot_is_durable,
+    install_before_durable,
+    truncate_below_the_snapshot,
+    serve_what_is_gone,
+    lose_the_epoch_of_the_snapshot,
+)
+
+BY_SCENARIO: tuple[tuple[Break, str], ...] = (
+    (forget_the_voters_of_the_snapshot, "newcomer-joins-from-a-snapshot"),
+    (serve_what_is_gone, "slow-follower-after-a-snapshot"),
+)
