@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.protocol.apis import END_QUORUM_EPOCH
+from quorum_node.protocol.elections import (
+    EndQuorumEpochRequest,
+    EndQuorumEpochRequestPartition,
+    EndQuorumEpochRequestTopic,
+    PreferredCandidate,
+)
+from quorum_node.records.identity import parse_uuid
 from support.java_quorum import LOG_DIRECTORY, JavaController, JavaQuorum, assert_same_log
 from support.local_quorum import LocalNode, wait_until
+from support.one_request import ask
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -114,6 +123,59 @@ def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
         mixed.others(quorum.controllers[after.leader_id]).kill()
         mixed.write()
         finish(mixed, running=1)
+
+
+def test_stock_voters_follow_a_leader_of_ours(tmp_path: Path) -> None:
+    """For plain configs: they acknowledge, commit, and take over again. (Brokers need a controller there.)"""
+    with Mixed(tmp_path, quorum_witness="false") as mixed:
+        quorum, node = mixed.quorum, mixed.node
+        mixed.write()
+        make_leader(quorum, node)
+        body = {"value": "by a leader of ours"}
+        for number in range(20):
+            path = f"{node.admin_url}/v1/configs/broker/-/ours-{number}"
+            assert quorum.client.put(path, json=body).status_code == 200
+        mixed.others(quorum.controllers[1]).kill()
+        assert quorum.client.put(path, json=body).status_code == 200, "with one stock voter left"
+        mixed.others(quorum.controllers[1]).start()
+        mixed.whole()
+        assert quorum.describe().leader_id == OURS
+        # Stock controllers name only controllers that have registered, so the tool has to ask ours.
+        shown = quorum.metadata_quorum("describe", "--replication", through=node)
+        rows = shown.splitlines()
+        assert sorted(row.split()[0] for row in rows[1:]) == ["1", "2", "7"]
+
+        assert node.terminate() == 0
+        quorum.put("after", "a stock leader again")
+        assert quorum.describe().leader_id in (1, 2)
+        node.start()
+        quorum.wait_value(node, "after", "a stock leader again")
+        quorum.wait_value(node, "ours-19", "by a leader of ours")
+        finish(mixed)
+
+
+def make_leader(quorum: JavaQuorum, node: LocalNode) -> None:
+    """Tell our node, in the name of the leader, that it is to take over; again until it has the log for it."""
+
+    def leads() -> bool:
+        found = quorum.describe()
+        if found.leader_id == node.id:
+            return True
+        candidate = PreferredCandidate(
+            candidate_id=node.id,
+            candidate_directory_id=parse_uuid(quorum.local(node)["replicaUuid"]),
+        )
+        part = EndQuorumEpochRequestPartition(
+            partition_index=0,
+            leader_id=found.leader_id,
+            leader_epoch=found.leader_epoch,
+            preferred_candidates=(candidate,),
+        )
+        topic = EndQuorumEpochRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
+        ask(("127.0.0.1", node.port), END_QUORUM_EPOCH, 1, EndQuorumEpochRequest(topics=(topic,)))
+        return False
+
+    wait_until(leads, "our node leads")
 
 
 def finish(mixed: Mixed, running: int = 2) -> None:

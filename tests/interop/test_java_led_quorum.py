@@ -1,6 +1,5 @@
 """A node of ours as observer and voter of a quorum that stock Kafka controllers lead."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -18,33 +17,14 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 OURS = 7
 
 
-def joined(quorum: JavaQuorum, node_id: int = OURS, **overrides: str) -> LocalNode:
-    """A node of ours that the stock tool has made a voter."""
-    node = quorum.add_node(node_id, **overrides)
-    node.start()
-    quorum.wait_ready(node)
-    quorum.add_controller(node)
-    uuid = quorum.local(node)["replicaUuid"]
-    assert quorum.voters()[node_id] == uuid
-    wait_until(lambda: quorum.local(node)["isVoter"], "it knows that it is a voter")
-    return node
-
-
-def commits(quorum: JavaQuorum, seconds: float) -> int:
-    """By how much the high watermark moves; a stock leader writes two records a second by itself."""
-    before = quorum.describe().high_watermark
-    time.sleep(seconds)  # a span is measured here, not a condition awaited
-    return quorum.describe().high_watermark - before
-
-
 @pytest.mark.requirement("K595-27", "K853-05")
 def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
-    """Follows from an empty directory, is added, is needed for every commit, refuses writes, is removed."""
+    """Ours follows from an empty directory, is added, is needed for every commit, elects, is removed."""
     with JavaQuorum(tmp_path) as quorum:
         quorum.start()
         java = quorum.controllers[1]
         quorum.put("first", "before it joined")
-        node = quorum.add_node(OURS)
+        node = quorum.add_node(OURS, quorum_witness="true")
         node.start()
         quorum.wait_value(node, "first", "before it joined")
         assert not quorum.local(node)["isVoter"]
@@ -68,6 +48,16 @@ def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
         assert (refused.status_code, refused.json()["code"]) == (409, "LEADER_IS_STOCK")
         assert f"127.0.0.1:{java.port}" in refused.json()["message"]
 
+        before = quorum.describe()
+        java.kill()
+        wait_until(
+            lambda: "witness, which never campaigns" in readiness(quorum, node), "it says so"
+        )
+        java.start()
+        quorum.put("elected", "with the vote of ours")
+        after = quorum.describe()
+        assert (after.leader_id, after.leader_epoch > before.leader_epoch) == (1, True)
+
         quorum.remove_controller(OURS, uuid)
         assert quorum.voters() == {1: java.directory_id}
         quorum.put("fourth", "without it")
@@ -76,6 +66,12 @@ def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
         assert node.terminate() == 0
         shared = assert_same_log(node.data_dir / LOG_DIRECTORY, java.log_directory)
         assert b"without it" in log_bytes(java.log_directory)[:shared]
+
+
+def readiness(quorum: JavaQuorum, node: LocalNode) -> str:
+    """What /readyz says."""
+    answer = quorum.get(node, "/readyz")
+    return str(answer.json()["reason"]) if answer is not None else ""
 
 
 def leader_end(quorum: JavaQuorum) -> int:

@@ -167,11 +167,13 @@ class JavaQuorum:
         """Addresses of the stock controllers, whether they run or not."""
         return ",".join(f"127.0.0.1:{each.port}" for each in self.controllers.values())
 
-    def metadata_quorum(self, *arguments: str, config: Path | None = None) -> str:
-        """What kafka-metadata-quorum prints; it must succeed."""
-        running = [each for each in self.controllers.values() if each.is_running]
-        servers = ",".join(f"127.0.0.1:{each.port}" for each in running)
-        options = ["--bootstrap-controller", servers]
+    def metadata_quorum(
+        self, *arguments: str, config: Path | None = None, through: LocalNode | None = None
+    ) -> str:
+        """What kafka-metadata-quorum prints, asking stock controllers or a node; it must succeed."""
+        running = [each.port for each in self.controllers.values() if each.is_running]
+        ports = running if through is None else [through.port]
+        options = ["--bootstrap-controller", ",".join(f"127.0.0.1:{port}" for port in ports)]
         if config is not None:
             options += ["--command-config", str(config)]
         done = stock_kafka.run_tool(stock_kafka.METADATA_QUORUM, *options, *arguments)
