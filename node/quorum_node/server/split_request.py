@@ -12,6 +12,7 @@ them in one request again.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from quorum_node.protocol.errors import ErrorCode
@@ -21,7 +22,7 @@ from quorum_node.raft import messages as raft
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split
-from quorum_node.server.wire.partitions import Answer, PartitionKey
+from quorum_node.server.wire.partitions import Answer, PartitionKey, Split
 
 _NOBODY = -1
 _LONG_ENOUGH = 0.5
@@ -56,7 +57,30 @@ class PartitionRequests:
 
     def ask(self, inbound: InboundRequest, body: Message) -> None:
         """Ask the replica of every partition in the request; reply when all have answered."""
-        _SplitRequest(self, inbound, body).ask()
+        parts = split(body)
+        if self._alone and len(parts) == 1:
+            self._ask_one(inbound, body, *parts[0])
+        else:
+            _SplitRequest(self, inbound, body).ask(parts)
+
+    def _ask_one(
+        self, inbound: InboundRequest, body: Message, key: PartitionKey, request: raft.Request
+    ) -> None:
+        """The same for the only partition there is: this is the path of every commit."""
+        replica = self.replicas.get(key)
+        if replica is None:
+            inbound.reply(join(body, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,), self.now))
+            return
+        answered = False
+
+        def done(response: raft.Response) -> None:
+            nonlocal answered
+            answered = True
+            inbound.reply(join(body, (response,), self.now))
+
+        request_id = replica.request(request, done)
+        if not answered:
+            inbound.on_abandoned = partial(replica.abandon, request_id)
 
     def parked(self, request: "_SplitRequest") -> None:
         """A fetch waits for news."""
@@ -96,9 +120,8 @@ class _SplitRequest:
         self.good_until = 0.0
         """Loop time until which the wait must not be ended for the sake of another fetch."""
 
-    def ask(self) -> None:
+    def ask(self, parts: Split) -> None:
         """Ask all; some may answer at once."""
-        parts = split(self._body)
         self._answers = [None] * len(parts)
         self._missing = len(parts)
         seen: set[PartitionKey] = set()

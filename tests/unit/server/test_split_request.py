@@ -247,3 +247,22 @@ def test_news_do_not_end_the_waits_of_other_requests() -> None:
         assert idle.replies == []
 
     in_loop(scenario)
+
+
+def test_the_only_partition_of_a_node_is_asked_directly() -> None:
+    async def scenario() -> None:
+        replica = ParkingReplica()
+        node = Node(replica)
+        parked, unknown, left = node.fetch(0), node.fetch(1), node.fetch(0)
+        assert unknown.records() == [(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")]
+        assert left.on_abandoned is not None
+        left.on_abandoned()
+        assert len(replica.abandoned) == 1
+        replica.answer(NEWS)
+        assert parked.records() == [(0, 0, b"batches")]
+        assert left.replies == []
+        at_once = Node(ParkingReplica(NEWS)).fetch(0)
+        assert at_once.records() == [(0, 0, b"batches")]
+        assert at_once.on_abandoned is None
+
+    in_loop(scenario)

@@ -48,8 +48,9 @@ def split_fetch(body: FetchRequest) -> Split:
     """The fetches of a request, one per partition. Each gets an equal share of the bytes."""
     fetcher = body.fetcher_id
     wait_ms = min(max(body.max_wait_ms, 0), MAX_WAIT_MS)
-    count = sum(len(topic.partitions) for topic in body.topics)
-    share_bytes = min(body.max_bytes, MAX_ANSWER_BYTES) // max(count, 1)
+    share_bytes = min(body.max_bytes, MAX_ANSWER_BYTES)
+    if len(body.topics) != 1 or len(body.topics[0].partitions) != 1:
+        share_bytes //= max(1, sum(len(topic.partitions) for topic in body.topics))
     found: Split = []
     for topic in body.topics:
         name = topic.topic
@@ -158,49 +159,48 @@ def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) 
         replica_state=ReplicaState(replica_id=replica_id),
         max_wait_ms=first.max_wait_ms,
         min_bytes=0,
-        max_bytes=max(request.max_bytes for _, request in parts),
+        max_bytes=max([request.max_bytes for _, request in parts]),
         topics=(
             FetchTopic(
                 topic="" if by_id else METADATA_TOPIC,
                 topic_id=METADATA_TOPIC_ID if by_id else None,
-                partitions=tuple(
-                    FetchPartition(
-                        partition=number,
-                        current_leader_epoch=request.current_leader_epoch,
-                        fetch_offset=request.fetch_offset,
-                        last_fetched_epoch=request.last_fetched_epoch,
-                        partition_max_bytes=request.max_bytes,
-                        replica_directory_id=request.replica.uuid,
-                        high_watermark=request.high_watermark,
-                        answer=request.answer,
-                        witness=request.witness,
-                        listeners=tuple(
-                            ReplicaListener(name=e.name, host=e.host, port=e.port)
-                            for e in request.endpoints
-                        ),
-                    )
-                    for number, request in parts
-                ),
+                partitions=tuple([_asked(number, request) for number, request in parts]),
             ),
+        ),
+    )
+
+
+def _asked(number: int, request: raft.FetchRequest) -> FetchPartition:
+    return FetchPartition(
+        partition=number,
+        current_leader_epoch=request.current_leader_epoch,
+        fetch_offset=request.fetch_offset,
+        last_fetched_epoch=request.last_fetched_epoch,
+        partition_max_bytes=request.max_bytes,
+        replica_directory_id=request.replica.uuid,
+        high_watermark=request.high_watermark,
+        answer=request.answer,
+        witness=request.witness,
+        listeners=tuple(
+            [ReplicaListener(name=e.name, host=e.host, port=e.port) for e in request.endpoints]
         ),
     )
 
 
 def fetch_answers(body: FetchResponse, numbers: Sequence[int]) -> list[raft.InboundResponse]:
     """The answers for partitions `numbers`, in this order."""
-    found = {
-        part.partition_index: part
-        for topic in body.responses
-        if topic.topic_id == METADATA_TOPIC_ID or topic.topic == METADATA_TOPIC
-        for part in topic.partitions
-    }
+    found = {}
+    for topic in body.responses:
+        if topic.topic == METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID:
+            for part in topic.partitions:
+                found[part.partition_index] = part
     answers: list[raft.InboundResponse] = []
     for number in numbers:
-        part = found.get(number)
-        if body.error_code or part is None:
+        wanted = found.get(number)
+        if body.error_code or wanted is None:
             answers.append(raft.FetchResponse(missing_answer(body.error_code), NO_LEADER))
         else:
-            answers.append(_answer(part, body.node_endpoints))
+            answers.append(_answer(wanted, body.node_endpoints))
     return answers
 
 
