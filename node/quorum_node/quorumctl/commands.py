@@ -32,6 +32,12 @@ Command = Callable[[AdminClient, argparse.Namespace], Result]
 _LOG_PAGE_RECORDS = 1000
 
 
+def describe_summary(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Leader, lag, current and target voters, as the draft has it."""
+    quorum = _quorum(client, confirmed=not arguments.unconfirmed)
+    return quorum, render.summary(quorum)
+
+
 def describe_status(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """The quorum, confirmed by a majority unless told otherwise."""
     quorum = _quorum(client, confirmed=not arguments.unconfirmed)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from quorum_node.api import Consistency
 from quorum_node.quorumctl import commands
+from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 from quorum_node.quorumctl.watch import watch
 
@@ -46,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    print(document.model_dump_json(by_alias=True, indent=2) if parsed.json else "\n".join(lines))
+    if parsed.json:
+        lines = [document.model_dump_json(by_alias=True, indent=2)]
+    print("\n".join(lines))
     return 0
 
 
@@ -120,16 +123,17 @@ def _command(names: "Names", name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _add_describe(names: "Names") -> None:
-    describe = names.add_parser("describe", help="status, replication, or one node's local view")
-    views = describe.add_subparsers(required=True, metavar="VIEW")
+    describe = _command(names, "describe", "a summary; or: status, replication, local")
+    unconfirmed = "what the asked node believes; never waits"
+    describe.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
+    describe.set_defaults(command=commands.describe_summary)
+    views = describe.add_subparsers(metavar="VIEW")
     for name, command, text in (
         ("status", commands.describe_status, "leader, epoch, high watermark, voters"),
         ("replication", commands.describe_replication, "progress of every replica"),
     ):
         view = _command(views, name, text)
-        view.add_argument(
-            "--unconfirmed", action="store_true", help="what the asked node believes; never waits"
-        )
+        view.add_argument("--unconfirmed", action="store_true", help=unconfirmed)
         view.set_defaults(command=command)
     local = _command(views, "local", "what the asked node says of itself")
     local.set_defaults(command=commands.describe_local)
@@ -158,7 +162,13 @@ def _add_voters(names: "Names") -> None:
     remove.add_argument("id", type=int)
     remove.add_argument("uuid")
     remove.set_defaults(command=commands.remove_voter)
-    for parser in (add, remove):
+    change = _command(names, "alter", "set target voters; the quorum goes there step by step")
+    which = change.add_mutually_exclusive_group(required=True)
+    which.add_argument("--voters", metavar="ID[:UUID],...", help="the voters wanted in the end")
+    which.add_argument("--cancel", action="store_true", help="stay with the voters of now")
+    change.add_argument("--follow", action="store_true", help="show the way until it is done")
+    change.set_defaults(command=alter)
+    for parser in (add, remove, change):
         parser.add_argument("--expected-offset", type=int, help="compare-and-set")
         parser.add_argument("--expected-epoch", type=int, help="compare-and-set")
     resign = _command(names, "resign", "let the leader hand leadership over")

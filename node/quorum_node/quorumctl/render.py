@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from quorum_node.api import (
+    AlterQuorumResult,
     ConfigEntry,
     ConfigValue,
     Consistency,
@@ -41,41 +42,64 @@ def fields(pairs: Sequence[tuple[str, object]]) -> list[str]:
     return [f"{name + ':':<{width}}{value}" for name, value in pairs]
 
 
+def summary(quorum: QuorumDescription) -> list[str]:
+    """`describe`, as the draft has it (KIP-595, "Describing Current Status")."""
+    return fields(
+        [
+            *_head(quorum),
+            ("CurrentVoters", ids(quorum.voters)),
+            ("TargetVoters", targets(quorum)),
+        ]
+    ) + _doubts(quorum)
+
+
+def altered(result: AlterQuorumResult) -> list[str]:
+    """`alter`, as the draft has it (KIP-595, "Altering Voters")."""
+    return fields(
+        [
+            ("CurrentVoters", _listed(result.current_voters)),
+            ("TargetVoters", _listed(result.target_voters or [])),
+        ]
+    )
+
+
+def ids(replicas: Sequence[ReplicaStatus]) -> str:
+    """[0, 1, 2]"""
+    return _listed([replica.id for replica in replicas])
+
+
+def targets(quorum: QuorumDescription) -> str:
+    """Where an AlterQuorum is heading; [] without one."""
+    return _listed([target.id for target in quorum.target_voters or []])
+
+
 def status(quorum: QuorumDescription) -> list[str]:
     """`describe status`."""
-    followers = [voter for voter in quorum.voters if voter.uuid != quorum.leader_uuid]
-    lags = [voter.lag for voter in followers if voter.lag >= 0]
-    ages = [v.last_caught_up_age_ms or 0 for v in followers if v.lag > 0]
     position = quorum.voters_position
-    lines = fields(
+    plan: list[tuple[str, object]] = []
+    if quorum.target_voters is not None:
+        plan = [("TargetVoters", targets(quorum)), ("Plan", quorum.plan or _UNKNOWN)]
+    return fields(
         [
             ("ClusterId", quorum.cluster_id or _UNKNOWN),
-            *([("Partition", quorum.partition)] if quorum.partition else []),
-            ("LeaderId", _text(quorum.leader_id)),
-            ("LeaderEpoch", quorum.leader_epoch),
-            ("HighWatermark", quorum.high_watermark),
-            ("MaxFollowerLag", max(lags, default=0)),
-            ("MaxFollowerLagTimeMs", max(ages, default=0)),
+            *_head(quorum),
             ("CurrentVoters", _replicas(quorum.voters)),
+            *plan,
             ("CurrentObservers", _replicas(quorum.observers)),
             ("VotersRecord", f"offset {position.offset}, epoch {position.epoch}, "
              + ("committed" if position.committed else "not committed yet")),
             ("Formed", _formed(quorum)),
         ]
-    )  # fmt: skip
-    if not quorum.confirmed:
-        lines.append(
-            f"(not confirmed by a majority: what node {quorum.node_id} believes right now)"
-        )
-    return lines
+    ) + _doubts(quorum)  # fmt: skip
 
 
 def replication(quorum: QuorumDescription) -> list[str]:
     """`describe replication`."""
     headers = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LagTimeMs", "LastFetchMsAgo",
-               "LastCaughtUpMsAgo", "Status", "CaughtUp")  # fmt: skip
-    rows = [_replica_row(voter, _voter_status(voter, quorum)) for voter in quorum.voters]
-    rows += [_replica_row(each, "Observer" + _traits(each)) for each in quorum.observers]
+               "LastCaughtUpMsAgo", "Status", "CaughtUp", "IsReassignTarget")  # fmt: skip
+    wanted = _target_keys(quorum)
+    rows = [_replica_row(voter, _voter_status(voter, quorum), wanted) for voter in quorum.voters]
+    rows += [_replica_row(each, "Observer" + _traits(each), wanted) for each in quorum.observers]
     return table(headers, rows)
 
 
@@ -179,6 +203,43 @@ def voter_history(history: VoterHistory) -> list[str]:
     return table(("Offset", "Epoch", "State", "Voters", "Change"), rows)
 
 
+def _head(quorum: QuorumDescription) -> list[tuple[str, object]]:
+    followers = [voter for voter in quorum.voters if voter.uuid != quorum.leader_uuid]
+    lags = [voter.lag for voter in followers if voter.lag >= 0]
+    ages = [v.last_caught_up_age_ms or 0 for v in followers if v.lag > 0]
+    return [
+        *([("Partition", quorum.partition)] if quorum.partition else []),
+        ("LeaderId", _text(quorum.leader_id)),
+        ("LeaderEpoch", quorum.leader_epoch),
+        ("HighWatermark", quorum.high_watermark),
+        ("MaxFollowerLag", max(lags, default=0)),
+        ("MaxFollowerLagTimeMs", max(ages, default=0)),
+    ]
+
+
+def _doubts(quorum: QuorumDescription) -> list[str]:
+    if quorum.confirmed:
+        return []
+    return [f"(not confirmed by a majority: what node {quorum.node_id} believes right now)"]
+
+
+def _target_keys(quorum: QuorumDescription) -> set[tuple[int, str]]:
+    """Replicas that an entry of the target means: by UUID, else the newest voter, else observers."""
+    found: set[tuple[int, str]] = set()
+    for target in quorum.target_voters or []:
+        voters = [each for each in quorum.voters if each.id == target.id]
+        observers = [each for each in quorum.observers if each.id == target.id]
+        if target.uuid is not None:
+            found.add((target.id, target.uuid))
+        else:
+            found |= {(each.id, each.uuid) for each in voters[-1:] or observers}
+    return found
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return "[" + ", ".join(str(number) for number in numbers) + "]"
+
+
 def _replicas(replicas: Sequence[ReplicaStatus]) -> str:
     items = [
         json.dumps(
@@ -193,7 +254,9 @@ def _replicas(replicas: Sequence[ReplicaStatus]) -> str:
     return "[" + ", ".join(items) + "]"
 
 
-def _replica_row(replica: ReplicaStatus, role: str) -> tuple[object, ...]:
+def _replica_row(
+    replica: ReplicaStatus, role: str, wanted: set[tuple[int, str]]
+) -> tuple[object, ...]:
     known = replica.log_end_offset >= 0
     return (
         replica.id,
@@ -205,6 +268,7 @@ def _replica_row(replica: ReplicaStatus, role: str) -> tuple[object, ...]:
         _text(replica.last_caught_up_age_ms),
         role,
         "yes" if replica.caught_up else "no",
+        "Yes" if (replica.id, replica.uuid) in wanted else "No",
     )
 
 

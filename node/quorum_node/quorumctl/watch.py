@@ -56,7 +56,9 @@ def _page(nodes: Nodes, quorum: QuorumDescription | None) -> list[str]:
     lines += render.table(headers, rows)
     if quorum is not None:
         lines += ["", *render.replication(quorum)]
-        if quorum.pending_change:
+        if quorum.target_voters is not None:
+            lines.append(f"target voters {render.targets(quorum)}: {quorum.plan}")
+        elif quorum.pending_change:
             lines.append("a voter change is in progress")
     return lines
 
@@ -88,6 +90,8 @@ def _summary(nodes: Nodes, quorum: QuorumDescription | None) -> str:
     )
     leader = "no leader" if quorum.leader_id is None else f"leader {quorum.leader_id}"
     pending = ", change pending" if quorum.pending_change else ""
+    if quorum.target_voters is not None:
+        pending = f", target {render.targets(quorum)}"
     return (
         f"{up}/{len(nodes)} nodes answer, {leader}, epoch {quorum.leader_epoch},"
         f" voters [{voters}], high watermark {quorum.high_watermark}{pending}"

@@ -1,0 +1,86 @@
+"""`alter`: the target voters of a quorum, and its way there as it happens.
+
+The two lines that are printed are the draft's (KIP-595, "Altering Voters"). The call returns when the
+target is committed; `--follow` goes on until it is reached.
+"""
+
+import argparse
+import time
+
+from pydantic import BaseModel
+
+from quorum_node.api import (
+    AlterQuorumRequest,
+    AlterQuorumResult,
+    ErrorCode,
+    QuorumDescription,
+    TargetVoterModel,
+)
+from quorum_node.quorumctl import render
+from quorum_node.quorumctl.client import AdminClient, CommandFailed
+
+PATH = "/v1/alter-quorum"
+_LOOK_SECONDS = 0.2
+
+
+def alter(client: AdminClient, arguments: argparse.Namespace) -> tuple[BaseModel, list[str]]:
+    """Set or cancel the target voters."""
+    if arguments.cancel:
+        result = client.call(
+            AlterQuorumResult,
+            "DELETE",
+            PATH,
+            expectedOffset=arguments.expected_offset,
+            expectedEpoch=arguments.expected_epoch,
+            timeoutMs=client.timeout_ms,
+        )
+    else:
+        request = AlterQuorumRequest(
+            target_voters=[_voter(text) for text in arguments.voters.split(",")],
+            expected_offset=arguments.expected_offset,
+            expected_epoch=arguments.expected_epoch,
+            timeout_ms=client.timeout_ms,
+        )
+        result = client.call(AlterQuorumResult, "POST", PATH, request)
+    lines = render.altered(result)
+    if not arguments.follow:
+        return result, lines
+    if not arguments.json:
+        print("\n".join(lines), flush=True)
+    return result, follow(client, quiet=arguments.json)
+
+
+def follow(client: AdminClient, *, quiet: bool) -> list[str]:
+    """A line for every change, until there is no target any more; the last line is returned."""
+    last = ""
+    while True:
+        quorum = _look(client)
+        if quorum is not None:
+            if quorum.target_voters is None and not quorum.pending_change:
+                return [f"done: the voters are {render.ids(quorum.voters)}"]
+            line = f"{render.ids(quorum.voters)} → {render.targets(quorum)}  {quorum.plan}".rstrip()
+            if line != last and not quiet:
+                print(line, flush=True)
+            last = line
+        time.sleep(_LOOK_SECONDS)
+
+
+def _look(client: AdminClient) -> QuorumDescription | None:
+    """The leader's view; None while nobody leads, which is part of a hand-over."""
+    try:
+        return client.call(
+            QuorumDescription, "GET", "/v1/quorum", confirmed="true", timeoutMs=client.timeout_ms
+        )
+    except CommandFailed as error:
+        if error.code in (ErrorCode.NO_LEADER, ErrorCode.NOT_LEADER, ErrorCode.NOT_CONFIRMED):
+            return None
+        raise
+
+
+def _voter(text: str) -> int | TargetVoterModel:
+    number, _, uuid = text.strip().partition(":")
+    if not number.isdigit():
+        raise CommandFailed(
+            f"{text.strip()!r} is no voter: write ids as 0,3,4, with a replica UUID as 3:UUID"
+        )
+    return TargetVoterModel(id=int(number), uuid=uuid) if uuid else int(number)
