@@ -71,7 +71,8 @@ def handle_alter_quorum(
     leader.alterations.append(
         PendingAlteration(request_id, request.target, request.expected, deadline_ms)
     )
-    _drop_unwritten_add(leader)
+    if _is_unwritten_add(leader):
+        leader.change = None
     proceed(replica, leader)
 
 
@@ -84,18 +85,22 @@ def proceed(replica: ReplicaState, leader: Leader) -> None:
     """Requests first, in their order; then one step of the plan, if one is possible."""
     while leader.alterations and _advance_request(replica, leader):
         pass
-    if leader.alterations or replica.now_ms < leader.plan_look_ms or not _settled(replica, leader):
+    if leader.alterations or replica.now_ms < leader.plan_look_ms:
         return
     if replica.voters.latest.record.target_voters is None:
         return
-    leader.plan_look_ms = replica.now_ms + LOOK_AGAIN_MS
-    _take(replica, leader, next_step(situation(replica, leader)))
+    if _newcomer_is_gone(replica, leader):
+        membership.give_up_planned_add(leader)
+    if _is_unwritten_add(leader) or _settled(replica, leader):
+        leader.plan_look_ms = replica.now_ms + LOOK_AGAIN_MS
+    if _settled(replica, leader):
+        _take(replica, leader, next_step(situation(replica, leader)))
 
 
 def next_deadline_ms(replica: ReplicaState, leader: Leader) -> float:
     """When a request's time is over, or the plan is to look again."""
     deadline_ms = min((each.deadline_ms for each in leader.alterations), default=float("inf"))
-    if not leader.alterations and _settled(replica, leader):
+    if not leader.alterations and (_is_unwritten_add(leader) or _settled(replica, leader)):
         deadline_ms = min(deadline_ms, max(leader.plan_look_ms, replica.now_ms))
     return deadline_ms
 
@@ -272,10 +277,18 @@ def _write_target(replica: ReplicaState, target: Target) -> VotersPosition:
     return VotersPosition(append_control(replica, (record,)), replica.epoch)
 
 
-def _drop_unwritten_add(leader: Leader) -> None:
+def _is_unwritten_add(leader: Leader) -> bool:
     change = leader.change
-    if change is not None and change.planned and change.phase is not ChangePhase.COMMITTING:
-        leader.change = None
+    return change is not None and change.planned and change.phase is not ChangePhase.COMMITTING
+
+
+def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
+    """It fetched when its add began and does not any more: others may be there."""
+    change = leader.change
+    if change is None or not _is_unwritten_add(leader):
+        return False
+    progress = leader.progress.get(change.voter)
+    return progress is None or not safety.is_fetching(replica, progress)
 
 
 def _settled(replica: ReplicaState, leader: Leader) -> bool:

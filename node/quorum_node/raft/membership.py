@@ -119,6 +119,17 @@ def begin_planned_add(
     _probe(replica, leader.change)
 
 
+def give_up_planned_add(leader: Leader) -> None:
+    """Another newcomer may have better luck."""
+    if leader.change is not None:
+        _note_failure(leader, leader.change)
+    leader.change = None
+
+
+def _note_failure(leader: Leader, change: PendingChange) -> None:
+    leader.plan_failures[change.voter] = leader.plan_failures.get(change.voter, 0) + 1
+
+
 def begin_planned_removal(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
     """A step of an AlterQuorum: as a RemoveVoter that nobody waits for."""
     if safety.check_remove(replica, voter) is None:
@@ -403,6 +414,6 @@ def _abort(replica: ReplicaState, leader: Leader, refusal: Refusal) -> None:
     change = leader.change
     leader.change = None
     if change is not None and change.planned:
-        leader.plan_failures[change.voter] = leader.plan_failures.get(change.voter, 0) + 1
+        _note_failure(leader, change)
     if change is not None and change.request_id is not None:
         refuse(replica, change.request_id, refusal)

@@ -1,5 +1,6 @@
 """The planner of AlterQuorum: which single change comes next (KIP-595, "Reassignment Algorithm")."""
 
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -238,30 +239,27 @@ def test_every_step_is_one_safe_change_towards_the_target(seen: Situation) -> No
             assert reason
 
 
-@settings(max_examples=200)
-@given(
-    st.lists(IDS, min_size=1, max_size=7, unique=True),
-    st.lists(IDS, min_size=1, max_size=7, unique=True),
-    st.data(),
-)
+@settings(max_examples=300)
+@given(st.integers(0, 2**32))
 @pytest.mark.requirement("K595-23")
-def test_a_plan_converges_whatever_fails_on_the_way(
-    present: list[int], wanted: list[int], data: st.DataObject
-) -> None:
+def test_a_plan_converges_whatever_fails_on_the_way(seed: int) -> None:
     """Leaders come and go, replicas are silent for a while, and the target may change half way."""
-    voters, target = keys(*present), any_of(*wanted)
-    leader = voters[0]
+    random = Random(seed)
     everyone = keys(*range(1, 10))
+
+    def some(most: int) -> list[int]:
+        return random.sample(range(1, 10), random.randint(1, most))
+
+    voters, target = keys(*some(7)), any_of(*some(7))
+    leader = voters[0]
     for turn in range(MOST_STEPS):
         calm = turn >= MOST_STEPS // 2
         silent: set[ReplicaKey] = set()
         if not calm:
-            silent = set(data.draw(st.lists(st.sampled_from(everyone), max_size=3)))
-            if data.draw(st.integers(0, 9)) == 0:
-                other = data.draw(st.lists(IDS, min_size=1, max_size=7, unique=True))
-                target = any_of(*other)
-            alive = [each for each in voters if each not in silent] or list(voters)
-            leader = data.draw(st.sampled_from(alive))
+            silent = set(random.sample(everyone, random.randint(0, 3)))
+            if random.random() < 0.1:
+                target = any_of(*some(7))
+            leader = random.choice([each for each in voters if each not in silent] or voters)
         live = frozenset(each for each in voters if each not in silent or each == leader)
         observers = tuple(
             Observer(each, each not in silent) for each in everyone if each not in voters

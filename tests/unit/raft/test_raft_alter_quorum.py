@@ -486,3 +486,16 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert answer.error is RaftError.VOTER_LACKS_FEATURE
     assert str(key_of(3)) in answer.message
     assert "AddVoter" in answer.message
+
+
+@pytest.mark.requirement("K595-23")
+def test_a_newcomer_that_dies_while_it_is_added_makes_room_for_another() -> None:
+    cores, one = six()
+    cores.crash(cores.nodes["4"])
+    assert alter(one, cores, (4, 5, 6)).error is RaftError.NONE
+    plan = one.replica.describe(cores.now_ms).plan
+    assert plan.startswith(f"add {key_of(4)}: probing"), "it fetched a moment ago"
+    cores.advance(2500)
+    assert history(cores.leader)[-1] == [1, 6, 5] or 5 in history(cores.leader)[-1]
+    cores.restart(cores.nodes["4"])
+    reach(cores, {4, 5, 6})
