@@ -37,7 +37,10 @@ def state_in(id: SnapshotId, data: bytes) -> ServiceState:
     """The state in a whole snapshot."""
     reader = SnapshotReader(id)
     values = [
-        record.value or b"" for batch in reader.feed(data) for record in decode_records(batch)
+        record.value or b""
+        for batch in reader.feed(data)
+        if not batch.header.is_control
+        for record in decode_records(batch)
     ]
     reader.finish()
     return read_state(id.end_offset, values)

@@ -50,7 +50,10 @@ class NodeSnapshots:
     def values_of(self, id: SnapshotId) -> list[str]:
         batches = SnapshotReader(id).feed(self.whole[id])
         return [
-            (record.value or b"").decode() for batch in batches for record in decode_records(batch)
+            (record.value or b"").decode()
+            for batch in batches
+            if not batch.header.is_control
+            for record in decode_records(batch)
         ]
 
     @property
