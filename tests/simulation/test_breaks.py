@@ -1,53 +1,43 @@
-"""The simulation bites: each way of breaking the code is caught (breaks.py, snapshot_breaks.py)."""
+"""The tests bite: each way of breaking the code is caught (see breaks*.py).
+
+A break is caught by an invariant of the simulation, by a transcript that goes another way, or by a unit
+test that fails. docs/reliability.md has the table of all; `tests/tidy` compares it with the code.
+"""
 
 import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from quorum_node.simulation.run import Failure, run_seed
+from support.break_table import BreakFiles
 from support.raft.transcript import Transcript
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
+ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 41)
+breaks = BreakFiles()
 
 
-def _load(name: str) -> ModuleType:
-    """A module that lies beside this file; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-breaks, snapshot_breaks = _load("breaks"), _load("snapshot_breaks")
-BY_SIMULATION = (*breaks.BY_SIMULATION, *snapshot_breaks.BY_SIMULATION)
-BY_SCENARIO = (*breaks.BY_SCENARIO, *snapshot_breaks.BY_SCENARIO)
+def ids(broken: object) -> str | None:
+    return getattr(broken, "__name__", None) or str(broken).rpartition("::")[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", BY_SIMULATION, ids=lambda broken: broken.__name__)
+@pytest.mark.parametrize("broken", breaks.by_simulation, ids=ids)
 def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
     for seed in SEEDS:
-        result = run_seed(seed, breaks.FAULTS_FOR.get(broken, frozenset()))
+        result = run_seed(seed, breaks.faults_for.get(broken, frozenset()))
         if isinstance(result, Failure):
             assert result.problem.startswith(("Violation", "AssertionError", "Spinning")), result
             return
     pytest.fail(f"{len(SEEDS)} histories went well with broken code")
 
 
-@pytest.mark.parametrize(
-    ("broken", "scenario"),
-    BY_SCENARIO,
-    ids=[f"{broken.__name__}-{scenario}" for broken, scenario in BY_SCENARIO],
-)
+@pytest.mark.parametrize(("broken", "scenario"), breaks.by_scenario, ids=ids)
 def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = (SCENARIOS / f"{scenario}.txt").read_text()
     assert Transcript().play(written) == written
@@ -58,3 +48,26 @@ def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.M
     except AssertionError:
         return  # the core itself noticed
     assert played != written
+
+
+@pytest.mark.parametrize(("broken", "place"), breaks.by_test, ids=ids)
+def test_a_unit_test_catches(broken: object, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test is called as it stands: it passes with the code as it is, and fails with the break."""
+    path, _, name = place.partition("::")
+    test = getattr(_load(ROOT / path), name)
+    test()
+    assert callable(broken)
+    broken(monkeypatch)
+    with pytest.raises(BaseException) as caught:
+        test()
+    assert isinstance(caught.value, Exception | pytest.fail.Exception)
+
+
+def _load(path: Path) -> ModuleType:
+    """A test module; test folders are no packages."""
+    spec = importlib.util.spec_from_file_location(f"caught_by_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

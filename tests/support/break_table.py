@@ -1,0 +1,94 @@
+"""The deliberate breaks of tests/simulation/breaks*.py, and the table of them in docs/reliability.md.
+
+Owns how they are found and how the table reads. `python -m support.break_table` (in tests/) writes it:
+`make breaks-doc`.
+"""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- breaks -->\n", "<!-- end of breaks -->\n"
+Break = Callable[..., None]
+
+
+class BreakFiles:
+    """All of them. A file has BY_SIMULATION, BY_SCENARIO, BY_TEST and FAULTS_FOR, as far as it needs."""
+
+    def __init__(self) -> None:
+        self.by_simulation: list[Break] = []
+        self.by_scenario: list[tuple[Break, str]] = []
+        self.by_test: list[tuple[Break, str]] = []
+        self.faults_for: dict[object, frozenset[str]] = {}
+        for path in sorted((ROOT / "tests" / "simulation").glob("breaks*.py")):
+            module = _load(path)
+            self.by_simulation += getattr(module, "BY_SIMULATION", ())
+            self.by_scenario += getattr(module, "BY_SCENARIO", ())
+            self.by_test += getattr(module, "BY_TEST", ())
+            self.faults_for |= getattr(module, "FAULTS_FOR", {})
+
+    def catchers(self) -> dict[Break, list[str]]:
+        """Every break, and all that catches it, in words."""
+        found: dict[Break, list[str]] = {}
+        for broken in self.by_simulation:
+            found.setdefault(broken, []).append("simulation")
+        for broken, scenario in self.by_scenario:
+            found.setdefault(broken, []).append(f"scenario `{scenario}`")
+        for broken, place in self.by_test:
+            found.setdefault(broken, []).append(f"`{place.rpartition('/')[2]}`")
+        return found
+
+
+def words_of(broken: Break) -> tuple[str, str]:
+    """What is broken, and what that would do, from the docstring."""
+    text = " ".join((inspect.getdoc(broken) or "").split())
+    what, _, would = text.partition(" Would: ")
+    return what, would
+
+
+def table() -> str:
+    """The lines between the marks."""
+    lines = ["| broken on purpose | what it would do | caught by |", "|---|---|---|"]
+    for broken, catchers in BreakFiles().catchers().items():
+        what, would = words_of(broken)
+        lines.append(f"| {_cell(what)} | {_cell(would)} | {'; '.join(catchers)} |")
+    return "\n".join(lines) + "\n"
+
+
+def written() -> str:
+    """The table in the document."""
+    text = DOCUMENT.read_text()
+    return text.partition(BEGIN)[2].partition(END)[0]
+
+
+def write() -> None:
+    """Put the table into the document."""
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    DOCUMENT.write_text(before + BEGIN + table() + END + after)
+
+
+def _cell(text: str) -> str:
+    return text.removesuffix(".").replace("|", "\\|")
+
+
+def _load(path: Path) -> ModuleType:
+    """A module that lies beside the tests; test folders are no packages."""
+    if path.stem in sys.modules:
+        return sys.modules[path.stem]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    write()
