@@ -109,6 +109,10 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
 	@$(PY) -m quorum_node.server.metric_specs >docs/.new && mv docs/.new docs/metrics.md
 
+.PHONY: breaks-doc
+breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from tests/simulation
+	@PYTHONPATH=tests $(PY) -m support.break_table
+
 .PHONY: crds
 crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
 	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml

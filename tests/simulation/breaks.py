@@ -1,7 +1,8 @@
 """The code broken on purpose, one way at a time: what the simulation has to catch.
 
 Each break is a function that patches the real code through pytest's monkeypatch. `BREAKS` says what it
-stands for; `test_breaks.py` shows that each is caught, and docs/reliability.md lists by what.
+stands for, and behind "Would:" what it would do; `test_breaks.py` shows that each is caught, and
+docs/reliability.md lists by what (`make breaks-doc`).
 """
 
 from collections.abc import Callable
@@ -37,7 +38,10 @@ Break = Callable[[Patch], None]
 
 
 def skip_the_fsync(patch: Patch) -> None:
-    """A flush is reported as done without being done."""
+    """A flush is reported as done without being done.
+
+    Would: lose acknowledged records when a majority loses power.
+    """
 
     def no_flush(driver: Any, output: object) -> None:
         driver._events.append(LogFlushed(driver._log.end_offset))
@@ -46,7 +50,10 @@ def skip_the_fsync(patch: Patch) -> None:
 
 
 def acknowledge_before_durable(patch: Patch) -> None:
-    """A follower fetches on, and so acknowledges, before its flush came back."""
+    """A follower fetches on, and so acknowledges, before its flush came back.
+
+    Would: count replicas towards a commit that have nothing on disk.
+    """
     real = fetch_following.fetch_if_ready
 
     def eager(state: ReplicaState, follower: Any) -> None:
@@ -58,7 +65,10 @@ def acknowledge_before_durable(patch: Patch) -> None:
 
 
 def forget_the_vote(patch: Patch) -> None:
-    """The vote is told but never written."""
+    """The vote is told but never written.
+
+    Would: let a restarted voter vote twice in an epoch.
+    """
 
     def no_save(driver: Any, output: object) -> None:
         driver._events.appendleft(LogFlushed(driver._log.flush()))
@@ -67,7 +77,10 @@ def forget_the_vote(patch: Patch) -> None:
 
 
 def grant_two_votes(patch: Patch) -> None:
-    """Whoever is up to date gets the vote, also the second one of an epoch."""
+    """Whoever is up to date gets the vote, also the second one of an epoch.
+
+    Would: elect two leaders in one epoch.
+    """
 
     def generous(state: ReplicaState, request: Any) -> bool:
         if isinstance(state.role, Leader) or not vote._up_to_date(state, request):
@@ -81,12 +94,18 @@ def grant_two_votes(patch: Patch) -> None:
 
 
 def ignore_the_log_in_votes(patch: Patch) -> None:
-    """A candidate that lacks committed records may win."""
+    """A candidate that lacks committed records may win.
+
+    Would: let a new leader truncate what was acknowledged.
+    """
     patch.setattr(vote, "_up_to_date", lambda state, request: True)
 
 
 def count_the_removed_voter(patch: Patch) -> None:
-    """Commits count the voters before the change, not those after it."""
+    """Commits count the voters before the change, not those after it.
+
+    Would: commit what the voters that decide from now on do not have.
+    """
     real = commit._majority_end
 
     def old_set(state: ReplicaState, leader: Any, of_committed: bool = False) -> int:
@@ -96,7 +115,10 @@ def count_the_removed_voter(patch: Patch) -> None:
 
 
 def let_an_observer_count(patch: Patch) -> None:
-    """A voter's missing acknowledgement may come from any observer."""
+    """A voter's missing acknowledgement may come from any observer.
+
+    Would: commit what no majority of voters has.
+    """
     real = commit.durable_end_of
 
     def anyone(state: ReplicaState, leader: Any, key: Any) -> int:
@@ -111,7 +133,10 @@ def let_an_observer_count(patch: Patch) -> None:
 
 
 def half_is_a_majority(patch: Patch) -> None:
-    """Two of four commit."""
+    """Two of four commit.
+
+    Would: commit on two halves that do not overlap.
+    """
 
     def half(voters: VoterSet, value_of: Any) -> float:
         values = sorted(value_of(key) for key in voters.ordered_keys)
@@ -121,7 +146,10 @@ def half_is_a_majority(patch: Patch) -> None:
 
 
 def commit_an_old_epoch(patch: Patch) -> None:
-    """The high watermark moves on records of earlier epochs (Raft's figure 8)."""
+    """The high watermark moves on records of earlier epochs (Raft's figure 8).
+
+    Would: acknowledge a record that a later leader may still overwrite.
+    """
     real = transitions.become_leader
 
     def careless(state: ReplicaState, granted: Any) -> Leader:
@@ -133,7 +161,10 @@ def commit_an_old_epoch(patch: Patch) -> None:
 
 
 def accept_a_uuid_change_in_one_record(patch: Patch) -> None:
-    """Adding a key of an id that is a voter replaces the old key at once."""
+    """Adding a key of an id that is a voter replaces the old key at once.
+
+    Would: make two majorities possible that share no replica.
+    """
 
     def swapped(voters: VoterSet, voter: Voter) -> VoterSet:
         return VoterSet((*(v for v in voters.voters if v.key.id != voter.key.id), voter))
@@ -143,7 +174,10 @@ def accept_a_uuid_change_in_one_record(patch: Patch) -> None:
 
 
 def change_before_the_last_is_committed(patch: Patch) -> None:
-    """A second voters record follows an uncommitted one."""
+    """A second voters record follows an uncommitted one.
+
+    Would: make two majorities possible that share no replica.
+    """
     real = membership._precondition
 
     def hasty(state: ReplicaState, request: Any) -> Any:
@@ -162,12 +196,18 @@ def change_before_the_last_is_committed(patch: Patch) -> None:
 
 
 def keep_truncated_voters(patch: Patch) -> None:
-    """A truncation does not bring the voters before it back."""
+    """A truncation does not bring the voters before it back.
+
+    Would: go on counting by a voter set that never came to be.
+    """
     patch.setattr(VoterHistory, "truncate", lambda history, end_offset: False)
 
 
 def read_without_the_round(patch: Patch) -> None:
-    """A leader answers reads from what it knows, without asking whether it still leads."""
+    """A leader answers reads from what it knows, without asking whether it still leads.
+
+    Would: answer from the past after another leader was elected.
+    """
 
     def at_once(state: ReplicaState, leader: Leader) -> None:
         while leader.reads and leader.own_epoch_committed:
@@ -179,7 +219,10 @@ def read_without_the_round(patch: Patch) -> None:
 
 
 def read_a_followers_state_without_asking(patch: Patch) -> None:
-    """A replica that does not lead answers linearizable reads from what it has."""
+    """A replica that does not lead answers linearizable reads from what it has.
+
+    Would: answer from the past on every replica that lags.
+    """
 
     def at_once(state: ReplicaState, read_id: int) -> None:
         state.out.append(ReadConfirmed(read_id, state.high_watermark))
@@ -188,7 +231,10 @@ def read_a_followers_state_without_asking(patch: Patch) -> None:
 
 
 def read_before_the_offset_is_reached(patch: Patch) -> None:
-    """A replica that does not lead asks, and does not wait for what it is told."""
+    """A replica that does not lead asks, and does not wait for what it is told.
+
+    Would: answer from the past until the replica has caught up.
+    """
     real = remote_reads._is_waiting
 
     def hasty(state: ReplicaState, read: Any) -> bool:
@@ -201,7 +247,10 @@ def read_before_the_offset_is_reached(patch: Patch) -> None:
 
 
 def give_a_read_offset_without_the_round(patch: Patch) -> None:
-    """A leader, maybe a former one, tells others its high watermark without asking anyone."""
+    """A leader, maybe a former one, tells others its high watermark without asking anyone.
+
+    Would: let a leader that was replaced confirm reads of others.
+    """
     real = reads._begin
 
     def at_once(state: ReplicaState, leader: Leader, **who: Any) -> bool:
@@ -214,12 +263,18 @@ def give_a_read_offset_without_the_round(patch: Patch) -> None:
 
 
 def serve_after_a_storage_failure(patch: Patch) -> None:
-    """A failed disk is shrugged off."""
+    """A failed disk is shrugged off.
+
+    Would: acknowledge what a broken disk may have lost.
+    """
     patch.setattr(handover, "storage_failed", lambda state, detail, disk_full: None)
 
 
 def ignore_divergence(patch: Patch) -> None:
-    """The leader takes a fetch offset at its word."""
+    """The leader takes a fetch offset at its word.
+
+    Would: let logs differ below the high watermark.
+    """
     patch.setattr(fetch_serving, "_divergence", lambda replica, offset, last_epoch: None)
 
 
@@ -247,7 +302,10 @@ def _add_at_once(state: ReplicaState, leader: Leader, key: Any) -> None:
 
 
 def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
-    """A pre-vote is granted although the own leader is alive."""
+    """A pre-vote is granted although the own leader is alive.
+
+    Would: let a voter that was cut off depose a leader that all others hear.
+    """
     real = vote._would_grant
 
     def generous(state: ReplicaState, request: Any, eligible: bool) -> bool:
@@ -262,7 +320,10 @@ def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
 
 
 def campaign_as_a_witness(patch: Patch) -> None:
-    """A witness campaigns like any other voter."""
+    """A witness campaigns like any other voter.
+
+    Would: make a replica leader that was set up never to be one.
+    """
     real = ReplicaState.may_campaign
 
     def blind(state: ReplicaState) -> bool:

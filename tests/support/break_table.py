@@ -25,12 +25,24 @@ class BreakFiles:
         self.by_scenario: list[tuple[Break, str]] = []
         self.by_test: list[tuple[Break, str]] = []
         self.faults_for: dict[object, frozenset[str]] = {}
+        self._modules: list[ModuleType] = []
         for path in sorted((ROOT / "tests" / "simulation").glob("breaks*.py")):
             module = _load(path)
+            self._modules.append(module)
             self.by_simulation += getattr(module, "BY_SIMULATION", ())
             self.by_scenario += getattr(module, "BY_SCENARIO", ())
             self.by_test += getattr(module, "BY_TEST", ())
             self.faults_for |= getattr(module, "FAULTS_FOR", {})
+
+    def defined(self) -> set[str]:
+        """Names of all functions that break something: those that take a patch."""
+        return {
+            name
+            for module in self._modules
+            for name, function in inspect.getmembers(module, inspect.isfunction)
+            if not name.startswith("_")
+            and list(inspect.signature(function).parameters) == ["patch"]
+        }
 
     def catchers(self) -> dict[Break, list[str]]:
         """Every break, and all that catches it, in words."""
