@@ -1,4 +1,7 @@
-"""Snapshots broken on purpose, one way at a time: what the simulation and the scenarios have to catch."""
+"""Snapshots broken on purpose, one way at a time: what the simulation and the scenarios have to catch.
+
+Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +25,10 @@ Break = Callable[[Patch], None]
 
 
 def snapshot_above_the_high_watermark(patch: Patch) -> None:
-    """A snapshot reaches to the end of the log, whatever is committed of it."""
+    """A snapshot reaches to the end of the log, whatever is committed of it.
+
+    Would: make a record permanent that a later leader may overwrite.
+    """
 
     def to_the_end(self: SimulatedSnapshots, state: ServiceState) -> int:
         return int(self._host.replica.log_end)
@@ -31,7 +37,10 @@ def snapshot_above_the_high_watermark(patch: Patch) -> None:
 
 
 def install_unverified(patch: Patch) -> None:
-    """What was downloaded is used as it is."""
+    """What was downloaded is used as it is.
+
+    Would: load what a cut or damaged download left.
+    """
 
     def believed(id: SnapshotId, data: bytes, *told: object) -> SnapshotBounds:
         return SnapshotBounds(0, 1, _voters_anywhere(id, data))
@@ -49,12 +58,18 @@ def _voters_anywhere(id: SnapshotId, data: bytes) -> Any:
 
 
 def forget_the_voters_of_the_snapshot(patch: Patch) -> None:
-    """The voters from before stay in force behind an installed snapshot."""
+    """The voters from before stay in force behind an installed snapshot.
+
+    Would: count by voters that were replaced long ago.
+    """
     patch.setattr(VoterHistory, "reset", lambda history, base: None)
 
 
 def delete_before_the_snapshot_is_durable(patch: Patch) -> None:
-    """The prefix goes when a snapshot is begun, not when it is durable."""
+    """The prefix goes when a snapshot is begun, not when it is durable.
+
+    Would: lose the only copy of committed records in a crash.
+    """
 
     def hasty(state: ReplicaState, id: SnapshotId) -> None:
         if state.start < id and id.end_offset <= min(state.high_watermark, state.durable_end):
@@ -66,7 +81,10 @@ def delete_before_the_snapshot_is_durable(patch: Patch) -> None:
 
 
 def install_before_durable(patch: Patch) -> None:
-    """The log is dropped when the last byte arrives, before the snapshot is verified and durable."""
+    """The log is dropped when the last byte arrives, before the snapshot is verified and durable.
+
+    Would: leave neither the log nor the snapshot after a crash.
+    """
 
     def at_once(driver: Any, output: FinishSnapshot) -> None:
         partial = driver._snapshots._disk.partials[output.id]
@@ -77,7 +95,10 @@ def install_before_durable(patch: Patch) -> None:
 
 
 def truncate_below_the_snapshot(patch: Patch) -> None:
-    """A diverging follower cuts a little more than needed, whatever is in a snapshot."""
+    """A diverging follower cuts a little more than needed, whatever is in a snapshot.
+
+    Would: drop committed records on the way to agreement.
+    """
 
     def deep(state: ReplicaState, follower: Any, diverging: Any) -> None:
         target = max(state.start.end_offset, diverging.end_offset - 40)
@@ -92,7 +113,10 @@ def truncate_below_the_snapshot(patch: Patch) -> None:
 
 
 def serve_what_is_gone(patch: Patch) -> None:
-    """A leader sends nobody to a snapshot."""
+    """A leader sends nobody to a snapshot.
+
+    Would: keep a slow follower out for good once the log before a snapshot is gone.
+    """
     real = fetch_serving._not_from_the_log
 
     def from_the_log(state: ReplicaState, request: Any) -> Any:
@@ -103,7 +127,10 @@ def serve_what_is_gone(patch: Patch) -> None:
 
 
 def lose_the_epoch_of_the_snapshot(patch: Patch) -> None:
-    """A log that begins behind a snapshot does not know the epoch of the record before it."""
+    """A log that begins behind a snapshot does not know the epoch of the record before it.
+
+    Would: send a follower that agrees to truncate, or elect one that lacks records.
+    """
     real = snapshot_following._begin_behind
 
     def forgetful(state: ReplicaState, id: SnapshotId, *rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""The deliberate breaks of tests/simulation/breaks*.py, and the table of them in docs/reliability.md.
+"""The deliberate breaks of tests/simulation/*breaks*.py, and the table of them in docs/reliability.md.
 
 Owns how they are found and how the table reads. `python -m support.break_table` (in tests/) writes it:
 `make breaks-doc`.
@@ -26,7 +26,8 @@ class BreakFiles:
         self.by_test: list[tuple[Break, str]] = []
         self.faults_for: dict[object, frozenset[str]] = {}
         self._modules: list[ModuleType] = []
-        for path in sorted((ROOT / "tests" / "simulation").glob("breaks*.py")):
+        paths = (ROOT / "tests" / "simulation").glob("*breaks*.py")
+        for path in sorted(each for each in paths if not each.name.startswith("test_")):
             module = _load(path)
             self._modules.append(module)
             self.by_simulation += getattr(module, "BY_SIMULATION", ())
