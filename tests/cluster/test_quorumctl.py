@@ -53,6 +53,22 @@ def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     assert json.loads(ctl.run("--json", "describe", "status"))["confirmed"] is True
 
 
+@pytest.mark.requirement("K650-03")
+def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+    ctl.run("put", "topic/orders/reads", "1")
+    for node in shared_quorum.nodes.values():
+        at = ("--admin", node.admin_url)
+        value, origin = ctl.run("get", "topic/orders/reads", "--offset", *at).splitlines()
+        assert value == "1"
+        assert "confirmed by the leader" in origin
+        local = ctl.run("get", "topic/orders/reads", "--consistency", "local", "--offset", *at)
+        assert "behind its leader" in local
+        listed = ctl.run("list", "topic/orders/reads", "--consistency", "linearizable", *at)
+        assert "reads" in listed
+    document = json.loads(ctl.run("get", "topic/orders/reads", "--local", "--json"))
+    assert document["consistency"] == "local"
+
+
 def test_values(ctl: Ctl) -> None:
     assert "committed at offset" in ctl.run("put", "topic/orders/retention.ms", "1000")
     assert ctl.run("get", "topic/orders/retention.ms") == "1000\n"

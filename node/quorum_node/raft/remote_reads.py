@@ -18,7 +18,7 @@ from quorum_node.raft import reads
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import NO_LEADER, ReadOffsetRequest, ReadOffsetResponse
+from quorum_node.raft.messages import ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.outputs import ReadConfirmed, ReadFailed
 from quorum_node.raft.replica_state import RemoteRead, ReplicaState
 from quorum_node.raft.roles import Follower, Link
@@ -138,9 +138,11 @@ def _question_failed(replica: ReplicaState, read: RemoteRead, failure: RaftError
 def _cause(replica: ReplicaState, read: RemoteRead) -> RaftError:
     if read.offset is not None:
         return RaftError.REPLICA_BEHIND
+    if not isinstance(replica.role, Follower):
+        return RaftError.LEADER_NOT_AVAILABLE
     if read.question is not None:
         return RaftError.READ_NOT_CONFIRMED
-    if replica.leader_id == NO_LEADER or read.failure in (None, RaftError.NOT_QUORUM_LEADER):
+    if read.failure in (None, RaftError.NOT_QUORUM_LEADER):
         return RaftError.LEADER_NOT_AVAILABLE
     return read.failure
 

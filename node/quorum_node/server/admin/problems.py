@@ -65,8 +65,11 @@ def timed_out(what: str, timeout_ms: int) -> ApiProblem:
 
 def unconfirmed(replica: ReplicaDescription, timeout_ms: int) -> ApiProblem:
     """A linearizable read that was not confirmed in the caller's time, and what is known of why."""
-    if replica.leader_id == NO_LEADER:
-        text = f"no leader was found within {timeout_ms} ms"
+    if replica.role not in (RoleName.LEADER, RoleName.FOLLOWER):
+        known = (
+            "none" if replica.leader_id == NO_LEADER else f"{replica.leader_id}, which is silent"
+        )
+        text = f"no leader answered within {timeout_ms} ms (the last one that is known: {known})"
         return ApiProblem(503, ErrorCode.NO_LEADER, text)
     if replica.role is RoleName.LEADER:
         text = f"no majority confirmed this leader within {timeout_ms} ms"

@@ -1,0 +1,153 @@
+"""Reads on replicas that do not lead, over real nodes: from their own state, or with a clear reason."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorum_node.protocol import apis
+from quorum_node.protocol.errors import ErrorCode as WireError
+from quorum_node.protocol.read_offset import (
+    ReadOffsetRequest,
+    ReadOffsetRequestPartition,
+    ReadOffsetRequestTopic,
+    ReadOffsetResponse,
+)
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.one_request import ask
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("K650-03")]
+PATH = "/v1/configs/topic/t/k"
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalQuorum]:
+    """Voters 1 to 3 and observer 4."""
+    root: Path = tmp_path_factory.mktemp("reads")
+    with LocalQuorum(root, 4, initial_voters=3) as made:
+        made.form()
+        made.wait_caught_up(4)
+        yield made
+
+
+def read_offset(node: LocalNode, *, stale: bool = False) -> ReadOffsetResponse:
+    """One ReadOffset for the metadata partition and one that is not hosted."""
+    partitions = tuple(ReadOffsetRequestPartition(partition_index=index) for index in (0, 77))
+    topic = ReadOffsetRequestTopic(topic_name="__cluster_metadata", partitions=partitions)
+    request = ReadOffsetRequest(read_timestamp=0, topics=(topic,), stale=stale)
+    answer = ask((node.host, node.port), apis.READ_OFFSET, 0, request)
+    assert isinstance(answer, ReadOffsetResponse)
+    return answer
+
+
+def counted(quorum: LocalQuorum, node: LocalNode, metric: str) -> float:
+    """A counter of one node, all partitions together."""
+    answer = quorum.request("GET", "/metrics", node.id)
+    assert answer is not None
+    lines = answer.text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(metric))
+
+
+def test_every_replica_serves_reads_itself(quorum: LocalQuorum) -> None:
+    leader = quorum.leader
+    before = counted(quorum, leader, 'metadata_quorum_reads_total{outcome="confirmed"')
+    for number, node in enumerate(quorum.nodes.values()):
+        offset = quorum.put("k", f"v{number}")["endOffset"]
+        found = quorum.request("GET", PATH, node.id)
+        assert found is not None
+        assert found.json()["value"] == f"v{number}"
+        assert found.json()["offset"] >= offset
+        assert found.json()["consistency"] == "linearizable"
+        listed = quorum.request(
+            "GET", "/v1/configs?prefix=topic/t/&consistency=linearizable", node.id
+        )
+        assert listed is not None
+        assert listed.json()["offset"] >= offset
+        assert [entry["value"] for entry in listed.json()["entries"]] == [f"v{number}"]
+    served = counted(quorum, leader, 'metadata_quorum_reads_total{outcome="confirmed"')
+    assert served - before == 2, "nothing was forwarded: the leader served its own two reads"
+    observer = quorum.nodes[4]
+    assert counted(quorum, observer, 'metadata_quorum_reads_total{outcome="confirmed"') == 2
+    assert counted(quorum, observer, "metadata_quorum_read_rounds_total") == 2
+
+
+def test_a_local_read_says_how_old_it_may_be(quorum: LocalQuorum) -> None:
+    offset = quorum.put("k", "local")["endOffset"]
+    for node in quorum.nodes.values():
+
+        def applied(node: LocalNode = node) -> dict[str, object] | None:
+            answer = quorum.request("GET", PATH + "?consistency=local", node.id)
+            assert answer is not None
+            found: dict[str, object] = answer.json()
+            return found if found["offset"] == offset else None
+
+        found = wait_until(applied, f"node {node.id} has applied it")
+        assert found["value"] == "local"
+        age_ms = found["ageMs"]
+        assert isinstance(age_ms, int)
+        assert 0 <= age_ms < 5000
+
+
+def test_read_offset_on_the_wire(quorum: LocalQuorum) -> None:
+    leader = quorum.leader
+    offset = quorum.put("k", "wire")["endOffset"]
+    for node in quorum.nodes.values():
+        answer = read_offset(node)
+        hosted, missing = answer.topics[0].partitions
+        assert missing.error_code == WireError.UNKNOWN_TOPIC_OR_PARTITION
+        assert hosted.current_leader.leader_id == leader.id
+        if node is leader:
+            assert (hosted.error_code, hosted.applied_offset) == (WireError.NONE, offset)
+        else:
+            assert hosted.error_code == WireError.NOT_LEADER_OR_FOLLOWER
+            assert hosted.applied_offset == -1
+            endpoints = [(each.node_id, each.port) for each in answer.node_endpoints]
+            assert endpoints == [(leader.id, leader.port)]
+        stale = read_offset(node, stale=True).topics[0].partitions[0]
+        assert stale.error_code == WireError.NONE
+        assert stale.applied_offset <= offset
+        assert stale.age_ms >= 0
+
+
+def test_a_read_on_a_follower_outlives_its_leader(quorum: LocalQuorum) -> None:
+    offset = quorum.put("k", "before the kill")["endOffset"]
+    leader, follower = quorum.leader, quorum.followers[0]
+    leader.kill()
+    answer = quorum.request("GET", PATH + "?timeoutMs=10000", follower.id, timeout=15.0)
+    assert answer is not None
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["value"] == "before the kill"
+    assert answer.json()["offset"] > offset, "the new leader's epoch has begun"
+    leader.start()
+    quorum.wait_caught_up(leader.id)
+
+
+def test_without_a_majority_the_read_ends_with_a_reason_and_a_local_one_does_not(
+    quorum: LocalQuorum,
+) -> None:
+    quorum.put("k", "last")
+    leader = quorum.leader
+    reader, stopped = [node for node in quorum.followers if node.id != 4]
+    began = time.monotonic()
+    stopped.freeze()
+    leader.freeze()
+    answer = quorum.request("GET", PATH + "?timeoutMs=400", reader.id)
+    assert answer is not None
+    assert (answer.status_code, answer.json()["code"]) == (503, "NOT_CONFIRMED")
+    assert f"leader {leader.id} did not confirm" in answer.json()["message"]
+
+    def no_leader() -> bool:
+        says = quorum.request("GET", PATH + "?timeoutMs=400", reader.id)
+        assert says is not None
+        assert says.status_code == 503, says.text
+        return says.json()["code"] == "NO_LEADER"
+
+    wait_until(no_leader, "the follower gives its leader up")
+    local = quorum.request("GET", PATH + "?consistency=local", reader.id)
+    assert local is not None
+    assert local.json()["value"] == "last"
+    assert local.json()["ageMs"] >= (time.monotonic() - began) * 1000 - 1500
+    stopped.thaw()
+    leader.thaw()
+    assert quorum.get("k") == "last"
