@@ -101,6 +101,21 @@ def test_a_read_survives_one_change_of_the_leader() -> None:
     assert offset >= committed
 
 
+def test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one() -> None:
+    cores, leader, observer = quorum_with_observer()
+    write = cores.propose(leader, "acknowledged")
+    committed = leader.committed[write].end_offset
+    cores.cut = {("1", "2"), ("2", "1"), ("1", "3"), ("3", "1")}
+    read = cores.read(observer)
+    assert observer.replica.remote_reads[0].question is not None
+    cores.crash(leader)
+    cores.heal()
+    cores.advance(1500)
+    offset = observer.reads[read]
+    assert isinstance(offset, int)
+    assert offset >= committed
+
+
 def test_a_read_goes_along_when_its_replica_becomes_leader() -> None:
     cores, leader, _ = quorum_with_observer()
     cores.partition(["2"], ["1", "3", "4"])

@@ -1,0 +1,60 @@
+"""Reads broken in ways that only one test is made for; see breaks.py."""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.raft import reads, remote_reads
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.replica_state import RemoteRead, ReplicaState
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+_UNIT = "tests/unit/raft/test_raft_"
+
+
+def forget_that_a_round_was_told(patch: Patch) -> None:
+    """A read shares an answer round that was told to somebody before the read began.
+
+    Would: take an echo from before the read for a proof that came after it.
+    """
+    patch.setattr(Leader, "tell_round", lambda leader: leader.answer_round)
+
+
+def let_observers_confirm(patch: Patch) -> None:
+    """Echoes of observers count towards the majority that confirms a read.
+
+    Would: let a leader confirm reads that no voter follows any more.
+    """
+    real = reads._majority_round
+
+    def any_two(state: ReplicaState, leader: Leader, voters: object) -> float:
+        echoes = sorted((each.answer for each in leader.progress.values()), reverse=True)
+        return max(real(state, leader, voters), *echoes[:1])  # type: ignore[arg-type]
+
+    patch.setattr(reads, "_majority_round", any_two)
+
+
+def never_ask_the_new_leader(patch: Patch) -> None:
+    """A read that was put to a leader which is replaced waits for that one.
+
+    Would: make every read that is under way in an election wait for its timeout.
+    """
+
+    def lost(state: ReplicaState, read: RemoteRead, failure: object) -> None:
+        read.question = -1
+
+    patch.setattr(remote_reads, "_question_failed", lost)
+
+
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        forget_that_a_round_was_told,
+        f"{_UNIT}reads.py::test_a_round_told_with_a_divergence_is_told",
+    ),
+    (let_observers_confirm, f"{_UNIT}reads.py::test_observers_do_not_confirm_reads"),
+    (
+        never_ask_the_new_leader,
+        f"{_UNIT}remote_reads.py::test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one",
+    ),
+)
