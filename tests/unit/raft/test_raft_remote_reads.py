@@ -110,7 +110,7 @@ def test_a_read_that_was_put_to_the_old_leader_is_put_to_the_new_one() -> None:
     assert observer.replica.remote_reads[0].question is not None
     cores.crash(leader)
     cores.heal()
-    cores.advance(1500)
+    cores.advance(2500)
     offset = observer.reads[read]
     assert isinstance(offset, int)
     assert offset >= committed
