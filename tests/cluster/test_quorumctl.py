@@ -1,6 +1,7 @@
 """quorumctl as people run it, against real nodes."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, 
 
 def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     url = shared_quorum.nodes[2].admin_url
-    assert "NodeId:        2" in ctl.run("describe", "local", "--admin", url)
+    shown = ctl.run("describe", "local", "--admin", url)
+    assert re.search(r"^NodeId: +2$", shown, re.MULTILINE)
+    assert re.search(r"^LogStartOffset: +0$", shown, re.MULTILINE)
     document = json.loads(ctl.run("describe", "local", "--json", "--admin", url))
     assert document["nodeId"] == 2
     assert json.loads(ctl.run("--json", "describe", "status"))["confirmed"] is True
@@ -67,6 +70,18 @@ def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> N
         assert "reads" in listed
     document = json.loads(ctl.run("get", "topic/orders/reads", "--local", "--json"))
     assert document["consistency"] == "local"
+
+
+def test_a_snapshot_is_taken_when_asked_for(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+    url = shared_quorum.nodes[3].admin_url
+    ctl.run("put", "topic/snapshot/me", "1")
+    assert "node 3: wrote snapshot" in ctl.run("snapshot", "--admin", url)
+    latest = shared_quorum.local(3)["latestSnapshot"]
+    assert latest["endOffset"] > 0
+    shown = ctl.run("describe", "local", "--admin", url)
+    assert f"{latest['endOffset']}-{latest['epoch']}, {latest['sizeBytes']} bytes" in shown
+    answer = shared_quorum.client.post(url + "/v1/snapshot", headers={"Authorization": "Bearer x"})
+    assert answer.status_code == 401
 
 
 def test_values(ctl: Ctl) -> None:
