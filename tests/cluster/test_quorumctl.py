@@ -142,3 +142,48 @@ def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make
     history = ctl.run("voter-history").splitlines()
     assert [row.split()[3] for row in history[1:]] == ["1", "2", "1"]
     assert history[-1].endswith(f"-2:{uuid}")
+
+
+@pytest.mark.requirement("K595-22", "K595-24", "K595-27")
+def test_alter_and_describe_as_the_draft_has_them(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
+    altered = ctl.run("alter", "--voters", "1,2,9").splitlines()
+    assert altered == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [1, 2, 9]"]
+    lines = dict(line.split(":", 1) for line in ctl.run("describe").splitlines())
+    assert list(lines) == [
+        "LeaderId",
+        "LeaderEpoch",
+        "HighWatermark",
+        "MaxFollowerLag",
+        "MaxFollowerLagTimeMs",
+        "CurrentVoters",
+        "TargetVoters",
+    ]
+    assert lines["CurrentVoters"].strip() == "[1, 2, 3]"
+    assert lines["TargetVoters"].strip() == "[1, 2, 9]"
+    status = ctl.run("describe", "status")
+    assert "TargetVoters:         [1, 2, 9]" in status
+    assert "waiting: not caught up as an observer yet: (9, ?)" in status
+    header, *rows = ctl.run("describe", "replication").splitlines()
+    assert header.split()[-1] == "IsReassignTarget"
+    assert {int(row.split()[0]): row.split()[-1] for row in rows} == {1: "Yes", 2: "Yes", 3: "No"}
+    assert "target [1, 2, 9]" in ctl.run("watch", "--count", "1")
+    refused = ctl.run("remove-voter", "3", shared_quorum.local(3)["replicaUuid"], code=1)
+    assert "cancel that first" in refused
+    assert "quorumctl alter --cancel" in refused
+    cancelled = ctl.run("alter", "--cancel").splitlines()
+    assert cancelled == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  []"]
+    assert "write ids as 0,3,4" in ctl.run("alter", "--voters", "1,b", code=1)
+    uuid = shared_quorum.local(3)["replicaUuid"]
+    document = json.loads(ctl.run("alter", "--json", "--follow", "--voters", f"1,2,3:{uuid}"))
+    assert document["targetVoters"] == [1, 2, 3]
+
+
+@pytest.mark.requirement("K595-23", "K595-27")
+def test_the_way_to_a_target_is_shown(make_quorum) -> None:
+    quorum = make_quorum(4, initial_voters=3)
+    quorum.form()
+    quorum.wait_caught_up(4)
+    lines = Ctl(quorum).run("alter", "--voters", "2,3,4", "--follow").splitlines()
+    assert lines[:2] == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [2, 3, 4]"]
+    assert lines[-1] == "done: the voters are [2, 3, 4]"
+    assert any("→ [2, 3, 4]" in line for line in lines[2:-1]) or len(lines) == 3

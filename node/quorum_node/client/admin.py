@@ -1,0 +1,308 @@
+"""The admin client: describe and change a quorum from a Python program.
+
+Owns how the leader is found and when something is tried again. Must not know sockets (`connections.py`).
+Source: KIP-595, "Reassignment Admin Tools" and "How does the reassignment tool work internally" (K595-27):
+
+1. DiscoverBrokers finds the leader, asked of whatever known server answers.
+2. NOT_QUORUM_LEADER: the answer may name the leader; otherwise, after a pause, 1.
+3. A timeout, or a connection that breaks: 1, and the same request again. A repeat of the same target is
+   harmless; a voter that is there already when it is added again, or gone when it is removed again, tells
+   that the first request was done.
+4. Anything else, a lack of authorization first of all, is raised at once.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TypeVar
+from uuid import UUID
+
+from quorum_node.client.connections import Address, Connections
+from quorum_node.client.errors import (
+    AuthorizationFailed,
+    NoLeader,
+    RequestRefused,
+)
+from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDescription
+from quorum_node.protocol import alter_quorum as alter
+from quorum_node.protocol import apis, voters
+from quorum_node.protocol import describe as desc
+from quorum_node.protocol.apis import Api
+from quorum_node.protocol.discover_brokers import (
+    CLIENT_ID,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.schema import Message
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
+
+METADATA_TOPIC = "__cluster_metadata"
+_PAUSE_SECONDS = 0.1
+_ATTEMPT_SECONDS = 5.0
+_RETRIED = frozenset(
+    {
+        ErrorCode.NOT_QUORUM_LEADER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    address: Address
+    cluster_id: str
+
+
+class _TryAgain(Exception):
+    """Not this server, or not now."""
+
+
+class QuorumAdminClient:
+    """`bootstrap_servers`: controller listeners, host:port, of which one has to answer.
+
+    `timeout_ms` bounds every call, repetitions included.
+    """
+
+    def __init__(self, bootstrap_servers: Iterable[str], timeout_ms: int = 30_000) -> None:
+        self._known = [_address(server) for server in bootstrap_servers]
+        if not self._known:
+            raise ValueError("bootstrap_servers is empty: give host:port of a controller listener")
+        self._timeout_seconds = timeout_ms / 1000
+        self._connections = Connections("quorum-admin-client")
+
+    def __enter__(self) -> "QuorumAdminClient":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def describe_quorum(self, partition: int = 0) -> QuorumInfo:
+        """The quorum as its leader sees it: current and target voters, and observers."""
+        part = desc.DescribeQuorumRequestPartition(partition_index=partition)
+        topic = desc.DescribeQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(part,))
+        request = desc.DescribeQuorumRequest(topics=(topic,))
+
+        def attempt(leader: _Leader, seconds: float) -> QuorumInfo:
+            api, answer = apis.DESCRIBE_QUORUM, desc.DescribeQuorumResponse
+            found = self._ask(leader, api, 2, request, answer, seconds)
+            one = found.topics[0].partitions[0]
+            _check(one.error_code, one.error_message or "")
+            return _quorum_info(one)
+
+        return self._found(self._on_leader(partition, attempt))
+
+    def alter_quorum(
+        self, new_voters: Iterable[int | ReplicaKey] | None, partition: int = 0
+    ) -> AlterQuorumInfo:
+        """Set the target voters, by id or by replica key; None cancels.
+
+        Returns when the target is committed; `describe_quorum` shows how the quorum gets there.
+        """
+        targets: tuple[alter.TargetVoter, ...] | None = None
+        if new_voters is not None:
+            targets = tuple(_target(voter) for voter in new_voters)
+
+        def attempt(leader: _Leader, seconds: float) -> AlterQuorumInfo:
+            part = alter.AlterQuorumRequestPartition(
+                partition_index=partition, target_voters=targets
+            )
+            topic = alter.AlterQuorumRequestTopic(topic_name=METADATA_TOPIC, partitions=(part,))
+            request = alter.AlterQuorumRequest(
+                cluster_id=leader.cluster_id, topics=(topic,), timeout_ms=int(seconds * 900)
+            )
+            api, answer = apis.ALTER_QUORUM, alter.AlterQuorumResponse
+            found = self._ask(leader, api, 0, request, answer, seconds)
+            one = found.topics[0].partitions[0]
+            for node in found.node_endpoints:
+                if node.node_id == one.leader_id:
+                    self._remember((node.host, node.port))
+            _check(one.error_code, one.error_message)
+            ids = None if targets is None else tuple(target.voter_id for target in targets)
+            return AlterQuorumInfo(ids, one.voters_offset, one.voters_epoch, one.leader_id)
+
+        return self._found(self._on_leader(partition, attempt))
+
+    def add_voter(self, voter_id: int, directory_id: UUID, endpoints: Sequence[Endpoint]) -> None:
+        """Make a running replica a voter; returns when that is committed."""
+        listeners = tuple(
+            voters.VoterListener(name=each.name, host=each.host, port=each.port)
+            for each in endpoints
+        )
+
+        def attempt(leader: _Leader, seconds: float) -> None:
+            request = voters.AddRaftVoterRequest(
+                cluster_id=leader.cluster_id,
+                timeout_ms=int(seconds * 900),
+                voter_id=voter_id,
+                voter_directory_id=directory_id,
+                listeners=listeners,
+            )
+            api, answer = apis.ADD_RAFT_VOTER, voters.AddRaftVoterResponse
+            found = self._ask(leader, api, 0, request, answer, seconds)
+            _check(found.error_code, found.error_message or "")
+
+        self._on_leader(0, attempt, done=ErrorCode.DUPLICATE_VOTER)
+
+    def remove_voter(self, voter_id: int, directory_id: UUID) -> None:
+        """Make a voter an observer; returns when that is committed."""
+
+        def attempt(leader: _Leader, seconds: float) -> None:
+            request = voters.RemoveRaftVoterRequest(
+                cluster_id=leader.cluster_id, voter_id=voter_id, voter_directory_id=directory_id
+            )
+            api, answer = apis.REMOVE_RAFT_VOTER, voters.RemoveRaftVoterResponse
+            found = self._ask(leader, api, 0, request, answer, seconds)
+            _check(found.error_code, found.error_message or "")
+
+        self._on_leader(0, attempt, done=ErrorCode.VOTER_NOT_FOUND)
+
+    @staticmethod
+    def _found(answer: R | None) -> R:
+        assert answer is not None, "only a repeated change of one voter has no answer"
+        return answer
+
+    def _on_leader(
+        self,
+        partition: int,
+        attempt: Callable[[_Leader, float], R],
+        done: ErrorCode | None = None,
+    ) -> R | None:
+        """`attempt` on the leader, found anew and again until the time is over.
+
+        None: a repetition was refused with `done`, so an earlier attempt had been carried out.
+        """
+        deadline = time.monotonic() + self._timeout_seconds
+        why = "no server was asked"
+        repeated = False
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                leader = self._discover(partition, left)
+                left = max(deadline - time.monotonic(), 0.01)
+                return attempt(leader, min(left, _ATTEMPT_SECONDS))
+            except (_TryAgain, OSError) as error:
+                why = str(error) or type(error).__name__
+                repeated = True
+            except RequestRefused as error:
+                if not (repeated and done is not None and error.code == done.name):
+                    raise
+                return None
+            time.sleep(min(_PAUSE_SECONDS, max(deadline - time.monotonic(), 0)))
+        raise NoLeader(
+            f"not done within {self._timeout_seconds:.1f} s; the last reason: {why}."
+            " The outcome of a change is open: look at the quorum, or ask for the same again"
+        )
+
+    def _discover(self, partition: int, left: float) -> _Leader:
+        """The leader, by whatever server names one."""
+        request = DiscoverBrokersRequest(replica_id=CLIENT_ID, partition_index=partition)
+        why = ""
+        for address in list(self._known):
+            try:
+                found = self._connections.ask(
+                    address,
+                    apis.DISCOVER_BROKERS,
+                    0,
+                    request,
+                    DiscoverBrokersResponse,
+                    min(left, _ATTEMPT_SECONDS),
+                )
+            except OSError as error:
+                why = f"{address[0]}:{address[1]}: {error}"
+                continue
+            if found.error_code:
+                raise RequestRefused(_name(found.error_code), f"partition {partition}")
+            for broker in found.brokers:
+                self._remember((broker.host, broker.port), first=False)
+            if found.leader_id >= 0 and found.leader_host:
+                leader = (found.leader_host, found.leader_port)
+                self._remember(leader)
+                return _Leader(leader, found.cluster_id)
+            why = f"{address[0]}:{address[1]} knows no leader"
+        raise _TryAgain(why)
+
+    def _ask(
+        self,
+        leader: _Leader,
+        api: Api,
+        version: int,
+        body: Message,
+        answer: type[M],
+        seconds: float,
+    ) -> M:
+        return self._connections.ask(leader.address, api, version, body, answer, seconds)
+
+    def _remember(self, address: Address, *, first: bool = True) -> None:
+        """Servers are asked in this order; the last leader is the best one to ask."""
+        if first and address in self._known:
+            self._known.remove(address)
+        if address not in self._known:
+            self._known.insert(0 if first else len(self._known), address)
+
+
+def _check(code: int, message: str) -> None:
+    if code == ErrorCode.NONE:
+        return
+    if code in _RETRIED:
+        raise _TryAgain(message or _name(code))
+    if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        text = "voters can't be changed through this listener; use the admin API and its token"
+        raise AuthorizationFailed(_name(code), text)
+    raise RequestRefused(_name(code), message)
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _address(server: str) -> Address:
+    host, _, port = server.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"{server!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def _target(voter: int | ReplicaKey) -> alter.TargetVoter:
+    if isinstance(voter, ReplicaKey):
+        return alter.TargetVoter(voter_id=voter.id, voter_directory_id=voter.uuid)
+    return alter.TargetVoter(voter_id=voter)
+
+
+def _quorum_info(part: desc.DescribeQuorumResponsePartition) -> QuorumInfo:
+    return QuorumInfo(
+        leader_id=part.leader_id if part.leader_id >= 0 else None,
+        leader_epoch=part.leader_epoch,
+        high_watermark=part.high_watermark,
+        current_voters=_descriptions(part.current_voters),
+        target_voters=_descriptions(part.target_voters),
+        observers=_descriptions(part.observers),
+    )
+
+
+def _descriptions(replicas: Sequence[desc.QuorumReplica]) -> dict[int, VoterDescription]:
+    return {
+        each.replica_id: VoterDescription(
+            ReplicaKey(each.replica_id, each.replica_directory_id),
+            each.log_end_offset if each.log_end_offset >= 0 else None,
+            each.last_caught_up_timestamp_ms if each.last_caught_up_timestamp_ms >= 0 else None,
+        )
+        for each in replicas
+    }
