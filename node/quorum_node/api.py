@@ -455,7 +455,8 @@ class VoterSetEntry(ApiModel):
 
 
 class VoterHistory(ApiModel):
-    """Every voters record of one replica's log, oldest first."""
+    """Every voters record of one replica's log, oldest first; before them the set that was in force at
+    the log's start, if that is behind a snapshot."""
 
     node_id: int
     history: list[VoterSetEntry]

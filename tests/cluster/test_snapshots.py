@@ -149,6 +149,12 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     assert local["logStartOffset"] > 0
     assert metric(quorum, 4, "metadata_quorum_snapshots_installed_total") == 1
     assert "begins anew behind downloaded snapshot" in newcomer.log_text
+    history = quorum.request("GET", "/v1/voter-history", 4)
+    assert history is not None
+    (only,) = history.json()["history"]
+    assert [voter["id"] for voter in only["voters"]] == [1, 2, 3]
+    assert only["offset"] < local["logStartOffset"]
+    assert only["offset"] == quorum.describe()["votersPosition"]["offset"]
     quorum.add_voter(4)
     assert quorum.voter_ids() == [1, 2, 3, 4]
     quorum.put("k0", values["k0"] + "!")

@@ -4,10 +4,11 @@ Reads raw batches and decodes them; knows nothing of the replica that wrote them
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from quorum_node.api import EndpointModel, LogRecord, VoterModel, VoterSetEntry
+from quorum_node.raft.voters import VotersEntry
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records, split_batches
 from quorum_node.records.control import (
     ControlRecord,
@@ -56,9 +57,24 @@ def committed_records(
             offset = batch.header.end_offset
 
 
-async def voter_sets(log: ReadableLog, high_watermark: int) -> list[VoterSetEntry]:
-    """Every voters record of the log, committed or not, oldest first."""
-    found: list[VoterSetEntry] = []
+async def voter_sets(
+    log: ReadableLog, high_watermark: int, known: Sequence[VotersEntry] = ()
+) -> list[VoterSetEntry]:
+    """Every voters record of the log, committed or not, oldest first.
+
+    Of those before the log's start only what is `known` without the log can be told: the one that
+    was in force there, because a snapshot holds it.
+    """
+    found = [
+        VoterSetEntry(
+            offset=entry.offset,
+            epoch=entry.epoch,
+            committed=True,
+            voters=[_voter(voter) for voter in entry.voters],
+        )
+        for entry in known
+        if 0 <= entry.offset < log.start_offset
+    ]
     offset = log.start_offset
     while offset < log.end_offset:
         batches = _batches(log, offset, log.end_offset)

@@ -42,13 +42,27 @@ class VoterSet:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSample:
+    """The key's value in one replica's state, with everything applied below `end_offset`."""
+
+    end_offset: int
+    number: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaLog:
-    """One replica's committed log, as far as the checks need it."""
+    """One replica's committed log, as far as the checks need it.
+
+    It has the records start_offset <= o < end_offset; a snapshot took the place of those before.
+    """
 
     name: str
     end_offset: int
     writes: tuple[LoggedWrite, ...]
     voter_sets: tuple[VoterSet, ...]
+    start_offset: int = 0
+    state: StateSample | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +84,40 @@ class Verdict:
 
 
 def judge(writes: Sequence[Event], reads: Sequence[Event], logs: Sequence[ReplicaLog]) -> Verdict:
-    """All checks. `logs`: at least one surviving replica; the longest one is the reference."""
+    """All checks. `logs`: at least one surviving replica.
+
+    The reference is the log that reaches back furthest, and of those the longest: what no replica
+    has as a record any more can't be checked, and counts as lost.
+    """
     if not logs:
         raise ValueError("no replica's log to compare with")
     acknowledged = [event for event in writes if isinstance(event, Acknowledged)]
     observed = [event for event in reads if isinstance(event, Read)]
-    reference = max(logs, key=lambda log: log.end_offset)
+    reference = min(logs, key=lambda log: (log.start_offset, -log.end_offset))
     return Verdict(
         acknowledged=len(acknowledged),
         reads=len(observed),
         voter_changes=max(0, len(reference.voter_sets) - 1),
-        lost=tuple(finding for log in logs for finding in lost_records(acknowledged, log)),
+        lost=tuple(finding for log in logs for finding in lost_records(acknowledged, log))
+        + tuple(unchecked(acknowledged, reference)),
         stale=tuple(stale_reads(writes, observed, reference)),
-        diverged=tuple(f for log in logs for f in divergences(reference, log)),
+        diverged=tuple(f for log in logs for f in divergences(reference, log))
+        + tuple(f for log in logs for f in wrong_states(reference, log)),
         double_steps=tuple(double_steps(reference.voter_sets)),
         invented=tuple(invented_records(writes, reference)),
     )
 
 
 def lost_records(acknowledged: Iterable[Acknowledged], log: ReplicaLog) -> list[str]:
-    """Each acknowledged record has to stand at its offset, in its epoch, in this log."""
+    """Each acknowledged record has to stand at its offset, in its epoch, in this log.
+
+    Behind its start, that is; what it has of the records before is in its state.
+    """
     logged = {write.offset: write for write in log.writes}
     findings = []
     for event in acknowledged:
+        if event.offset < log.start_offset:
+            continue
         expected = LoggedWrite(event.offset, event.epoch, event.number, event.attempt)
         found = logged.get(event.offset)
         if found != expected:
@@ -100,19 +125,48 @@ def lost_records(acknowledged: Iterable[Acknowledged], log: ReplicaLog) -> list[
     return findings
 
 
+def unchecked(acknowledged: Iterable[Acknowledged], reference: ReplicaLog) -> list[str]:
+    """Acknowledged records that no replica can show any more: a check that can't be made is no pass."""
+    before = [event.offset for event in acknowledged if event.offset < reference.start_offset]
+    if not before:
+        return []
+    text = (
+        f"{len(before)} acknowledged records, up to offset {max(before)}, are in no replica's log any"
+        f" more: the furthest, {reference.name}'s, starts at {reference.start_offset}. Give the quorum"
+        " a larger metadata.max.retention.bytes for this check"
+    )
+    return [text]
+
+
+def wrong_states(reference: ReplicaLog, log: ReplicaLog) -> list[str]:
+    """The value in a replica's state is the one that the reference log had at that offset."""
+    state = log.state
+    if state is None or state.end_offset > reference.end_offset:
+        return []
+    before = [write for write in reference.writes if write.offset < state.end_offset]
+    newest = max(before, key=lambda write: write.offset, default=None)
+    if newest is not None and (newest.number, newest.attempt) == (state.number, state.attempt):
+        return []
+    return [f"{log.name}: {state}, but {reference.name}'s log has {newest} there"]
+
+
 def divergences(reference: ReplicaLog, log: ReplicaLog) -> list[str]:
     """Two committed logs agree wherever both have something."""
+    start_offset = max(reference.start_offset, log.start_offset)
     end_offset = min(reference.end_offset, log.end_offset)
-    ours, theirs = _records_below(log, end_offset), _records_below(reference, end_offset)
+    ours = _records_between(log, start_offset, end_offset)
+    theirs = _records_between(reference, start_offset, end_offset)
     return [
         f"{log.name} and {reference.name} differ: only one has {record}"
         for record in sorted(ours ^ theirs, key=lambda record: record.offset)
     ]
 
 
-def _records_below(log: ReplicaLog, end_offset: int) -> set[LoggedWrite | VoterSet]:
+def _records_between(
+    log: ReplicaLog, start_offset: int, end_offset: int
+) -> set[LoggedWrite | VoterSet]:
     records: list[LoggedWrite | VoterSet] = [*log.writes, *log.voter_sets]
-    return {record for record in records if record.offset < end_offset}
+    return {record for record in records if start_offset <= record.offset < end_offset}
 
 
 def stale_reads(writes: Sequence[Event], reads: Sequence[Read], reference: ReplicaLog) -> list[str]:

@@ -6,9 +6,10 @@ Kubernetes API's pod proxy alike. Owns the mapping from the API's records to wha
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 from support.workload import history
-from support.workload.judgement import LoggedWrite, ReplicaLog, VoterSet
+from support.workload.judgement import LoggedWrite, ReplicaLog, StateSample, VoterSet
 
 Fetch = Callable[[str], dict[str, Any]]
 """path → JSON document; raises when the replica doesn't answer 2xx."""
@@ -21,22 +22,39 @@ class LogIncomplete(Exception):
 
 
 def read_replica_log(name: str, fetch: Fetch) -> ReplicaLog:
-    """The whole log from offset 0 to the high watermark at the beginning of the reading."""
+    """The whole log from its start to the high watermark at the beginning of the reading.
+
+    A replica that joined from a snapshot has no records before that: `start_offset` says where its
+    log begins, and `state` is the value that it has, which must come from what it never saw as
+    records too.
+    """
     writes: list[LoggedWrite] = []
     voter_sets: list[VoterSet] = []
-    end_offset = 0
-    for record in _records(name, fetch):
+    start_offset = end_offset = int(fetch("/v1/log?maxRecords=1")["logStartOffset"])
+    for record in _records(name, fetch, start_offset):
         end_offset = int(record["offset"]) + 1
         write, voters = _logged_write(record), _voter_set(record)
         if write is not None:
             writes.append(write)
         if voters is not None:
             voter_sets.append(voters)
-    return ReplicaLog(name, end_offset, tuple(writes), tuple(voter_sets))
+    state = _state(fetch)
+    return ReplicaLog(name, end_offset, tuple(writes), tuple(voter_sets), start_offset, state)
 
 
-def _records(name: str, fetch: Fetch) -> Iterator[dict[str, Any]]:
-    offset, until = 0, -1
+def _state(fetch: Fetch) -> StateSample | None:
+    """What the replica has applied, by its own word; None when the key is not in the list."""
+    prefix = quote(f"topic/{history.RESOURCE_NAME}/{history.NAME}")
+    page = fetch(f"/v1/configs?prefix={prefix}")
+    for entry in page["entries"]:
+        if (entry["resourceName"], entry["name"]) == (history.RESOURCE_NAME, history.NAME):
+            number, attempt = history.decode_value(str(entry["value"]))
+            return StateSample(int(page["offset"]), number, attempt)
+    return None
+
+
+def _records(name: str, fetch: Fetch, start_offset: int) -> Iterator[dict[str, Any]]:
+    offset, until = start_offset, -1
     while until < 0 or offset < until:
         page = fetch(f"/v1/log?fromOffset={offset}&maxRecords={_PAGE_RECORDS}")
         if until < 0:

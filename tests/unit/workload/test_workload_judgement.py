@@ -10,6 +10,7 @@ from support.workload.history import Acknowledged, Event, Finished, Read, Refuse
 from support.workload.judgement import (
     LoggedWrite,
     ReplicaLog,
+    StateSample,
     VoterSet,
     double_steps,
     judge,
@@ -81,6 +82,34 @@ def test_a_lost_record_is_found_on_the_one_replica_that_lost_it(
     assert len(verdict.lost) == 1
     assert verdict.lost[0].startswith("bad: ")
     assert verdict.diverged
+
+
+def late(name: str, *, start: int, number: int, writes: Iterable[LoggedWrite]) -> ReplicaLog:
+    """A replica that joined from a snapshot at offset `start`, and has that number as its value."""
+    kept = tuple(write for write in writes if write.offset >= start)
+    end = GOOD_LOG.end_offset
+    return ReplicaLog(name, end, kept, (), start, StateSample(end, number, 1))
+
+
+def test_a_replica_that_joined_from_a_snapshot_is_judged_by_what_it_has() -> None:
+    joined = late("joined", start=13, number=5, writes=GOOD_LOG.writes)
+    assert judge(WRITES, [], [joined, GOOD_LOG]).problems == ()
+    lacking = late("lacking", start=13, number=5, writes=GOOD_LOG.writes[:4])
+    assert [f.split(":")[0] for f in judge(WRITES, [], [GOOD_LOG, lacking]).lost] == ["lacking"]
+
+
+def test_a_wrong_state_behind_a_snapshot_is_found() -> None:
+    wrong = late("wrong", start=15, number=4, writes=GOOD_LOG.writes)
+    verdict = judge(WRITES, [], [GOOD_LOG, wrong])
+    assert [f.split(":")[0] for f in verdict.diverged] == ["wrong"]
+
+
+def test_records_that_no_replica_shows_any_more_are_no_pass() -> None:
+    joined = late("joined", start=13, number=5, writes=GOOD_LOG.writes)
+    verdict = judge(WRITES, [], [joined])
+    assert len(verdict.lost) == 1
+    assert "metadata.max.retention.bytes" in verdict.lost[0]
+    assert "3 acknowledged records" in verdict.lost[0]
 
 
 def test_a_replica_that_ends_too_early_has_lost_the_rest() -> None:

@@ -48,23 +48,29 @@ class Register(BaseHTTPRequestHandler):
             seen = max(0, end - self.read_lag)
             if self.path.startswith("/v1/log"):
                 page = {"records": self._records(), "nextOffset": end, "highWatermark": end}
-                self._answer(200, page)
+                self._answer(200, {**page, "logStartOffset": 0})
+            elif self.path.startswith("/v1/configs?"):
+                entries = [self._record(self.log[-1])] if end else []
+                self._answer(200, {"entries": entries, "offset": end})
             elif seen == 0:
                 self._answer(404, {"code": "NOT_FOUND", "message": ""})
             else:
                 self._answer(200, {"value": self.log[seen - 1], "offset": end})
 
     def _records(self) -> list[dict[str, object]]:
-        named = {"resourceName": history.RESOURCE_NAME, "name": history.NAME}
         return [
             {
                 "offset": offset,
                 "epoch": 1,
                 "type": "ConfigRecord",
-                "fields": {**named, "value": value},
+                "fields": self._record(value),
             }
             for offset, value in enumerate(self.log)
         ]
+
+    @staticmethod
+    def _record(value: str) -> dict[str, str]:
+        return {"resourceName": history.RESOURCE_NAME, "name": history.NAME, "value": value}
 
     def _answer(self, status: int, document: object) -> None:
         data = json.dumps(document).encode()

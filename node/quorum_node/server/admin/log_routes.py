@@ -52,7 +52,11 @@ def router(node: NodeView) -> APIRouter:
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
         description = replica.describe()
         try:
-            history = await voter_sets(replica.host.log, description.high_watermark)
+            history = await voter_sets(
+                replica.host.log,
+                description.high_watermark,
+                replica.host.driver.replica.voters.entries,
+            )
         except StorageFailure as error:
             raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
         return VoterHistory(node_id=description.key.id, history=history)
