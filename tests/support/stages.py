@@ -20,6 +20,7 @@ STAGES = {
     "tidy": "lint, types, import contracts, style",
     "unit": "unit tests",
     "scenarios": "scenarios of the Raft core",
+    "fuzz": "decoders and readers against made-up bytes",
     "simulation": "simulation of whole quorums",
     "crash": "crash tests of the log on a real directory",
     "cluster": "local processes, real disk and network",

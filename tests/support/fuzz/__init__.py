@@ -1,0 +1,1 @@
+"""Fuzzing: what is tried (`targets`), what it begins with (`seeds`), how it is run (`runner`)."""

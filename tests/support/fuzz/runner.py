@@ -1,0 +1,97 @@
+"""Runs one target for some seconds in a process of its own: `python -m support.fuzz.runner NAME SECONDS DIR`.
+
+Guided by coverage where atheris (libFuzzer) is installed; elsewhere inputs of the corpus are mutated at
+random. Exit code 0: nothing was found. A finding is an exception, an input that takes longer than
+HANG_SECONDS, or one that takes more than MEMORY_BYTES of memory; the input is left in DIR.
+
+Memory is the peak of the process: one input may not raise it by more than a connection may cost. The
+collector of the fuzzer's own findings grows slowly and is not blamed on an input.
+"""
+
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MEMORY_BYTES = 64 << 20
+HANG_SECONDS = 10
+MAX_INPUT_BYTES = 64 << 10
+WARM_UP_INPUTS = 50
+
+
+def main() -> None:
+    """See the module."""
+    name, seconds, directory = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    corpus = directory / "corpus"
+    try:
+        import atheris
+    except ImportError:
+        _mutate(name, seconds, corpus, directory)
+        return
+    with atheris.instrument_imports(include=["quorum_node"]):
+        from support.fuzz.targets import TARGETS
+    guarded = _guarded(TARGETS[name])
+    arguments = [
+        sys.argv[0],
+        f"-max_total_time={seconds}",
+        f"-timeout={HANG_SECONDS}",
+        f"-max_len={MAX_INPUT_BYTES}",
+        f"-artifact_prefix={directory}/found-",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+        "-verbosity=0",
+        str(corpus),
+    ]
+    atheris.Setup(arguments, guarded)
+    atheris.Fuzz()
+
+
+def _guarded(target: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """The target, and what one input did to the memory."""
+    tried = 0
+
+    def one(data: bytes) -> None:
+        nonlocal tried
+        tried += 1
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        target(data)
+        grown_bytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        if tried > WARM_UP_INPUTS and grown_bytes > MEMORY_BYTES:
+            raise MemoryError(f"one input of {len(data)} bytes took {grown_bytes} bytes")
+
+    return one
+
+
+def _mutate(name: str, seconds: int, corpus: Path, directory: Path) -> None:
+    """Without coverage: flips, cuts and splices of the corpus."""
+    from support.fuzz.targets import TARGETS
+
+    chance = random.Random(20)
+    guarded = _guarded(TARGETS[name])
+    seeds = [path.read_bytes() for path in sorted(corpus.iterdir())]
+    until, tried = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        data = bytearray(chance.choice(seeds))
+        for _ in range(chance.randint(0, 4)):
+            if data:
+                data[chance.randrange(len(data))] = chance.choice((0, 1, 127, 128, 255))
+        if chance.random() < 0.3:
+            other = chance.choice(seeds)
+            data = data[: chance.randint(0, len(data))] + other[chance.randint(0, len(other)) :]
+        began = time.monotonic()
+        try:
+            guarded(bytes(data))
+        except BaseException:
+            (directory / "found-crash").write_bytes(data)
+            raise
+        if time.monotonic() - began > HANG_SECONDS:
+            (directory / "found-timeout").write_bytes(data)
+            raise TimeoutError(f"an input of {len(data)} bytes took too long")
+        tried += 1
+    print(f"stat::number_of_executed_units: {tried}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
