@@ -38,7 +38,10 @@ class Node:
         self.config = config_of(directory)
         self.directory = opened(directory)
         self.metrics = Metrics()
-        self.hosted = HostedPartitions(self.config, self.directory, self.metrics, MalformedBytes())
+        self.reserve = DiskReserve(directory, 0)
+        self.hosted = HostedPartitions(
+            self.config, self.directory, self.metrics, MalformedBytes(), self.reserve
+        )
         self.halts: list[Halt] = []
         self.halted = asyncio.Event()
         self.hosted.on_halt = self._on_halt
@@ -69,7 +72,7 @@ class Node:
         view = NodeView(
             hosted=self.hosted,
             metrics=self.metrics,
-            reserve=DiskReserve(self.directory.path, 0),
+            reserve=self.reserve,
             forwarder=Forwarder(),
             token=None,
             fetch_timeout_ms=2000,
