@@ -125,6 +125,19 @@ def test_our_voter_is_restarted_killed_and_frozen(tmp_path: Path) -> None:
         finish(mixed, running=1)
 
 
+def test_a_node_of_ours_joins_a_stock_quorum_by_itself(tmp_path: Path) -> None:
+    """It asks the stock leader to become a voter, and tells it of its admin endpoint afterwards."""
+    with JavaQuorum(tmp_path) as quorum:
+        quorum.start()
+        node = quorum.add_node(OURS, controller_quorum_auto_join_enable="true")
+        node.start()
+        wait_until(lambda: OURS in quorum.voters(), "it has joined")
+        shown = quorum.metadata_quorum("describe", "--status")
+        assert f"ADMIN://127.0.0.1:{node.admin_port}" in shown
+        quorum.put("after", "it joined")
+        quorum.wait_value(node, "after", "it joined")
+
+
 def test_stock_voters_follow_a_leader_of_ours(tmp_path: Path) -> None:
     """For plain configs: they acknowledge, commit, and take over again. (Brokers need a controller there.)"""
     with Mixed(tmp_path, quorum_witness="false") as mixed:

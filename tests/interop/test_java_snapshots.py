@@ -58,6 +58,57 @@ def test_joining_from_a_stock_snapshot(tmp_path: Path) -> None:
         assert_same_suffix(ours, java.log_directory, started_at)
 
 
+@pytest.mark.requirement("K853-08")
+def test_a_voter_that_missed_what_stock_kafka_has_deleted(tmp_path: Path) -> None:
+    """It was down while the stock voters dropped the log that it needs: a snapshot replaces its own log."""
+    with JavaQuorum(
+        tmp_path,
+        controllers=2,
+        metadata_log_max_record_bytes_between_snapshots="4000",
+        metadata_max_retention_bytes="12000",
+    ) as quorum:
+        quorum.start()
+        node = quorum.add_node(OURS, quorum_witness="true")
+        node.start()
+        quorum.wait_ready(node)
+        quorum.add_controller(node)
+        quorum.put("seen", "before it was down")
+        quorum.wait_value(node, "seen", "before it was down")
+        assert node.terminate() == 0
+        ours = node.data_dir / LOG_DIRECTORY
+        end_offset = split_batches(log_bytes(ours))[0][-1].header.end_offset
+
+        for number in range(200):
+            quorum.put(f"missed-{number}", "x" * 100)
+        both = [each.log_directory for each in quorum.controllers.values()]
+        wait_until(
+            lambda: all(log_start(directory) > end_offset for directory in both),
+            "the stock voters delete the beginning of their logs (they look once a minute)",
+            200,
+        )
+        node.start()
+        quorum.wait_value(node, "missed-199", "x" * 100)
+        quorum.wait_value(node, "missed-0", "x" * 100)
+        quorum.wait_value(node, "seen", "before it was down")
+        local = quorum.local(node)
+        assert local["isVoter"]
+        assert local["logStartOffset"] > end_offset
+
+        quorum.leader.kill()
+        quorum.put("elected", "by a voter that begins behind a snapshot")
+        quorum.wait_value(node, "elected", "by a voter that begins behind a snapshot")
+        assert node.terminate() == 0
+        assert_same_suffix(ours, quorum.leader.log_directory, local["logStartOffset"])
+
+
+def log_start(log_directory: Path) -> int:
+    """Where the log of a stock controller starts: at its oldest snapshot, the one of formatting included."""
+    oldest = min(log_directory.glob("*.checkpoint"))
+    found = parse_snapshot_name(oldest.name)
+    assert found is not None
+    return found.end_offset
+
+
 def snapshots(log_directory: Path) -> list[Path]:
     """Every complete snapshot of a replica, oldest first, but the one that formatting leaves."""
     found = sorted(log_directory.glob("*.checkpoint"))

@@ -144,6 +144,9 @@ _ADVICE = {
     ErrorCode.NOT_FORMED.value: "; see 'quorumctl describe status' for who is missing",
     ErrorCode.CHANGE_PENDING.value: "; wait for it, then try again",
     ErrorCode.ALTERATION_PENDING.value: " (quorumctl alter --cancel, or quorumctl alter --voters ...)",
+    ErrorCode.LEADER_IS_STOCK.value: "; what the asked node knows by itself: 'describe status"
+    " --unconfirmed', 'describe local', 'list', 'get --consistency local'",
+    ErrorCode.READS_UNSUPPORTED.value: "; read the asked node's own state with --consistency local",
     ErrorCode.STALE_POSITION.value: "; look at the voters again, then decide",
     ErrorCode.NOT_CAUGHT_UP.value: "; see its lag with 'quorumctl describe replication'",
     ErrorCode.DUPLICATE_VOTER.value: "; nothing is to be done",

@@ -41,9 +41,9 @@ def _nobody_to_ask(description: ReplicaDescription) -> ApiProblem:
     address = f"{known.host}:{known.port}" if known is not None else "HOST:PORT"
     text = (
         f"the leader, node {description.leader_id} at {address}, has no admin API: it is a controller"
-        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was done. Ask it"
-        f" through the Kafka protocol, for example kafka-configs.sh --bootstrap-controller {address};"
-        " values can be read here with consistency=local"
+        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was done. Use"
+        f" Kafka's tools with --bootstrap-controller {address} (kafka-configs.sh to write,"
+        " kafka-metadata-quorum.sh for the quorum)"
     )
     return ApiProblem(409, ErrorCode.LEADER_IS_STOCK, text)
 
