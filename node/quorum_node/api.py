@@ -173,6 +173,21 @@ class SnapshotResult(ApiModel):
     log_start_offset: int
 
 
+class StateDescription(ApiModel):
+    """What the replica's state holds, and on an observer how well it keeps up with the leader."""
+
+    applied_offset: int
+    """Records before it are in the state."""
+    consistent: bool
+    """The state is the outcome of all records before `appliedOffset`. Not so for a moment while a
+    downloaded snapshot takes the place of the log before it."""
+    caught_up_age_ms: int | None = None
+    """Observers: how long ago this replica had everything that its leader had. If it grows, read
+    somewhere else."""
+    dirty_offset: int | None = None
+    """Observers: where the leader's newest snapshot ends, 0 if it has none."""
+
+
 class NodeDescription(ApiModel):
     """What one node says of itself, from memory, without asking anyone."""
 
@@ -195,6 +210,7 @@ class NodeDescription(ApiModel):
     endpoints: list[EndpointModel] = []
     """Where this node says that it can be reached; what an AddVoterRequest for it carries."""
     latest_snapshot: SnapshotDescription | None = None
+    state: StateDescription | None = None
     witness: bool = False
     """quorum.witness: it replicates and votes, but never leads."""
     partition: int = 0

@@ -29,6 +29,7 @@ TAG_WITNESS = 20001
 ANSWER_UNSUPPORTED = -2
 """The sender knows nothing of rounds."""
 TAG_LISTENERS = 20002
+TAG_KEEPING_UP = 20003
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
 
@@ -156,6 +157,15 @@ class AbortedTransaction(Message):
     first_offset: int = wire(INT64)
 
 
+@message()
+class KeepingUp(Message):
+    """How well an observer keeps up: the draft's last caught-up time, as an age, and dirty offset."""
+
+    caught_up_age_ms: int = wire(INT64, default=-1)
+    dirty_offset: int = wire(INT64, default=-1)
+
+
+NO_KEEPING_UP = KeepingUp()
 NO_DIVERGENCE = EpochEndOffset()
 NO_LEADER = LeaderIdAndEpoch()
 NO_SNAPSHOT = SnapshotId()
@@ -183,6 +193,9 @@ class FetchResponsePartition(Message):
     preferred_read_replica: int = wire(INT32, since=11, default=-1, ignorable=True)
     records: bytes | memoryview | None = wire(RECORDS, nullable_since=0, default=b"")
     answer: int = wire(INT64, since=12, tag=TAG_ANSWER, default=-1, ignorable=True)
+    keeping_up: KeepingUp = wire(
+        KeepingUp, since=12, tag=TAG_KEEPING_UP, default=NO_KEEPING_UP, ignorable=True
+    )
 
 
 @message()

@@ -20,6 +20,7 @@ from quorum_node.api import (
     ReplicaStatus,
     SnapshotDescription,
     SnapshotResult,
+    StateDescription,
     VoterHistory,
 )
 
@@ -119,6 +120,7 @@ def local(node: NodeDescription) -> list[str]:
         ("LogStartOffset", node.log_start_offset),
         ("LogEndOffset", node.log_end_offset),
         ("LatestSnapshot", _snapshot(node.latest_snapshot)),
+        *_state(node.state),
         ("CaughtUp", "yes" if node.caught_up else "no"),
         ("Formed", "yes" if node.formed else "no"),
         ("Storage", f"{storage.state.value}, {free}" + _in_brackets(storage.detail)),
@@ -127,6 +129,16 @@ def local(node: NodeDescription) -> list[str]:
         ("Version", node.version),
     ]
     return fields(pairs)
+
+
+def _state(state: StateDescription | None) -> list[tuple[str, object]]:
+    if state is None:
+        return []
+    consistent = "" if state.consistent else " (not consistent yet: a snapshot is being loaded)"
+    pairs: list[tuple[str, object]] = [("AppliedOffset", f"{state.applied_offset}{consistent}")]
+    if state.caught_up_age_ms is not None:
+        pairs.append(("LastCaughtUpMsAgo", state.caught_up_age_ms))
+    return pairs
 
 
 def discovered(found: DiscoveredBrokers) -> list[str]:

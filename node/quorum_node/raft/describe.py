@@ -109,6 +109,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         formed=replica.formed,
         initial_voters=required_to_form(replica, voters.latest.record.initial_voters),
         as_of_ms=state_as_of_ms(replica),
+        keeping_up=role.keeping_up if isinstance(role, Follower) else None,
         disk_low=replica.disk_low,
         halted=replica.halted,
         log_end_epoch=replica.epochs.last_epoch,

@@ -5,7 +5,7 @@ Owns its shape. Must not know how it is served. Times are of the core's clock, i
 
 from dataclasses import dataclass
 
-from quorum_node.raft.messages import ReplicaProgress, VotersPosition
+from quorum_node.raft.messages import KeepingUp, ReplicaProgress, VotersPosition
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
@@ -20,6 +20,7 @@ class ReplicaDescription:
     `witness`: this replica never campaigns. `refused_shorter`: who asked for its vote with a shorter
     log, since a leader last answered.
     `snapshot`: the newest of this replica. `partial_snapshot`: a download (id, bytes here, size if known).
+    `keeping_up`: what the leader said in its last answer, if this is an observer.
     `as_of_ms`: nothing that the known leader had committed by then is missing here.
     `target_voters`: where an AlterQuorum is heading, None without one; `plan`: what the leader does
     about it, or waits for, in words.
@@ -51,6 +52,7 @@ class ReplicaDescription:
     formed: bool
     initial_voters: int
     as_of_ms: float | None
+    keeping_up: KeepingUp | None
     disk_low: bool
     halted: bool
     log_end_epoch: int

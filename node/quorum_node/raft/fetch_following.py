@@ -81,6 +81,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     if 0 <= response.high_watermark <= replica.high_watermark:
         # The answer was made after the fetch was sent: nothing committed before is missing.
         replica.as_of_ms = follower.fetch_sent_ms
+    follower.keeping_up = response.keeping_up
     if appended:
         replica.out.append(FlushLog())
     return True

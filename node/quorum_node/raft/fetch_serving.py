@@ -15,6 +15,7 @@ from quorum_node.raft.messages import (
     DivergingEpoch,
     FetchRequest,
     FetchResponse,
+    KeepingUp,
     RecordsRange,
 )
 from quorum_node.raft.outputs import Respond
@@ -274,9 +275,11 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
     data = None
     if request.fetch_offset < limit:
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes)
-    error = RaftError.NONE
-    if request.replica not in replica.voters.latest.voters and _must_be_told(replica, request):
-        error = RaftError.NOT_FOLLOWER
+    error, keeping_up = RaftError.NONE, None
+    if not consumer and request.replica not in replica.voters.latest.voters:
+        if _must_be_told(replica, request):
+            error = RaftError.NOT_FOLLOWER
+        keeping_up = _keeping_up(replica, leader, request)
     replica.out.append(
         Respond(
             request_id,
@@ -289,9 +292,22 @@ def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: Fet
                 data,
                 b"",
                 leader.tell_round(),
+                None,
+                keeping_up,
             ),
         )
     )
+
+
+def _keeping_up(replica: ReplicaState, leader: Leader, request: FetchRequest) -> KeepingUp | None:
+    """How well an observer keeps up; None for a stranger that is not remembered."""
+    dirty_offset = 0 if replica.snapshot is None else replica.snapshot.end_offset
+    if request.fetch_offset >= replica.log_end:
+        return KeepingUp(0, dirty_offset)
+    progress = leader.progress.get(request.replica)
+    if progress is None or progress.last_caught_up_ms is None:
+        return None
+    return KeepingUp(round(replica.now_ms - progress.last_caught_up_ms), dirty_offset)
 
 
 def _told_high_watermark(replica: ReplicaState, leader: Leader) -> int:

@@ -138,6 +138,19 @@ class RecordsRange:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepingUp:
+    """What a leader tells an observer of how well it keeps up (KIP-595, "Log Compaction").
+
+    `caught_up_age_ms`: how long ago it had everything that the leader had. `dirty_offset`: where the
+    leader's newest snapshot ends (0: it has none); who has reached it lacks nothing of what the
+    snapshot stands for.
+    """
+
+    caught_up_age_ms: int
+    dirty_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class FetchResponse:
     """Leader side: `range` is set when there is data. Follower side: `records` holds the bytes.
 
@@ -145,7 +158,7 @@ class FetchResponse:
     NONE and a DivergingEpoch. NOT_FOLLOWER carries data like NONE does: on the shipped wire it is
     NONE, and the data holds the voters record that removed the sender. With `snapshot_id` set the
     error is OFFSET_OUT_OF_RANGE too (NONE on the wire): the log can't serve the sender, it has to
-    fetch that snapshot.
+    fetch that snapshot. `keeping_up` is told to observers.
     """
 
     error: RaftError
@@ -157,6 +170,7 @@ class FetchResponse:
     records: bytes = b""
     answer: int = -1
     snapshot_id: SnapshotId | None = None
+    keeping_up: KeepingUp | None = None
 
 
 # FetchSnapshot: KIP-630

@@ -8,6 +8,7 @@ its own latest voter set: it is Unattached or Follower and never campaigns.
 from dataclasses import dataclass, field
 from enum import Enum
 
+from quorum_node.raft.messages import KeepingUp
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
@@ -72,6 +73,7 @@ class Follower:
     answer: int = -1
     downloading: bool = False
     fetch_sent_ms: float = 0.0
+    keeping_up: KeepingUp | None = None
     introducing: bool = False
     introduced: bool = False
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)

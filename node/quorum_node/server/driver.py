@@ -330,6 +330,8 @@ class ReplicaDriver:
                 wanted,
                 records,
                 response.answer,
+                None,
+                response.keeping_up,
             )
         elif type(response) is FetchSnapshotResponse and response.part is not None:
             response = self._read_part(response)

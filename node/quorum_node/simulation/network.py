@@ -101,6 +101,8 @@ class Network:
                 None,
                 response.records,
                 response.answer,
+                None,
+                response.keeping_up,
             )
         elif isinstance(response, FetchSnapshotResponse):
             response = replace(response, part=None)

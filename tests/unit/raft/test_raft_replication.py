@@ -15,6 +15,7 @@ from quorum_node.raft.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    KeepingUp,
     ResignRequest,
     VoteRequest,
 )
@@ -429,3 +430,23 @@ def test_a_server_that_names_a_dead_leader_does_not_keep_an_observer_from_the_li
     observer = cores.start("9", bootstrap=["7", "2"])
     cores.advance(3000)
     assert observer.replica.leader_id == 2
+
+
+@pytest.mark.requirement("K595-30")
+def test_an_observer_is_told_how_well_it_keeps_up() -> None:
+    """KIP-595, "Log Compaction": the last caught-up time, and the boundary of the newest snapshot."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    observer = cores.start("4", bootstrap=["1"])
+    cores.propose(one, "seen")
+    cores.advance(1000)
+    told = observer.replica.describe(cores.now_ms).keeping_up
+    assert told == KeepingUp(0, 0)
+    assert cores.nodes["2"].replica.describe(cores.now_ms).keeping_up is None, "voters need it not"
+    behind = FetchRequest(CLUSTER_ID, observer.key, 1, one.replica.log_end - 1, 1, max_wait_ms=0)
+    cores.partition(["1", "2", "3"], ["4"])
+    cores.advance(5000)
+    answer = cores.request(one, behind)
+    assert isinstance(answer, FetchResponse)
+    assert answer.keeping_up is not None
+    assert 5000 <= answer.keeping_up.caught_up_age_ms <= 6000

@@ -109,6 +109,9 @@ FETCH_ANSWERS = [
     raft.FetchResponse(RaftError.NONE, LEADER, 40, 0, records=b"batches", answer=3),
     raft.FetchResponse(RaftError.NONE, LEADER, 40, 0),
     raft.FetchResponse(
+        RaftError.NONE, LEADER, 40, 0, records=b"batches", keeping_up=raft.KeepingUp(120, 33)
+    ),
+    raft.FetchResponse(
         RaftError.OFFSET_OUT_OF_RANGE, LEADER, 40, 0, raft.DivergingEpoch(5, 33), answer=4
     ),
     raft.FetchResponse(RaftError.FENCED_LEADER_EPOCH, LEADER),

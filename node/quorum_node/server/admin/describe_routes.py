@@ -45,6 +45,7 @@ def router(node: NodeView) -> APIRouter:
             partition=replica.partition,
             partitions=len(node.hosted.hosts),
             latest_snapshot=_latest_snapshot(replica),
+            state_held=replica.state(),
         )
 
     @routes.get("/quorum", response_model=QuorumDescription)

@@ -4,13 +4,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TypeVar
 
-from quorum_node.api import ErrorCode
+from quorum_node.api import ErrorCode, StateDescription
 from quorum_node.raft import messages as raft
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.roles import RoleName
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out, unconfirmed
-from quorum_node.server.admin.views import CatchUp, catch_up
+from quorum_node.server.admin.views import CatchUp, catch_up, state_document
 from quorum_node.server.appends import AppendOutcome, Committed, TooLarge
 from quorum_node.server.replica_host import ReplicaHost, clock_ms
 
@@ -40,6 +40,10 @@ class ReplicaView:
     def catch_up(self) -> CatchUp:
         """Whether this replica is caught up."""
         return catch_up(self.describe(), clock_ms(), self.fetch_timeout_ms)
+
+    def state(self) -> StateDescription:
+        """What the image holds."""
+        return state_document(self.describe(), self.host.applier.image.end_offset, clock_ms())
 
     def state_age_ms(self) -> int | None:
         """How old the image may be; None if no leader was ever heard."""

@@ -11,6 +11,7 @@ from quorum_node.api import (
     ReplicaStatus,
     Role,
     SnapshotDescription,
+    StateDescription,
     StorageDescription,
     TargetVoter,
     VoterModel,
@@ -96,6 +97,19 @@ def _why_a_witness_waits(d: ReplicaDescription) -> str:
     return f"{text}bring back one of the other voters ({', '.join(others)}), {way_out}"
 
 
+def state_document(d: ReplicaDescription, applied_offset: int, now_ms: float) -> StateDescription:
+    """What the state of this replica holds."""
+    told, age_ms = d.keeping_up, None
+    if told is not None and d.last_leader_contact_ms is not None:
+        age_ms = told.caught_up_age_ms + max(0, round(now_ms - d.last_leader_contact_ms))
+    return StateDescription(
+        applied_offset=applied_offset,
+        consistent=applied_offset >= d.log_start_offset,
+        caught_up_age_ms=age_ms,
+        dirty_offset=None if told is None else told.dirty_offset,
+    )
+
+
 def role_of(d: ReplicaDescription) -> Role:
     """The role's name; a follower or seeker that is no voter is an observer."""
     if not d.is_voter and d.role in (RoleName.FOLLOWER, RoleName.UNATTACHED):
@@ -113,6 +127,7 @@ def node_document(
     partition: int,
     partitions: int,
     latest_snapshot: SnapshotDescription | None = None,
+    state_held: StateDescription | None = None,
 ) -> NodeDescription:
     """What the node says of itself."""
     return NodeDescription(
@@ -127,6 +142,7 @@ def node_document(
         log_end_offset=d.log_end_offset,
         log_start_offset=d.log_start_offset,
         caught_up=state.caught_up,
+        state=state_held,
         formed=d.formed,
         storage=storage,
         started_at=started_at,

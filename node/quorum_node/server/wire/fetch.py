@@ -6,6 +6,7 @@ from uuid import UUID
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import (
     HIGH_WATERMARK_UNSUPPORTED,
+    NO_KEEPING_UP,
     EpochEndOffset,
     FetchNodeEndpoint,
     FetchPartition,
@@ -14,6 +15,7 @@ from quorum_node.protocol.fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
     FetchTopic,
+    KeepingUp,
     LeaderIdAndEpoch,
     ReplicaListener,
     ReplicaState,
@@ -115,7 +117,7 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
     leader = LeaderIdAndEpoch(
         leader_id=answer.leader.leader_id, leader_epoch=answer.leader.leader_epoch
     )
-    wanted, diverging = answer.snapshot_id, answer.diverging
+    wanted, diverging, told = answer.snapshot_id, answer.diverging, answer.keeping_up
     if wanted is not None:
         return FetchResponsePartition(
             partition_index=index,
@@ -145,7 +147,12 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
         current_leader=leader,
         records=answer.records,
         answer=answer.answer,
+        keeping_up=NO_KEEPING_UP if told is None else _told(told),
     )
+
+
+def _told(told: raft.KeepingUp) -> KeepingUp:
+    return KeepingUp(caught_up_age_ms=told.caught_up_age_ms, dirty_offset=told.dirty_offset)
 
 
 def fetch_request(parts: Sequence[tuple[int, raft.FetchRequest]], version: int) -> FetchRequest:
@@ -218,6 +225,7 @@ def _answer(
     if part.diverging_epoch.end_offset >= 0:
         diverging = raft.DivergingEpoch(part.diverging_epoch.epoch, part.diverging_epoch.end_offset)
         error = RaftError.OFFSET_OUT_OF_RANGE
+    told = part.keeping_up
     return raft.FetchResponse(
         error,
         raft.CurrentLeader(leader_id, part.current_leader.leader_epoch, endpoint),
@@ -228,4 +236,7 @@ def _answer(
         bytes(part.records) if part.records else b"",
         part.answer,
         snapshot_id,
+        raft.KeepingUp(told.caught_up_age_ms, told.dirty_offset)
+        if told.caught_up_age_ms >= 0
+        else None,
     )
