@@ -89,6 +89,20 @@ def test_a_local_read_says_how_old_it_may_be(quorum: LocalQuorum) -> None:
         assert 0 <= age_ms < 5000
 
 
+@pytest.mark.requirement("K595-30")
+def test_an_observer_knows_how_well_it_keeps_up(quorum: LocalQuorum) -> None:
+    offset = quorum.put("k", "kept up")["endOffset"]
+
+    def caught_up() -> bool:
+        state = quorum.local(4)["state"]
+        assert state["consistent"]
+        assert state["dirtyOffset"] == 0
+        return state["appliedOffset"] >= offset and state["caughtUpAgeMs"] < 2000
+
+    wait_until(caught_up, "the observer has caught up and knows it")
+    assert quorum.local(quorum.leader.id)["state"]["caughtUpAgeMs"] is None
+
+
 def test_read_offset_on_the_wire(quorum: LocalQuorum) -> None:
     leader = quorum.leader
     offset = quorum.put("k", "wire")["endOffset"]

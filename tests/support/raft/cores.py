@@ -436,6 +436,7 @@ class Cores:
                 response.log_start_offset,
                 records=data,
                 answer=response.answer,
+                keeping_up=response.keeping_up,
             )
         elif isinstance(response, FetchSnapshotResponse) and response.part is not None:
             response = node.snapshots.filled(response)
