@@ -23,8 +23,16 @@ class KafkaCluster(Cluster):
 
     fault_window_seconds = 9.0
 
-    def __init__(self, directory: Path, linger_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        linger_ms: int | None = None,
+        properties: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(directory)
+        self.properties = {
+            key.replace("_", "."): value for key, value in (properties or {}).items()
+        }
         self.linger_ms = linger_ms
         self.name = "kafka" if linger_ms is None else f"kafka-linger-{linger_ms}"
 
@@ -68,6 +76,7 @@ class KafkaCluster(Cluster):
             "listeners": listener,
             "advertised.listeners": listener,
             "log.dirs": str(folder / "data"),
+            **self.properties,
         }
         if self.linger_ms is not None:
             properties["controller.quorum.append.linger.ms"] = str(self.linger_ms)
@@ -117,6 +126,26 @@ class KafkaCluster(Cluster):
 
     def probe_command(self, seconds: float) -> list[str]:
         return python("kafka_probe.py", "--addresses", self.bootstrap(), "--seconds", str(seconds))
+
+
+class LoneKafka(KafkaCluster):
+    """One controller that is the whole quorum."""
+
+    def addresses(self) -> list[Address]:
+        return super().addresses()[:1]
+
+    def create(self) -> None:
+        arguments = ["format", "-c", str(self.write_config(0)), "-t", self.random_uuid()]
+        done = stock_kafka.run_tool(stock_kafka.STORAGE, *arguments, "--standalone")
+        if done.returncode != 0:
+            raise RuntimeError(done.stdout + done.stderr)
+        self.launch(0)
+        self.leader()
+
+    @property
+    def log_folder(self) -> Path:
+        """Where its log is."""
+        return self.directory / "member-0" / "data" / "__cluster_metadata-0"
 
 
 def load_classes() -> Path:

@@ -158,13 +158,20 @@ class LocalQuorum:
     """Nodes 1..n; node 1 is the founder. Use as a context manager: it ends every process."""
 
     def __init__(
-        self, root: Path, nodes: int = 3, *, initial_voters: int | None = None, **common: str
+        self,
+        root: Path,
+        nodes: int = 3,
+        *,
+        initial_voters: int | None = None,
+        properties: dict[str, str] | None = None,
+        **common: str,
     ) -> None:
         self.root = root
         self.cluster_id = uuid_text(fresh_uuid())
         self.founder_uuid = uuid_text(fresh_uuid())
         self.initial_voters = nodes if initial_voters is None else initial_voters
-        self.common = {key.replace("_", "."): value for key, value in common.items()}
+        given = common | (properties or {})
+        self.common = {key.replace("_", "."): value for key, value in given.items()}
         self.client = httpx.Client(
             timeout=5.0, trust_env=False, headers={"Authorization": f"Bearer {TOKEN}"}
         )

@@ -32,7 +32,7 @@ class FilteredQuorum(LocalQuorum):
         module: str = "quorum_node.server.main",
     ) -> None:
         self.network = network
-        super().__init__(root, nodes, initial_voters=initial_voters, **QUICK)
+        super().__init__(root, nodes, initial_voters=initial_voters, properties=QUICK)
         for node in self.nodes.values():
             node.module = module
         self.frozen: set[int] = set()

@@ -1,0 +1,53 @@
+"""A metadata log of any size, written straight into a stopped member's directory, for us and for Kafka alike.
+
+Both keep Kafka's files, so both can be given the very same records: config changes of the broker default with 256-byte
+values, a hundred in a batch, over a number of keys. They continue the log that the member itself has begun, in its
+last epoch; what a start then does with them is what is measured.
+"""
+
+from pathlib import Path
+
+from quorum_node.records.batches import encode_values, split_batches
+from quorum_node.records.metadata import ConfigRecord, encode_metadata
+
+BROKER = 4
+VALUE = "v" * 256
+_RECORDS_A_BATCH = 100
+_SEGMENT_BYTES = 64 << 20
+
+
+def end_of(folder: Path) -> tuple[int, int]:
+    """End offset and last epoch of a partition's log."""
+    last = max(folder.glob("*.log"))
+    batches, _ = split_batches(last.read_bytes())
+    header = batches[-1].header
+    return header.end_offset, header.leader_epoch
+
+
+def extend(folder: Path, size_bytes: int, keys: int) -> int:
+    """Appends about `size_bytes` in new segments; returns the number of records."""
+    offset, epoch = end_of(folder)
+    first, written = offset, 0
+    names = [
+        [
+            encode_metadata(ConfigRecord(BROKER, "", f"bench-{key % keys}", VALUE))
+            for key in range(start, start + _RECORDS_A_BATCH)
+        ]
+        for start in range(0, keys, _RECORDS_A_BATCH)
+    ]
+    batch = 0
+    while written < size_bytes:
+        segment = bytearray()
+        base = offset
+        while len(segment) < min(_SEGMENT_BYTES, size_bytes - written):
+            segment += encode_values(
+                base_offset=offset,
+                leader_epoch=epoch,
+                timestamp_ms=1_700_000_000_000 + batch,
+                values=names[batch % len(names)],
+            )
+            offset += _RECORDS_A_BATCH
+            batch += 1
+        (folder / f"{base:020d}.log").write_bytes(segment)
+        written += len(segment)
+    return offset - first
