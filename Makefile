@@ -50,7 +50,7 @@ test: venv ## the short set: test-local, then kind with real disk failures
 
 .PHONY: test-long
 test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
-	@$(PYTEST) -m long --long-run-report=docs/long-run.md tests $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -n 3 -m long --long-run-report=docs/long-run.md tests $(ARGS)
 
 .PHONY: interop
 interop: venv ## stock Apache Kafka tools against our quorum

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.requirement_plugin import commit_id
+from support.stages import without_group
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.long_run_report is not None:
+    if config.option.long_run_report is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(LongRunPlugin(config), "long-run")
 
 
@@ -38,7 +39,8 @@ class LongRunPlugin:
             return
         self._failed += report.failed
         figures = ", ".join(f"{name} {value}" for name, value in report.user_properties)
-        cells = (f"`{report.nodeid}`", report.outcome, f"{report.duration:.1f}", figures)
+        test = f"`{without_group(report.nodeid)}`"
+        cells = (test, report.outcome, f"{report.duration:.1f}", figures)
         self._lines.append(f"| {' | '.join(cells)} |")
 
     def pytest_sessionfinish(self) -> None:
@@ -57,7 +59,7 @@ class LongRunPlugin:
             "| test | result | seconds | figures |",
             "|---|---|---|---|",
         ]
-        self._page.write_text("\n".join([*head, *self._lines]) + "\n")
+        self._page.write_text("\n".join([*head, *sorted(self._lines)]) + "\n")
 
 
 def machine() -> str:

@@ -3,8 +3,9 @@
 A stage is a folder of tests/. Stages run in the order below, cheap ones first. Folders that need
 more than Python mark their tests, so that nobody can forget to.
 
-With workers (`pytest -n`), the stages run side by side. A file stays on one worker, and so does the
-harness with its one control plane: it takes longest and begins first, mostly waiting for processes.
+With workers (`pytest -n`), the stages run side by side. A file stays on one worker, and so do the
+harness with its one control plane and kind: they take longest and begin first, mostly waiting for
+processes.
 """
 
 import os
@@ -36,7 +37,7 @@ STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
 # What shares one expensive thing across its files.
-ON_ONE_WORKER = ("harness",)
+ON_ONE_WORKER = ("harness", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:
