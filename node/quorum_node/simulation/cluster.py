@@ -50,7 +50,7 @@ class Cluster:
         self.on_voters: Callable[[SimulatedHost, VotersChanged], None] = lambda host, change: None
         self.on_download: Callable[[SimulatedHost], None] = lambda host: None
         self.snapshot_counts: Counter[str] = Counter()
-        self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40))
+        self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
         """Records between two snapshots; None: at random, each replica by itself."""
         self._incarnations: dict[int, int] = {}
         self._questions: dict[int, Callable[[Response], None]] = {}

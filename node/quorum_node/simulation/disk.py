@@ -94,7 +94,8 @@ class SimulatedDisk:
             self.start = moved.start
             self.content = bytearray(moved.content) + (self.content if moved.behind else b"")
         for partial in self.partials.values():
-            partial[:] = self._torn(partial, 0)
+            if random.random() < 0.5:
+                partial[:] = self._torn(partial, 0)
         self.synced()
         self.durable_bytes = 0
 

@@ -102,7 +102,8 @@ class SimulatedSnapshots:
         self._disk.partials.pop(id, None)
 
     def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
-        self._later(30, self._finish, id, size_bytes, checksum)
+        most_ms = 30 if self._host.random.random() < 0.9 else 600
+        self._later(most_ms, self._finish, id, size_bytes, checksum)
 
     # -- inside
 
@@ -160,7 +161,7 @@ class SimulatedSnapshots:
 
     def live(self) -> None:
         """Write snapshots and delete what they make superfluous, again and again."""
-        pause_ms = 200 if self._host.cluster.clients.slow else 80
+        pause_ms = 300 if self._host.cluster.clients.slow else 120
         self._later(pause_ms, self._consider)
 
     def applied(self, before: ServiceState, state: ServiceState) -> None:

@@ -18,15 +18,21 @@ class VoterRecords:
     """(offset, epoch) → voter set."""
 
     def __init__(self) -> None:
+        self._seen: dict[tuple[int, int, int], list[int]] = {}
         self._sets: dict[tuple[int, int], VoterSet] = {}
 
     def appended(
         self, host: "SimulatedHost", data: bytes, base_offset: int, epoch: int
     ) -> list[int]:
         """Note the voters in a new batch; returns the offsets of the records."""
-        if not read_header(data).is_control:
+        header = read_header(data)
+        if not header.is_control:
             return []
-        found = []
+        batch = (base_offset, epoch, header.crc)
+        if batch in self._seen:
+            return self._seen[batch]
+        found: list[int] = []
+        self._seen[batch] = found
         for record in decode_records(split_batches(data)[0][0]):
             control = decode_control(record)
             if isinstance(control, VotersRecord):

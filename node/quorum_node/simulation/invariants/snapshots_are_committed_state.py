@@ -51,8 +51,11 @@ class SnapshotsAreCommittedState(Invariant):
     def snapshot_frozen(self, host: SimulatedHost, id: SnapshotId, data: bytes) -> None:
         if self._epochs.get(id.end_offset) != id.epoch:
             raise Violation(f"{host.address} has snapshot {id}; that is not committed")
-        if self._bytes.setdefault(id, data) != data:
-            raise Violation(f"{host.address} has another snapshot {id} than somebody before it")
+        if id in self._bytes:
+            if self._bytes[id] != data:
+                raise Violation(f"{host.address} has another snapshot {id} than somebody before it")
+            return
+        self._bytes[id] = data
         state = state_in(id, data)
         if state != self._states[id.end_offset]:
             committed = self._states[id.end_offset]
