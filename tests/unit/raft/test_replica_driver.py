@@ -4,9 +4,24 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.raft import LogState, QuorumState, RaftConfig, Replica
-from quorum_node.raft.events import Proposed, ReadRequested
-from quorum_node.raft.messages import OutboundRequest, Response
+from quorum_node.raft import LogState, QuorumState, RaftConfig, RaftError, Replica
+from quorum_node.raft.events import (
+    Proposed,
+    ReadRequested,
+    RequestReceived,
+    ResponseReceived,
+    SnapshotCreated,
+    SnapshotInstalled,
+)
+from quorum_node.raft.messages import (
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    OutboundRequest,
+    Response,
+)
 from quorum_node.raft.outputs import (
     Halt,
     HaltReason,
@@ -14,6 +29,7 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ResetLog,
     RoleChanged,
     TruncateLog,
     VotersChanged,
@@ -24,6 +40,8 @@ from quorum_node.server.driver import ReplicaDriver
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 KEY = ReplicaKey(1, UUID(int=1))
+PEER = Endpoint("CONTROLLER", "two", 9093)
+SNAPSHOT = SnapshotId(9, 1)
 
 
 class Devices:
@@ -38,6 +56,9 @@ class Devices:
         self.halts: list[Halt] = []
         self.saved: QuorumState | None = None
         self.snapshots: dict[SnapshotId, int] = {}
+        self.answers: list[Response] = []
+        self.sent: dict[type, int] = {}
+        """Correlation of the last request of a kind."""
 
     def _do(self, what: str) -> None:
         self.done.append(what)
@@ -95,9 +116,11 @@ class Devices:
         self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float
     ) -> None:
         self._do("send")
+        self.sent[type(request)] = correlation
 
     def respond(self, request_id: int, response: Response) -> None:
         self._do("respond")
+        self.answers.append(response)
 
     def proposal_committed(self, output: ProposalCommitted) -> None:
         self._do("committed")
@@ -207,3 +230,89 @@ def test_a_full_disk_is_another_reason() -> None:
     devices.fail["append"] = DiskFull("ENOSPC")
     driver.handle(Proposed(1, (b"x",)))
     assert [halt.reason for halt in devices.halts] == [HaltReason.DISK_FULL]
+
+
+def follower() -> tuple[ReplicaDriver, Devices]:
+    devices = Devices()
+    config = RaftConfig((Endpoint("CONTROLLER", "one", 9093),), bootstrap=(PEER,))
+    driver = ReplicaDriver(
+        Replica(config, KEY, None, LogState(), lambda: 0.5),
+        devices, devices, devices, lambda: 0.0, devices, devices, devices,
+    )  # fmt: skip
+    driver.start()
+    leader = CurrentLeader(2, 1, PEER)
+    sent = devices.sent
+    driver.handle(
+        ResponseReceived(sent[FetchRequest], FetchResponse(RaftError.NOT_QUORUM_LEADER, leader))
+    )
+    refused = FetchResponse(RaftError.OFFSET_OUT_OF_RANGE, leader, snapshot_id=SNAPSHOT)
+    driver.handle(ResponseReceived(sent[FetchRequest], refused))
+    return driver, devices
+
+
+def give(driver: ReplicaDriver, devices: Devices, response: FetchSnapshotResponse) -> None:
+    driver.handle(ResponseReceived(devices.sent[FetchSnapshotRequest], response))
+
+
+def part(position: int, data: bytes) -> FetchSnapshotResponse:
+    leader = CurrentLeader(2, 1, PEER)
+    return FetchSnapshotResponse(RaftError.NONE, leader, SNAPSHOT, 6, position, data, 77)
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_log_is_dropped_only_after_its_snapshot_was_verified() -> None:
+    driver, devices = follower()
+    give(driver, devices, part(0, b"abcd"))
+    give(driver, devices, part(4, b"ef"))
+    steps = [each for each in devices.done if "-" in each]
+    assert steps == ["write 9-1 at 0", "write 9-1 at 4", "finish 9-1"]
+    devices.done.clear()
+    driver.snapshot_finished(SnapshotInstalled(SNAPSHOT, None, 1))
+    assert devices.done == [
+        "reset to 9-1", "load 9-1", "high watermark 9", "flush", "save", "send",
+    ]  # fmt: skip
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_part_that_can_not_be_written_stops_the_replica() -> None:
+    driver, devices = follower()
+    devices.fail["write 9-1 at 0"] = DiskFull("ENOSPC")
+    give(driver, devices, part(0, b"abcd"))
+    assert [halt.reason for halt in devices.halts] == [HaltReason.DISK_FULL]
+
+
+@pytest.mark.requirement("K853-08")
+def test_parts_are_read_from_the_snapshot_or_refused() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    wanted = SnapshotId(3, 1)
+    devices.snapshots[wanted] = 100
+    driver.handle(SnapshotCreated(wanted))
+    for number, position in enumerate((0, 99, 100)):
+        request = FetchSnapshotRequest("A", KEY, 1, wanted, position, 50)
+        driver.handle(RequestReceived(number, request))
+    del devices.snapshots[wanted]
+    driver.handle(RequestReceived(3, FetchSnapshotRequest("A", KEY, 1, wanted, 0, 50)))
+    assert [each for each in devices.done if each.startswith("read")] == [
+        "read 3-1 0 50", "read 3-1 99 50",
+    ]  # fmt: skip
+    answers = [each for each in devices.answers if isinstance(each, FetchSnapshotResponse)]
+    assert [each.error for each in answers] == [
+        RaftError.NONE,
+        RaftError.NONE,
+        RaftError.POSITION_OUT_OF_RANGE,
+        RaftError.SNAPSHOT_NOT_FOUND,
+    ]
+    assert (answers[0].size_bytes, answers[0].checksum) == (100, 77)
+
+
+def test_a_flush_from_before_a_reset_proves_nothing() -> None:
+    driver, devices = single_voter()
+    driver.start()
+    driver.flush_completed(0, 3)
+    devices.tickets.clear()
+    driver.handle(Proposed(1, (b"x",)))
+    driver._reset_log(ResetLog(SnapshotId(9, 1)))
+    driver.flush_completed(0, 4)
+    assert "committed" not in devices.done
