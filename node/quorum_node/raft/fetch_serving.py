@@ -84,6 +84,27 @@ def answer_parked(replica: ReplicaState, leader: Leader) -> None:
             _answer(replica, leader, fetch.request_id, fetch.request)
 
 
+def tell_round(replica: ReplicaState, leader: Leader) -> None:
+    """A read began: answer those whose echo can confirm it, or who miss what the read may need.
+
+    Observers that know the high watermark stay parked: a read on one of many must not wake up all.
+    """
+    parked, leader.parked = leader.parked, {}
+    for fetch in parked.values():
+        request = fetch.request
+        behind = request.high_watermark < replica.high_watermark
+        hears_reads = request.answer > STOCK_SENDER and request.replica.id != CONSUMER_ID
+        if hears_reads and (behind or _may_confirm(replica, request)):
+            _answer(replica, leader, fetch.request_id, request)
+        else:
+            leader.parked[fetch.request_id] = fetch
+
+
+def _may_confirm(replica: ReplicaState, request: FetchRequest) -> bool:
+    voters = replica.voters
+    return request.replica in voters.latest.voters or request.replica in voters.committed.voters
+
+
 def answer_early(replica: ReplicaState, leader: Leader, request_id: int) -> None:
     """Answer one parked fetch before its time, with what there is."""
     fetch = leader.parked.pop(request_id, None)
@@ -252,7 +273,9 @@ def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> b
     if request.replica.id == CONSUMER_ID:
         return request.fetch_offset < replica.high_watermark
     return request.fetch_offset < replica.log_end or (
-        bool(leader.reads) and STOCK_SENDER < request.answer < leader.answer_round
+        bool(leader.reads)
+        and STOCK_SENDER < request.answer < leader.answer_round
+        and _may_confirm(replica, request)
     )
 
 

@@ -157,7 +157,7 @@ class Replica(ReplicaState):
     def _settle(self) -> None:
         """What follows from any event: fetch, look for the leader, stop."""
         if self.remote_reads and remote_reads.proceed(self):
-            _answer_parked(self)
+            _tell_round(self)
         if self.voters_are_new:
             own_entry.voters_changed(self)
         role = self.role
@@ -289,19 +289,19 @@ def _on_read(replica: Replica, event: ReadRequested) -> None:
     if not isinstance(leader, Leader):
         remote_reads.request_remote_read(replica, event.read_id)
     elif reads.request_read(replica, leader, event.read_id):
-        _answer_parked(replica)
+        _tell_round(replica)
 
 
 def _on_read_offset(replica: Replica, request_id: int, request: ReadOffsetRequest) -> None:
     if reads.handle_read_offset(replica, request_id, request):
-        _answer_parked(replica)
+        _tell_round(replica)
 
 
-def _answer_parked(replica: Replica) -> None:
-    """A read opened a new answer round: everyone who fetches has to hear of it."""
+def _tell_round(replica: Replica) -> None:
+    """A read opened a new answer round."""
     leader = replica.role
     assert isinstance(leader, Leader)
-    fetch_serving.answer_parked(replica, leader)
+    fetch_serving.tell_round(replica, leader)
 
 
 def _on_flushed(replica: Replica, event: LogFlushed) -> None:

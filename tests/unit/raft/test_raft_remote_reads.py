@@ -235,6 +235,29 @@ def test_questions_of_many_replicas_share_a_round() -> None:
     assert len(role.reads) == 10
 
 
+def test_a_read_wakes_up_the_voters_and_not_every_observer() -> None:
+    cores, leader, observer = quorum_with_observer()
+    others = [cores.start(name, bootstrap=["1"]) for name in ("5", "6", "7")]
+    cores.advance(700)
+    role = leader.replica.role
+    assert isinstance(role, Leader)
+
+    def parked_observers() -> set[int]:
+        keys = {node.key for node in (observer, *others)}
+        return {n for n, each in role.parked.items() if each.request.replica in keys}
+
+    before = parked_observers()
+    assert len(before) == 4
+    read = cores.read(observer)
+    assert isinstance(observer.reads[read], int)
+    assert parked_observers() == before
+    # One that does not know the high watermark yet is told of it: the read may be its own.
+    cores.propose(leader, "news")
+    read = cores.read(observer)
+    assert isinstance(observer.reads[read], int)
+    assert observer.committed_values()[-1] == "news"
+
+
 def test_nobody_waits_for_an_abandoned_question() -> None:
     cores, leader, observer = quorum_with_observer()
     role = leader.replica.role
