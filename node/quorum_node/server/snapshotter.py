@@ -34,6 +34,8 @@ from quorum_node.storage.snapshots import SnapshotStore
 _LOOK_SECONDS = 1.0
 _BACKOFF_SECONDS = 60.0
 """After a snapshot that could not be written."""
+_CHECK_AGAIN_SECONDS = 600.0
+"""A snapshot that was verified is taken to be whole for so long."""
 _CHANGES_AT_ONCE = 2000
 _LEAST_ROOM_BYTES = 1 << 20
 
@@ -74,7 +76,7 @@ class Snapshotter:
         self._writing: SnapshotId | None = None
         self._answering: list[Callable[[Outcome], None]] = []
         self._waiting: list[Callable[[Outcome], None]] = []
-        self._checking: set[SnapshotId] = set()
+        self._checked_at: dict[SnapshotId, float] = {}
         applier.on_applied = self._applied
 
     def start(self) -> None:
@@ -102,9 +104,12 @@ class Snapshotter:
 
     def verify_in_background(self, id: SnapshotId) -> None:
         """Before it goes to another replica: damage here must not keep others from joining."""
-        if id not in self._checking:
-            self._checking.add(id)
-            threading.Thread(target=self._verify, args=(id,), daemon=True).start()
+        now = self._loop.time()
+        if now - self._checked_at.get(id, -_CHECK_AGAIN_SECONDS) >= _CHECK_AGAIN_SECONDS:
+            self._checked_at[id] = now
+            threading.Thread(
+                target=self._verify, args=(id,), name="snapshot-check", daemon=True
+            ).start()
 
     # -- when
 
@@ -253,6 +258,8 @@ class Snapshotter:
                 self._driver.handle(PrefixObsolete(start))
             in_use = self._driver.replica.snapshots_in_use()
             deleted = store.delete_before(self._log.start, keep=in_use)
+            for gone in deleted:
+                self._checked_at.pop(gone, None)
         except (StorageFailure, DiskFull) as failure:
             self._fail_storage(failure)
             return
@@ -286,11 +293,11 @@ class Snapshotter:
         except (StorageFailure, DiskFull) as error:
             failure = error
             self._on_loop(lambda: self._fail_storage(failure))
-        self._on_loop(lambda: self._checking.discard(id))
 
     def _damaged(self, id: SnapshotId, detail: str) -> None:
         if id not in self._store.ids():
             return
+        newest = id == self._store.latest()
         try:
             aside = self._store.set_aside(id)
         except (StorageFailure, DiskFull) as failure:
@@ -298,11 +305,7 @@ class Snapshotter:
             return
         self._metrics.count("snapshots_damaged")
         self._events.damaged(id, detail, aside.name)
-        self._not_before = 0.0
-        if (
-            self._store.latest() is None
-            or self._log.start_offset > self._store.ids()[-1].end_offset
-        ):
+        if newest:  # the one that this replica offers to others
             self.request(lambda outcome: None)
 
     def _on_loop(self, act: Callable[[], None]) -> None:

@@ -31,7 +31,8 @@ def scrub(
             return classify(error, f"read {segment.path}")
         if found is None:
             return None
-        if found != expected and segment.closed and segment.path.exists():
+        untouched = segment.closed and segment.sealed_crc == expected and segment.path.exists()
+        if found != expected and untouched:
             return StorageFailure(
                 f"{segment.path} is damaged: the CRC-32C of all of it is {found:08x}, it was sealed"
                 f" with {expected or 0:08x}"
