@@ -12,7 +12,7 @@ from quorum_node.raft import RaftConfig
 from quorum_node.raft.events import RequestReceived
 from quorum_node.raft.messages import Request, Response
 from quorum_node.raft.outputs import RoleChanged, VotersChanged
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.simulation.clients import Clients
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.machine import Machine
@@ -52,6 +52,8 @@ class Cluster:
         self.snapshot_counts: Counter[str] = Counter()
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
         """Records between two snapshots; None: at random, each replica by itself."""
+        self.static_ids: tuple[int, ...] = ()
+        """controller.quorum.voters of every host that is added from now on."""
         self._incarnations: dict[int, int] = {}
         self._questions: dict[int, Callable[[Response], None]] = {}
         self._next_question = OUTSIDE_ID
@@ -66,15 +68,25 @@ class Cluster:
         machine.start()
         return host
 
+    def add_static_host(self, id: int, witness: bool) -> SimulatedHost:
+        """A machine of a static quorum, not started: every later one takes the address of the first."""
+        earlier = self.hosts.get(_static_address(id))
+        host = self.add_replica(Machine(), id, founder=False, witness=witness, in_place=True)
+        # Answers that are on their way to the earlier one are for an earlier run.
+        host.run = earlier.run if earlier is not None else 0
+        return host
+
     @property
     def partitions(self) -> tuple["Cluster", ...]:
         """This one, and the second one."""
         return (self,) if self.second is None else (self, self.second)
 
-    def add_replica(self, machine: Machine, id: int, founder: bool, witness: bool) -> SimulatedHost:
+    def add_replica(
+        self, machine: Machine, id: int, founder: bool, witness: bool, in_place: bool = False
+    ) -> SimulatedHost:
         incarnation = self._incarnations.get(id, 0) + 1
         self._incarnations[id] = incarnation
-        address = f"{id}-{incarnation}"
+        address = _static_address(id) if in_place else f"{id}-{incarnation}"
         uuid = UUID(int=(self._number << 120) + (self.seed << 40) + (id << 16) + incarnation)
         key = ReplicaKey(id, uuid)
         config = RaftConfig(
@@ -84,6 +96,11 @@ class Cluster:
             ),
             cluster_id=CLUSTER_ID if founder else None,
             founder=founder,
+            static_voters=tuple(
+                Voter(ReplicaKey(each), (Endpoint("CONTROLLER", _static_address(each), 9093),))
+                for each in self.static_ids
+            ),
+            new_cluster_id=CLUSTER_ID,
             initial_voters=self.initial_voters,
             witness=witness,
             snapshot_part_bytes=self.random.choice((64, 200, 1000)),
@@ -141,3 +158,7 @@ class Cluster:
         self.on_halted(host)
 
     on_halted: Callable[[SimulatedHost], None] = staticmethod(lambda host: None)
+
+
+def _static_address(id: int) -> str:
+    return f"{id}-1"

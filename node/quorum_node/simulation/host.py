@@ -4,6 +4,7 @@ Owns the life of the replica and wires the real driver to the simulated devices.
 story that is played (clients, faults, plans). What happens to the process is the machine's affair.
 """
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,15 @@ class SimulatedHost:
             and (role.downloading or partial.finishing)
         )
 
+    def forget_static_voters(self) -> None:
+        """controller.quorum.voters is gone from the configuration, and the process is as if restarted.
+
+        Not if it still needs it: it has not heard yet that the quorum has formed.
+        """
+        self.config = replace(self.config, static_voters=())
+        if not self.replica.ids_only:
+            self.replica.config = replace(self.replica.config, static_voters=())
+
     def start_replica(self) -> None:
         """Open the disk as the real process does, and join in."""
         assert not self.up
@@ -107,7 +117,7 @@ class SimulatedHost:
         self.snapshots = SimulatedSnapshots(self)
         self.log = WatchedLog(self)
         replica = Replica(
-            self.config,
+            replace(self.config, boot_timestamp_ms=int(scheduler.now_ms)),
             self.key,
             self.disk.state,
             self.log.recovered,

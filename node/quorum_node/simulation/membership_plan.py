@@ -35,6 +35,8 @@ class MembershipPlan:
         self.wanted: list[SimulatedHost] = []
         self.changes = 0
         self.restless = False
+        self.ids_are_fixed = False
+        """A static quorum: no new ids, so members are only replaced by others of the same id."""
         self._pause_until_ms = 0.0
         self.refusals: dict[RaftError, int] = {}
         self._remove_first = False
@@ -51,6 +53,23 @@ class MembershipPlan:
         for number in range(size):
             self.wanted.append(self._new_host(founder=number == 0))
         self._look()
+
+    def found_static(self, size: int) -> list[SimulatedHost]:
+        """Static voters, not started: none of them founds, all of them do."""
+        self._cluster.static_ids = tuple(range(1, size + 1))
+        for number in self._cluster.static_ids:
+            witness = self._cluster.with_witness and number == 2
+            self.wanted.append(self._cluster.add_static_host(number, witness))
+        self._next_id = size + 1
+        self._look()
+        return list(self.wanted)
+
+    def replace_in_place(self, host: SimulatedHost) -> SimulatedHost:
+        """Its disk is gone, and an empty one runs under the same id at the same address."""
+        emptied = self._cluster.add_static_host(host.key.id, host.config.witness)
+        self.wanted[self.wanted.index(host)] = emptied
+        self._remove_first = self._random.random() < 0.5
+        return emptied
 
     def is_done(self) -> bool:
         """The leader's committed voters are the wanted ones."""
@@ -114,6 +133,9 @@ class MembershipPlan:
 
     def _want_something_else(self, leader: SimulatedHost) -> None:
         """Everything is as wanted: grow or shrink by one, or swap one for a new id."""
+        if self.ids_are_fixed:
+            self._want_another_uuid(leader)
+            return
         choices = []
         if len(self.wanted) < MAX_MEMBERS:
             choices += ["grow"] * 2
@@ -129,6 +151,14 @@ class MembershipPlan:
         if choice in ("grow", "swap"):
             self.wanted.append(self._new_host())
         self._remove_first = False
+
+    def _want_another_uuid(self, leader: SimulatedHost) -> None:
+        """A member makes room for another machine of its id; static quorums change in no other way."""
+        gone = leader if self._random.random() < 0.35 else self._random.choice(self.wanted)
+        if not self._is_last_that_may_lead(gone) or len(self.wanted) == 1:
+            self.wanted.remove(gone)
+            self.wanted.append(self._new_host(gone.key.id))
+            self._remove_first = False
 
     def _is_last_that_may_lead(self, gone: SimulatedHost) -> bool:
         may_lead = [host for host in self.wanted if not host.config.witness]

@@ -52,7 +52,7 @@ def run_seed(seed: int, only: frozenset[str] = frozenset()) -> Outcome | Failure
     try:
         return story.play()
     except Exception as error:
-        return Failure(seed, f"{type(error).__name__}: {error}", story.faults.history)
+        return Failure(seed, f"{type(error).__name__}: {error}", story.history)
 
 
 def run_seeds(

@@ -2,7 +2,7 @@
 
 Owns the course of a run and what a run must contain. Must not know how anything works inside.
 
-1. Formation: a founder, observers join and become voters. 2. Trouble: clients write and read, members
+1. Formation: a founder, observers join and become voters; or a static quorum (`static_formation.py`). 2. Trouble: clients write and read, members
 change, faults strike, until there were enough of each. 3. Calm: faults stop; within a bound there must
 be a leader, the wanted voters, and everyone caught up. 4. The end is compared with what was promised.
 """
@@ -36,6 +36,8 @@ from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.simulation.second_partition import SHARE as SECOND_PARTITION_SHARE
 from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
 from quorum_node.simulation.second_partition import FollowingPlan
+from quorum_node.simulation.static_formation import SHARE as STATIC_SHARE
+from quorum_node.simulation.static_formation import StaticFormation
 
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 7)
 WITNESS_SHARE = 0.2
@@ -43,6 +45,7 @@ WANTED_WRITES = 300
 WANTED_FAULTS = 10
 WANTED_CHANGES = 2
 FORMATION_LIMIT_MS = 20_000.0
+STATIC_FORMATION_LIMIT_MS = 40_000.0
 TROUBLE_LIMIT_MS = 240_000.0
 CALM_LIMIT_MS = 30_000.0
 
@@ -76,6 +79,7 @@ class Outcome:
     events: int = 0
     simulated_ms: float = 0.0
     partitions: int = 1
+    static: bool = False
     second_writes: int = 0
     calm_ms: float = 0.0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -98,12 +102,20 @@ class Story:
         self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
         self.outcome = Outcome(seed, self.size)
         self.second_plan: FollowingPlan | None = None
-        if Random(seed + 6).random() < SECOND_PARTITION_SHARE:
+        self.static: StaticFormation | None = None
+        if Random(seed + 8).random() < STATIC_SHARE:
+            self.static = StaticFormation(self.cluster, self.plan, Random(seed + 9))
+        elif Random(seed + 6).random() < SECOND_PARTITION_SHARE:
             second = Cluster(seed, self.size, first=self.cluster)
             self.second_plan = FollowingPlan(second, Random(seed + 7), self.plan)
         self.partitions = self.cluster.partitions
         for cluster in self.partitions:
             cluster.watch.use([invariant(cluster) for invariant in INVARIANTS])
+
+    @property
+    def history(self) -> list[str]:
+        """Everything that struck, formation included."""
+        return [*(self.static.history if self.static else ()), *self.faults.history]
 
     def play(self) -> Outcome:
         """The whole history."""
@@ -116,6 +128,11 @@ class Story:
         return self.outcome
 
     def _form(self) -> None:
+        if self.static is not None:
+            self.static.begin(self.size)
+            self._await(self.plan.is_done, STATIC_FORMATION_LIMIT_MS, "static formation")
+            self.static.end()
+            return
         self.plan.found(self.size)
         if self.second_plan is not None:
             self.second_plan.begin()
@@ -193,7 +210,8 @@ class Story:
         outcome, clients = self.outcome, self.cluster.clients
         outcome.writes, outcome.reads = len(clients.acknowledged), clients.reads
         outcome.changes, outcome.faults = self.plan.changes, self.faults.count
-        outcome.struck, outcome.history = self.faults.struck, self.faults.history
+        outcome.struck, outcome.history = self.faults.struck, self.history
+        outcome.static = self.static is not None
         outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
         outcome.snapshots = self.cluster.snapshot_counts
         outcome.partitions = len(self.partitions)

@@ -1,0 +1,101 @@
+"""How a static quorum comes to be, in trouble from its first moment on.
+
+Owns the formation of a history that begins with `controller.quorum.voters`: late starts, crashes, cut-off
+members and emptied disks before, while and after the first leader writes who the voters are. Must not know
+what comes afterwards. An emptied disk comes back at the same address, under the same id, with another
+UUID: nothing that it was asked for by its id alone may it have promised before.
+"""
+
+from random import Random
+
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.membership_plan import MembershipPlan
+
+SHARE = 0.25
+KEPT_SHARE = 0.4
+"""Of these, the share in which the configuration stays as it is: no new ids, only new UUIDs."""
+LATEST_START_MS = 1500.0
+STRIKES = 6
+
+
+class StaticFormation:
+    """`begin`, and once the quorum has formed `end`. `history`: what struck."""
+
+    def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._random = random
+        self._active = False
+        self._losable = 0
+        self.kept = random.random() < KEPT_SHARE
+        self.history: list[str] = []
+
+    def begin(self, size: int) -> None:
+        """All voters, started one after the other."""
+        self._active = True
+        self._losable = (size - 1) // 2
+        for host in self._plan.found_static(size):
+            delay_ms = self._random.random() * LATEST_START_MS
+            self._cluster.scheduler.after(delay_ms, self._start, host)
+        for _ in range(self._random.randrange(STRIKES + 1)):
+            at_ms = 200 + self._random.random() * 5000
+            self._cluster.scheduler.after(at_ms, self._strike)
+
+    def end(self) -> None:
+        """The quorum has formed: heal, and mostly roll the configuration away, as KIP-595 says one may."""
+        self._active = False
+        cluster = self._cluster
+        cluster.network.blocked.clear()
+        for host in cluster.hosts.values():
+            self._start(host)
+            if not self.kept:
+                host.forget_static_voters()
+        cluster.static_ids = cluster.static_ids if self.kept else ()
+        self._plan.ids_are_fixed = self.kept
+
+    def _start(self, host: SimulatedHost) -> None:
+        if not host.up and not host.retired and not host.disk.broken:
+            host.machine.start()
+
+    def _strike(self) -> None:
+        hosts = [host for host in self._cluster.hosts.values() if host.up]
+        if not self._active or not hosts:
+            return
+        kind = self._random.choice((self._crash, self._cut_off, self._empty, self._empty))
+        leader = self._cluster.leader
+        host = leader if leader is not None and self._random.random() < 0.4 else None
+        kind(host or self._random.choice(hosts))
+
+    def _note(self, what: str, host: SimulatedHost) -> None:
+        now_ms = self._cluster.scheduler.now_ms
+        self.history.append(f"{now_ms:9.1f} ms  {what} {host.address} during formation")
+
+    def _crash(self, host: SimulatedHost) -> None:
+        self._note("crash", host)
+        host.machine.crash()
+        self._cluster.scheduler.after(20 + self._random.random() * 1000, self._start, host)
+
+    def _cut_off(self, host: SimulatedHost) -> None:
+        self._note("cut off", host)
+        others = [address for address in self._cluster.hosts if address != host.address]
+        pairs = {(host.address, other) for other in others}
+        pairs |= {(other, host.address) for other in others}
+        if self._random.random() < 0.5:
+            pairs = {pair for pair in pairs if self._random.random() < 0.5}
+        blocked = self._cluster.network.blocked
+        blocked |= pairs
+        delay_ms = 50 + self._random.random() * 1500
+        self._cluster.scheduler.after(delay_ms, blocked.difference_update, pairs)
+
+    def _empty(self, host: SimulatedHost) -> None:
+        """The disk is gone, the configuration is not."""
+        if self._losable == 0 or host not in self._plan.wanted:
+            return
+        self._losable -= 1
+        self._note("empty the disk of", host)
+        host.machine.retired, host.machine.disk_broken = True, True
+        host.machine.crash()
+        emptied = self._plan.replace_in_place(host)
+        delay_ms = self._random.random() * 800
+        self._cluster.scheduler.after(delay_ms, self._start, emptied)
