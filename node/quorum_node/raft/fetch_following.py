@@ -93,7 +93,7 @@ def expire_follower(replica: ReplicaState, follower: Follower) -> None:
     idle = follower.link is Link.OPEN or follower.campaign_deadline_ms is None
     if idle and follower.fetch_deadline_ms <= now_ms:
         follower.link = Link.TIMED_OUT
-        if not replica.may_campaign():
+        if replica.ids_only or not replica.may_campaign():
             become_unattached(replica, replica.epoch)
             return
         follower.campaign_deadline_ms = now_ms

@@ -70,8 +70,9 @@ def no_answer(replica: ReplicaState, correlation: int, reason: FailureReason) ->
 
 def suspect(replica: ReplicaState, follower: Follower) -> None:
     """The leader seems to be gone: campaign soon, unless it answers before."""
-    if not replica.is_voter and not replica.may_campaign():
-        # (One whose removal is not committed may campaign: its log may be the only one up to date.)
+    if replica.ids_only or (not replica.is_voter and not replica.may_campaign()):
+        # (One whose removal is not committed may campaign: its log may be the only one up to date.
+        # One that knows its voters by id alone looks around first: the quorum may have formed.)
         become_unattached(replica, replica.epoch)
         return
     if follower.link is Link.OPEN:

@@ -102,11 +102,16 @@ class SimulatedHost:
     def forget_static_voters(self) -> None:
         """controller.quorum.voters is gone from the configuration, and the process is as if restarted.
 
-        Not if it still needs it: it has not heard yet that the quorum has formed.
+        As long as it has not heard that the quorum has formed, it still needs it.
         """
         self.config = replace(self.config, static_voters=())
-        if not self.replica.ids_only:
-            self.replica.config = replace(self.replica.config, static_voters=())
+        self.drop_static_voters()
+
+    def drop_static_voters(self) -> None:
+        """As `forget_static_voters`, for the process that runs."""
+        replica = self.replica
+        if replica.config.static_voters and not self.config.static_voters and not replica.ids_only:
+            replica.config = replace(replica.config, static_voters=())
 
     def start_replica(self) -> None:
         """Open the disk as the real process does, and join in."""
@@ -298,6 +303,7 @@ class HostListener:
     def formation_delayed(self, output: FormationDelayed) -> None: ...
 
     def voters_changed(self, output: VotersChanged) -> None:
+        self._host.drop_static_voters()
         self._host.cluster.voters_changed(self._host, output)
 
     def deadline_changed(self, deadline_ms: float | None) -> None:

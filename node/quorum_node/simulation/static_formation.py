@@ -8,6 +8,7 @@ UUID: nothing that it was asked for by its id alone may it have promised before.
 
 from random import Random
 
+from quorum_node.raft.outputs import VotersChanged
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.membership_plan import MembershipPlan
@@ -17,6 +18,8 @@ KEPT_SHARE = 0.4
 """Of these, the share in which the configuration stays as it is: no new ids, only new UUIDs."""
 LATEST_START_MS = 1500.0
 STRIKES = 6
+AIMED_SHARE = 0.6
+SILENCE_MS = 60.0
 
 
 class StaticFormation:
@@ -38,6 +41,8 @@ class StaticFormation:
         for host in self._plan.found_static(size):
             delay_ms = self._random.random() * LATEST_START_MS
             self._cluster.scheduler.after(delay_ms, self._start, host)
+        if self._random.random() < AIMED_SHARE:
+            self._cluster.on_voters = self._voters_changed
         for _ in range(self._random.randrange(STRIKES + 1)):
             at_ms = 200 + self._random.random() * 5000
             self._cluster.scheduler.after(at_ms, self._strike)
@@ -46,6 +51,7 @@ class StaticFormation:
         """The quorum has formed: heal, and mostly roll the configuration away, as KIP-595 says one may."""
         self._active = False
         cluster = self._cluster
+        cluster.on_voters = lambda host, change: None
         cluster.network.blocked.clear()
         for host in cluster.hosts.values():
             self._start(host)
@@ -67,6 +73,28 @@ class StaticFormation:
         host = leader if leader is not None and self._random.random() < 0.4 else None
         kind(host or self._random.choice(hosts))
 
+    def _voters_changed(self, leader: SimulatedHost, change: VotersChanged) -> None:
+        """The first voters are written: some never hear of it, some that did are emptied or cut off.
+
+        Those who are left then know their peers by id alone, and must not pass for a majority.
+        """
+        if not leader.is_leader or not self._active or self._losable == 0:
+            return
+        self._cluster.on_voters = lambda host, change: None
+        others = [host for host in self._cluster.hosts.values() if host.up and host is not leader]
+        self._random.shuffle(others)
+        late = others[: (len(others) + 1) // 2]
+        informed = [leader, *others[len(late) :]]
+        after = self._cluster.scheduler.after
+        for host in late:
+            self._cut_off(host, SILENCE_MS)
+        self._random.shuffle(informed)
+        gone = informed[: self._losable]
+        for host in gone:
+            after(SILENCE_MS * 0.9, self._empty, host)
+        for host in informed[len(gone) :]:
+            after(SILENCE_MS * 0.9, self._cut_off, host)
+
     def _note(self, what: str, host: SimulatedHost) -> None:
         now_ms = self._cluster.scheduler.now_ms
         self.history.append(f"{now_ms:9.1f} ms  {what} {host.address} during formation")
@@ -76,16 +104,16 @@ class StaticFormation:
         host.machine.crash()
         self._cluster.scheduler.after(20 + self._random.random() * 1000, self._start, host)
 
-    def _cut_off(self, host: SimulatedHost) -> None:
+    def _cut_off(self, host: SimulatedHost, for_ms: float | None = None) -> None:
         self._note("cut off", host)
         others = [address for address in self._cluster.hosts if address != host.address]
         pairs = {(host.address, other) for other in others}
         pairs |= {(other, host.address) for other in others}
-        if self._random.random() < 0.5:
+        if for_ms is None and self._random.random() < 0.2:
             pairs = {pair for pair in pairs if self._random.random() < 0.5}
         blocked = self._cluster.network.blocked
         blocked |= pairs
-        delay_ms = 50 + self._random.random() * 1500
+        delay_ms = for_ms or 50 + self._random.random() * 4000
         self._cluster.scheduler.after(delay_ms, blocked.difference_update, pairs)
 
     def _empty(self, host: SimulatedHost) -> None:
