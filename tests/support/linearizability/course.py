@@ -19,7 +19,6 @@ from support.linearizability.network import FilteredNetwork
 from support.linearizability.quorum import FilteredQuorum
 from support.local_quorum import TOKEN, wait_until
 
-NODES = (1, 2, 3, 4)
 VOTERS = 3
 GROUPS_PER_FAULT = 3
 BEFORE, DURING, AFTER = 8, 4, 8
@@ -38,6 +37,7 @@ class Course:
         name: str,
         seed: int,
         *,
+        nodes: int = VOTERS + 1,
         module: str = "quorum_node.server.main",
         patience: Sequence[Patience] = (IMPATIENT,) * 4 + (PATIENT,) * 2,
     ) -> None:
@@ -45,11 +45,11 @@ class Course:
         self.groups: list[Group] = []
         self._chance = random.Random(seed)
         self._stage = Stage()
-        self._network = FilteredNetwork(NODES)
+        self._network = FilteredNetwork(range(1, nodes + 1))
         self._network.__enter__()
         try:
             self.quorum = FilteredQuorum(
-                root, self._network, len(NODES), initial_voters=VOTERS, module=module
+                root, self._network, nodes, initial_voters=VOTERS, module=module
             )
         except BaseException:
             self._network.__exit__()
