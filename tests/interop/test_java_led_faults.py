@@ -153,6 +153,14 @@ def test_stock_voters_follow_a_leader_of_ours(tmp_path: Path) -> None:
         mixed.others(quorum.controllers[1]).start()
         mixed.whole()
         assert quorum.describe().leader_id == OURS
+        answer = quorum.get(node, "/v1/quorum")
+        assert answer is not None
+        stock = {voter["id"]: voter["stock"] for voter in answer.json()["voters"]}
+        assert stock == {1: True, 2: True, OURS: False}
+        refused = quorum.client.post(
+            f"{node.admin_url}/v1/alter-quorum", json={"targetVoters": [OURS]}
+        )
+        assert (refused.status_code, refused.json()["code"]) == (409, "UNSUPPORTED")
         # Stock controllers name only controllers that have registered, so the tool has to ask ours.
         shown = quorum.metadata_quorum("describe", "--replication", through=node)
         rows = shown.splitlines()
