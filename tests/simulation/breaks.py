@@ -372,5 +372,8 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (keep_truncated_voters, "truncated-voter-change"),
     (count_the_removed_voter, "leader-removes-itself"),
     (campaign_as_a_witness, "witness"),
+    (read_a_followers_state_without_asking, "read-on-an-observer"),
+    (read_before_the_offset_is_reached, "read-on-an-observer"),
+    (give_a_read_offset_without_the_round, "read-on-an-observer"),
 )
 """Caught by a transcript in tests/scenarios, which then goes another way."""

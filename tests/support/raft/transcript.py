@@ -25,7 +25,7 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
 
 from dataclasses import replace
 
-from quorum_node.raft import Replica
+from quorum_node.raft import RaftError, Replica
 from quorum_node.raft.events import RequestReceived, ShutdownRequested
 from quorum_node.raft.messages import (
     AddVoterRequest,
@@ -33,6 +33,8 @@ from quorum_node.raft.messages import (
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
     EndQuorumEpochRequest,
+    ReadOffsetRequest,
+    ReadOffsetResponse,
     RemoveVoterRequest,
     ResignRequest,
     VoterChangeResponse,
@@ -391,11 +393,20 @@ class Transcript:
             if isinstance(request, EndQuorumEpochRequest):
                 order = " ".join(str(key.id) for key in request.preferred_successors)
                 return f"tells {to} that it ends epoch {request.leader_epoch}, successors {order}"
+            if isinstance(request, ReadOffsetRequest):
+                return f"asks {to} for a read offset"
             return None
         response = output.response
         if isinstance(response, VoteResponse):
             answer = "grants" if response.vote_granted else f"refuses ({response.error.name})"
             return f"{answer}, knows epoch {response.leader.leader_epoch}"
+        if isinstance(response, ReadOffsetResponse):
+            ok = response.error is RaftError.NONE
+            return (
+                f"gives read offset {response.offset}"
+                if ok
+                else f"gives no read offset ({response.error.name})"
+            )
         return None
 
 

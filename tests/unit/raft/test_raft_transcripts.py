@@ -22,6 +22,7 @@ ROWS = {
     "slow-follower-after-a-snapshot": ("K853-08",),
     "newcomer-joins-from-a-snapshot": ("K853-08", "K595-17"),
     "gridlock": ("K595-09",),
+    "read-on-an-observer": ("K650-03",),
     "zombie-leader": ("K595-16", "K595-25"),
     "voter-without-pre-vote": ("K650-02",),
     "voter-moves": ("K853-07",),
