@@ -142,3 +142,31 @@ def test_a_full_follower_exits_and_comes_back_with_its_data(
     end_offset = quorum.put("after", "2")["endOffset"]
     wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end_offset, "all is there")
     assert list(quorum.log_records(node.id)) == list(quorum.log_records(quorum.leader.id))
+
+
+def test_a_disk_that_is_full_before_the_snapshot_is_written_costs_the_snapshot_alone(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=48, kind="ext4")
+    for number in range(160):
+        quorum.put(f"k{number}", f"{number} " * 20_000)
+    node = quorum.followers[0]
+    disk = disk_of(node, disks)
+    disk.fill(leave_bytes=6 * MIB)
+    url = f"{node.admin_url}/v1/snapshot"
+
+    def refused() -> dict[str, str] | None:
+        answer = quorum.client.post(url, timeout=60)
+        return None if answer.is_success else dict(answer.json())
+
+    refusal = wait_until(refused, "the snapshot does not fit")
+    assert refusal["code"] == ErrorCode.SNAPSHOT_REFUSED
+    assert "ENOSPC" in refusal["message"] or "more space" in refusal["message"]
+    assert list(node.data_dir.glob("*/*.checkpoint*")) == []
+    end_offset = quorum.put("after", "1")["endOffset"]
+    wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end_offset, "it follows")
+    disk.free()
+    wait_until(lambda: refused() is None, "there is room for a snapshot")
+    assert quorum.local(node.id)["latestSnapshot"]["endOffset"] >= end_offset
+    assert node.is_running
+    assert not (node.root / "failed").exists()
