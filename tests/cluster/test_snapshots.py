@@ -146,6 +146,7 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     newcomer.start()
     wait_values(quorum, 4, values)
     local = quorum.local(4)
+    its_only_snapshot_is_damaged(quorum, newcomer, values)
     assert local["logStartOffset"] > 0
     assert metric(quorum, 4, "metadata_quorum_snapshots_installed_total") == 1
     assert "begins anew behind downloaded snapshot" in newcomer.log_text
@@ -160,6 +161,21 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     quorum.put("k0", values["k0"] + "!")
     values["k0"] += "!"
     wait_values(quorum, 4, values)
+
+
+def its_only_snapshot_is_damaged(
+    quorum: LocalQuorum, node: LocalNode, values: dict[str, str]
+) -> None:
+    """All that it has of the deleted records: set aside, and fetched again before it joins in."""
+    node.kill()
+    (only,) = partition_dir(node).glob("*.checkpoint")
+    content = only.read_bytes()
+    flip_bit(only, len(content) // 2)
+    node.start()
+    wait_values(quorum, node.id, values)
+    assert only.read_bytes() == content
+    assert only.with_name(only.name + ".corrupt").exists()
+    assert f"fetched snapshot {quorum.local(node.id)['logStartOffset']}-" in node.log_text
 
 
 def restarted(quorum: LocalQuorum, values: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ Everything that may refuse a start happens here, before any socket is opened, an
 that main turns into an exit code: ConfigError, WrongDirectory, StorageFailure, DiskFull.
 """
 
+from pathlib import Path
 from uuid import UUID
 
 import structlog
@@ -13,6 +14,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.founding_guard import existing_cluster
+from quorum_node.server.snapshot_rescue import fetch_again
 from quorum_node.server.static_voters import tell_about_static_voters
 from quorum_node.server.termination import Termination
 from quorum_node.storage.directory import (
@@ -24,7 +26,7 @@ from quorum_node.storage.directory import (
 )
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.meta_properties import MetaProperties
-from quorum_node.storage.partition_directory import partition_directory
+from quorum_node.storage.partition_directory import SnapshotLost, partition_directory
 from quorum_node.storage.replica_uuid import give_replica_uuid
 
 _LOG = structlog.get_logger("quorum_node")
@@ -58,14 +60,7 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         format_directory(config.data_dir, meta)
         identity = identity_text(meta.node_id, meta.directory_id)
         _LOG.info(f"formatted {config.data_dir} as {identity}", clusterId=meta.cluster_id)
-    directory = open_directory(
-        config.data_dir,
-        node_id=config.node_id,
-        cluster_id=config.cluster_id,
-        segment_bytes=config.segment_bytes,
-        latch=termination.latch,
-        partitions=config.partitions,
-    )
+    directory = _open(config, termination)
     tell_about_static_voters(config, directory.first)
     termination.replica_uuid = uuid_text(directory.meta.directory_id)
     for partition in directory.partitions:
@@ -75,6 +70,26 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         for note in partition.notes:
             _LOG.warning(f"{partition.path}: {note}")
     return directory
+
+
+def _open(config: NodeConfig, termination: Termination) -> OpenDirectory:
+    """Open the directory; a snapshot without which that is not possible is fetched again, once each."""
+    fetched: set[Path] = set()
+    while True:
+        try:
+            return open_directory(
+                config.data_dir,
+                node_id=config.node_id,
+                cluster_id=config.cluster_id,
+                segment_bytes=config.segment_bytes,
+                latch=termination.latch,
+                partitions=config.partitions,
+            )
+        except SnapshotLost as lost:
+            if lost.path in fetched:
+                raise
+            fetched.add(lost.path)
+            fetch_again(lost, other_servers(config))
 
 
 def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:

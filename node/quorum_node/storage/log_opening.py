@@ -18,6 +18,14 @@ from quorum_node.storage.seal import SEAL_SUFFIX, read_seal
 from quorum_node.storage.segment import SUFFIX, Segment
 
 
+class BeginsBehindNothing(StorageFailure):
+    """The log does not begin at 0, and no undamaged snapshot holds what was before it."""
+
+    def __init__(self, message: str, base_offset: int) -> None:
+        super().__init__(message)
+        self.base_offset = base_offset
+
+
 @dataclass(slots=True)
 class OpenedSegments:
     """What was found. `sealed` were taken unread, `scanned` were read; at least one segment is there."""
@@ -61,10 +69,12 @@ def log_start(base_offset: int, snapshots: Sequence[SnapshotId], directory: Path
         return NO_SNAPSHOT
     covering = [each for each in snapshots if each.end_offset >= base_offset]
     if not covering:
-        raise StorageFailure(
+        raise BeginsBehindNothing(
             f"the log in {directory} begins at offset {base_offset}, and no undamaged snapshot"
-            " holds what was before it: the state can't be rebuilt from this disk. Replace this"
-            " replica by one with an empty disk; it fetches everything from the others"
+            " holds what was before it: the state can't be rebuilt from this disk. If the others don't"
+            " have that snapshot any more, replace this replica by one with an empty disk; it fetches"
+            " everything from them.",
+            base_offset,
         )
     return covering[0]
 

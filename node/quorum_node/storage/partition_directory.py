@@ -16,6 +16,7 @@ from uuid import UUID
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.log_opening import BeginsBehindNothing
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.replica_identity import write_replica_identity
@@ -40,6 +41,19 @@ class OpenPartition:
     """The newest snapshot, verified; the log reaches at least to its end."""
     notes: tuple[str, ...] = ()
     """What was found and mended at open, for people."""
+
+
+class SnapshotLost(StorageFailure):
+    """The log begins behind a snapshot, and there is no undamaged one that reaches it."""
+
+    def __init__(
+        self, message: str, number: int, path: Path, base_offset: int, state: QuorumState
+    ) -> None:
+        super().__init__(message)
+        self.number = number
+        self.path = path
+        self.base_offset = base_offset
+        self.state = state
 
 
 def partition_directory(path: Path, number: int) -> Path:
@@ -86,7 +100,10 @@ def open_partition(
     ensure_partition_metadata(partition)
     snapshots = SnapshotStore(partition)
     newest, notes = newest_whole(snapshots)
-    log = SegmentedLog(partition, segment_bytes=segment_bytes, snapshots=snapshots.ids())
+    try:
+        log = SegmentedLog(partition, segment_bytes=segment_bytes, snapshots=snapshots.ids())
+    except BeginsBehindNothing as error:
+        raise SnapshotLost(str(error), number, partition, error.base_offset, state) from error
     reaches = max(log.end_offset, newest.id.end_offset if newest else 0)
     if reaches < state.applied_offset:
         raise StorageFailure(

@@ -1,0 +1,133 @@
+"""Before the start: the only snapshot is damaged, and the log before it is gone. Fetch that snapshot again.
+
+Owns finding the leader and the download. Knows nothing of what comes after: the directory is opened as if the
+snapshot had never been damaged.
+
+Replicas that write a snapshot of one id write the same bytes, and a downloaded one is a copy; so while the leader
+still has that id, the state can be had again and nothing of the log is touched. The replica takes no part in the
+quorum meanwhile. If nobody has the snapshot within the time, it stays a failed disk: its log may hold what it
+acknowledged as a voter, so it must never begin anew by itself.
+"""
+
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from quorum_node.protocol.apis import FETCH_SNAPSHOT
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
+from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.snapshot_format import CorruptSnapshot
+from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
+from quorum_node.server.config_values import HostPort
+from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
+from quorum_node.storage.partition_directory import SnapshotLost
+from quorum_node.storage.snapshots import CORRUPT_SUFFIX, SnapshotStore
+
+_LOG = structlog.get_logger("quorum_node")
+_WINDOW_SECONDS = 30.0
+_PAUSE_SECONDS = 0.5
+_ONE_SECONDS = 5.0
+_MAX_HOPS = 3
+"""From one that is said to lead to the next."""
+_VERSION = 1
+_PART_BYTES = 4 << 20
+_MAX_ANSWER_BYTES = _PART_BYTES + (1 << 20)
+_READER = ReplicaKey(-1)
+"""Reads as a consumer does: it acknowledges nothing and counts for nobody."""
+_ASK_WITH_EPOCH = (RaftError.FENCED_LEADER_EPOCH, RaftError.UNKNOWN_LEADER_EPOCH)
+
+
+def fetch_again(lost: SnapshotLost, servers: Sequence[HostPort]) -> None:
+    """Bring a lost snapshot back. Raises `lost` itself if nobody has it in time."""
+    ids = _wanted(lost.path, lost.base_offset)
+    voters = [voter.endpoint(CONTROLLER) for voter in lost.state.current_voters]
+    known = [*servers, *(HostPort(each.host, each.port) for each in voters if each is not None)]
+    _LOG.warning(f"{lost} Asking the quorum for snapshot {', '.join(map(str, ids))} again")
+    store = SnapshotStore(lost.path)
+    deadline = time.monotonic() + _WINDOW_SECONDS
+    told: set[str] = set()
+    while ids and time.monotonic() < deadline:
+        for server in dict.fromkeys(known):
+            for wanted in ids:
+                problem = _fetch(store, lost.number, wanted, server, lost.state)
+                if problem is None:
+                    _LOG.info(f"fetched snapshot {wanted} again; the log goes on from it")
+                    return
+                if problem not in told:
+                    told.add(problem)
+                    _LOG.info(f"snapshot {wanted} can't be fetched from {server}: {problem}")
+        time.sleep(_PAUSE_SECONDS)
+    raise lost
+
+
+def _wanted(directory: Path, base_offset: int) -> list[SnapshotId]:
+    """What was set aside and reaches the log, newest first."""
+    found = [
+        parse_snapshot_name(path.name.removesuffix(CORRUPT_SUFFIX))
+        for path in directory.glob(f"*{CORRUPT_SUFFIX}")
+    ]
+    reaching = [each for each in found if each is not None and each.end_offset >= base_offset]
+    return sorted(reaching, reverse=True)
+
+
+def _fetch(
+    store: SnapshotStore, number: int, id: SnapshotId, server: HostPort, state: QuorumState
+) -> str | None:
+    """The whole snapshot from this server, or from the leader that it names; or why not."""
+    store.drop_partial(id)
+    epoch, position, hops = state.leader_epoch, 0, 0
+    try:
+        while True:
+            answer = _ask(server, number, id, epoch, position, state.cluster_id)
+            leader = answer.leader
+            if answer.error in _ASK_WITH_EPOCH and leader.leader_epoch > epoch:
+                epoch = leader.leader_epoch
+            elif answer.error is RaftError.NOT_QUORUM_LEADER and leader.endpoint is not None:
+                named = HostPort(leader.endpoint.host, leader.endpoint.port)
+                hops += 1
+                if hops > _MAX_HOPS:
+                    return f"it does not lead, and names {named}"
+                server = named
+            elif answer.error is not RaftError.NONE or not answer.data:
+                return answer.error.value
+            else:
+                store.append_partial(id, position, answer.data)
+                position += len(answer.data)
+                if position >= answer.size_bytes:
+                    store.finish_partial(id, answer.size_bytes, answer.checksum)
+                    return None
+    except (OSError, MalformedMessage, CorruptSnapshot) as error:
+        return str(error)
+
+
+def _ask(
+    server: HostPort, number: int, id: SnapshotId, epoch: int, position: int, cluster_id: str | None
+) -> raft.FetchSnapshotResponse:
+    request = raft.FetchSnapshotRequest(cluster_id, _READER, epoch, id, position, _PART_BYTES)
+    body = fetch_snapshot_request(number, request)
+    frame = encode_request(FETCH_SNAPSHOT, _VERSION, 1, "snapshot-rescue", body)
+    with socket.create_connection((server.host, server.port), _ONE_SECONDS) as connection:
+        connection.sendall(frame)
+        size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
+        answer = _receive(connection, size)
+    decoded = decode_response(FETCH_SNAPSHOT, _VERSION, answer)
+    return fetch_snapshot_answer(decoded, number)  # type: ignore[arg-type]
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    parts, missing = [], size
+    while missing:
+        more = connection.recv(min(missing, 1 << 20))
+        if not more:
+            raise ConnectionResetError("closed in the middle of an answer")
+        parts.append(more)
+        missing -= len(more)
+    return b"".join(parts)
