@@ -162,7 +162,8 @@ class ReplicaState:
         self.high_watermark = min(state.applied_offset, log.end_offset)
         if log.snapshot is not None:
             self.high_watermark = max(self.high_watermark, log.snapshot.end_offset)
-            self.kraft_version = log.snapshot_kraft_version
+            if log.snapshot_voters is not None:
+                self.kraft_version = log.snapshot_kraft_version
         self.leader_high_watermark = -1
         self.last_leader_contact_ms: float | None = None
         self.as_of_ms: float | None = None

@@ -154,6 +154,8 @@ def created(replica: ReplicaState, id: SnapshotId) -> None:
     assert id.end_offset <= replica.high_watermark, f"snapshot {id} of what is not committed"
     assert _log_holds(replica, id), f"snapshot {id} is not of this log"
     replica.snapshot = id
+    if replica.partial is not None and replica.partial.id <= id:
+        drop(replica)  # the log got here by itself
 
 
 def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
@@ -235,7 +237,8 @@ def _begin_behind(
     replica.start = id
     replica.epochs = EpochStarts((), id)
     replica.log_end = replica.durable_end = replica.high_watermark = id.end_offset
-    replica.kraft_version = kraft_version
+    if voters is not None:
+        replica.kraft_version = kraft_version
     replica.voters.reset(snapshot_entry(id, voters) if voters is not None else None)
     replica.voters_are_committed(replica.voters.committed)
     replica.out.append(HighWatermarkAdvanced(id.end_offset))

@@ -209,8 +209,10 @@ class Faults:
         return leader is not None
 
     def _kill(self, host: SimulatedHost) -> None:
+        quickly = host.is_downloading and self._random.random() < 0.7
         host.machine.crash()
-        self._later(20, 1500, self._restart, host)
+        # A download goes on where it stopped only while its snapshot is still wanted.
+        self._later(2 if quickly else 20, 40 if quickly else 1500, self._restart, host)
 
     def _restart(self, host: SimulatedHost) -> None:
         if not host.up and not host.retired and not host.disk.broken and not host.disk.full:

@@ -33,7 +33,12 @@ from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog
 from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Waiting
-from quorum_node.simulation.snapshots import STOCK_SHARE, SimulatedSnapshots, state_in
+from quorum_node.simulation.snapshots import (
+    KEEPS_LOG_SHARE,
+    STOCK_SHARE,
+    SimulatedSnapshots,
+    state_in,
+)
 from quorum_node.simulation.state import ServiceState
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
@@ -62,6 +67,7 @@ class SimulatedHost:
         self.disk = SimulatedDisk(Random(seed), machine)
         self.random = Random(seed + 1)
         self.tells_no_checksum = self.random.random() < STOCK_SHARE
+        self.keeps_log = self.random.random() < KEEPS_LOG_SHARE
         self.waiting: dict[int, Waiting] = {}
         self.up = False
         self.run = 0

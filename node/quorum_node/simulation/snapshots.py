@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 STOCK_SHARE = 0.15
 """Hosts that tell no checksum, like a stock leader."""
+KEEPS_LOG_SHARE = 0.3
+"""Hosts that delete nothing of their log."""
 
 
 def state_in(id: SnapshotId, data: bytes) -> ServiceState:
@@ -102,7 +104,7 @@ class SimulatedSnapshots:
         self._disk.partials.pop(id, None)
 
     def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
-        most_ms = 30 if self._host.random.random() < 0.9 else 600
+        most_ms = 30 if self._host.random.random() < 0.8 else 900
         self._later(most_ms, self._finish, id, size_bytes, checksum)
 
     # -- inside
@@ -175,7 +177,7 @@ class SimulatedSnapshots:
         self.live()
         if not host.cluster.snapshot_every and random.random() < 0.5:
             self._begin(host.state)
-        if self._disk.snapshots and random.random() < 0.6:
+        if self._disk.snapshots and random.random() < 0.6 and not host.keeps_log:
             host.driver.handle(PrefixObsolete(random.choice(sorted(self._disk.snapshots))))
             self._forget_old()
 
