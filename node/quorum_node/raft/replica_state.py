@@ -153,10 +153,8 @@ class ReplicaState:
         self.formed = state.formed
 
         self.kraft_version = 1
-        self.start = log.start
-        """The snapshot that stands for everything before the log."""
-        self.snapshot = log.snapshot
-        """The newest verified, durable snapshot of this replica."""
+        self.start, self.snapshot = log.start, log.snapshot
+        """The snapshot that the log begins behind, and the newest one that is verified and durable."""
         self.log_end = log.end_offset
         self.durable_end = log.end_offset
         self.high_watermark = min(state.applied_offset, log.end_offset)

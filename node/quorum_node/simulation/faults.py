@@ -21,7 +21,7 @@ from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.simulation.network import Weather
 
 PHASES = ("steady", "electing", "catching up", "changing", "downloading")
-ONLY_WHILE = {"damaged download": ("downloading",)}
+ONLY_WHILE = {"crash in download": ("downloading",), "damaged download": ("downloading",)}
 """Faults that need a phase: there is nothing to hit in the others."""
 LONGEST_WAIT_MS = 800.0
 
@@ -58,6 +58,7 @@ class Faults:
             "disk full": self._disk_full,
             "EIO": self._disk_breaks,
             "lost disk": self._disk_lost,
+            "crash in download": self._crash_in_download,
             "damaged download": self._damage_download,
             "graceful stop": self._graceful_stop,
             "resign": self._resign,
@@ -209,10 +210,8 @@ class Faults:
         return leader is not None
 
     def _kill(self, host: SimulatedHost) -> None:
-        quickly = host.is_downloading and self._random.random() < 0.7
         host.machine.crash()
-        # A download goes on where it stopped only while its snapshot is still wanted.
-        self._later(2 if quickly else 20, 40 if quickly else 1500, self._restart, host)
+        self._later(20, 1500, self._restart, host)
 
     def _restart(self, host: SimulatedHost) -> None:
         if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
@@ -325,6 +324,16 @@ class Faults:
     def _mend_full_disk(self, host: SimulatedHost) -> None:
         host.machine.disk_full = False
         self._restart(host)
+
+    def _crash_in_download(self) -> bool:
+        """Restarted at once: a download goes on where it stopped while its snapshot is still wanted."""
+        busy = [host for host in self._up_hosts() if host.is_downloading]
+        if not busy:
+            return False
+        host = self._random.choice(busy)
+        host.machine.crash()
+        self._later(2, 30, self._restart, host)
+        return True
 
     def _damage_download(self) -> bool:
         """Bits of what was downloaded so far turn over, on the way or on the disk."""
