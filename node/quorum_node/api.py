@@ -69,7 +69,7 @@ class ErrorCode(StrEnum):
     REPLICA_BEHIND = "REPLICA_BEHIND"
     """503: the leader confirmed the read, but this replica has not got that far; ask another one."""
     READS_UNSUPPORTED = "READS_UNSUPPORTED"
-    """503: the leader's software can't confirm reads of other replicas; read with consistency=local."""
+    """503: the leader, or too many voters, run stock Kafka, which can't confirm reads; read locally."""
     TIMED_OUT = "TIMED_OUT"
     """504: the outcome is not known (writes may still commit; a repeat is harmless)."""
     NOT_FORMED = "NOT_FORMED"

@@ -154,6 +154,7 @@ _ADVICE = {
     ErrorCode.DISK_LOW.value: "; give the leader's volume more space",
     ErrorCode.NOT_CONFIRMED.value: "; too few voters answer the leader",
     ErrorCode.REPLICA_BEHIND.value: "; ask another node",
+    ErrorCode.READS_UNSUPPORTED.value: "; read what a node has with --consistency local",
     ErrorCode.TIMED_OUT.value: "; a repeat is harmless",
     ErrorCode.LEADERSHIP_LOST.value: "; a repeat is harmless",
 }

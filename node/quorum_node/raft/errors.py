@@ -40,7 +40,7 @@ class RaftError(Enum):
     LEADER_NOT_AVAILABLE = "no leader is known that answers"
     READ_NOT_CONFIRMED = "the leader did not confirm in time that it still leads"
     REPLICA_BEHIND = "this replica did not reach the confirmed offset in time"
-    READS_UNSUPPORTED = "the leader's software serves no ReadOffset, so it can't confirm a read"
+    READS_UNSUPPORTED = "the leader or too many voters run stock Kafka, which can't confirm reads"
     TOMBSTONED = "this replica was removed from the voters; it joins again only if somebody adds it"
     NOT_FORMED = "not all initial voters have joined yet"
     ALTERATION_PENDING = "the quorum is being altered"

@@ -11,6 +11,7 @@ which followers pull:
    this epoch. Such a fetch causally follows the read, and its sender was in this epoch then.
 4. A majority of echoes >= the read's round (of the latest and of the committed voter set; the
    leader counts itself if it is a voter) proves that no newer leader was elected before the read arrived.
+   Voters of stock Kafka echo nothing: if no majority is left without them, the read fails at once.
 5. The offset is the high watermark at arrival, or, if no record of the leader's own epoch was
    committed yet, the high watermark of that commit.
 
@@ -21,7 +22,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, PendingRead
 from quorum_node.raft.messages import CurrentLeader, ReadOffsetRequest, ReadOffsetResponse
 from quorum_node.raft.outputs import ReadConfirmed, ReadFailed
-from quorum_node.raft.quorum import majority_value
+from quorum_node.raft.quorum import can_reach_majority, majority_value
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
@@ -122,6 +123,14 @@ def _begin(
     read_id: int | None = None,
     request_id: int | None = None,
 ) -> bool:
+    if not _is_confirmable(replica, leader):
+        if read_id is not None:
+            replica.out.append(ReadFailed(read_id, RaftError.READS_UNSUPPORTED))
+        if request_id is not None:
+            current = replica.current_leader()
+            refusal = ReadOffsetResponse(RaftError.READS_UNSUPPORTED, current)
+            replica.respond(request_id, refusal)
+        return False
     if leader.round_sent:
         leader.answer_round += 1
         leader.round_sent = False
@@ -129,6 +138,12 @@ def _begin(
     leader.reads.append(PendingRead(leader.answer_round, offset, read_id, request_id))
     confirm_reads(replica, leader)
     return bool(leader.reads)
+
+
+def _is_confirmable(replica: ReplicaState, leader: Leader) -> bool:
+    """Whether enough voters may echo a round; those that were not heard of yet may."""
+    stock = {key for key, each in leader.progress.items() if each.stock}
+    return not stock or can_reach_majority(replica.voters.latest.voters, stock)
 
 
 def _confirmed(replica: ReplicaState, read: PendingRead) -> None:

@@ -83,7 +83,10 @@ def handle_read_offset_response(
         return
     observe_leader(replica, response.leader)
     if read is not None:
-        _question_failed(replica, read, response.error)
+        # The wire has one code for all that is not supported.
+        unsupported = response.error is RaftError.UNSUPPORTED_VERSION
+        failure = RaftError.READS_UNSUPPORTED if unsupported else response.error
+        _question_failed(replica, read, failure)
 
 
 def handle_read_offset_failure(

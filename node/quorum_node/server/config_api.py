@@ -29,6 +29,7 @@ _DYNAMIC_TOPIC_CONFIG = 1
 _NO_LEADER_HERE = (
     RaftError.NOT_QUORUM_LEADER,
     RaftError.LEADER_NOT_AVAILABLE,
+    RaftError.READS_UNSUPPORTED,
     RaftError.LEADERSHIP_LOST,
     RaftError.SHUTTING_DOWN,
 )
@@ -66,7 +67,8 @@ class ConfigApi:
             results = tuple(self._describe_one(resource, error) for resource in body.resources)
             inbound.reply(DescribeConfigsResponse(results=results))
 
-        self._reads.submit(done)
+        reader = self._reads.submit(done)
+        inbound.on_abandoned = lambda: self._reads.cancel(reader)
 
     def _describe_one(
         self, resource: DescribeConfigsResource, error: RaftError | None

@@ -9,7 +9,7 @@ applied up to the confirmed offset.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.applier import Applier
@@ -18,26 +18,58 @@ from quorum_node.server.metrics import PartitionMetrics
 ReadDone = Callable[[RaftError | None], None]
 
 
+class Reader:
+    """One who waits; `done` is None once nobody does."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, done: ReadDone) -> None:
+        self.done: ReadDone | None = done
+
+
 class ReadQueue:
-    """Reads that wait, and the one confirmation under way."""
+    """Reads that wait, and the one confirmation under way.
+
+    `request_read` and `abandon_read` are the core's, by read id.
+    """
 
     def __init__(
-        self, request_read: Callable[[int], None], applier: Applier, metrics: PartitionMetrics
+        self,
+        request_read: Callable[[int], None],
+        abandon_read: Callable[[int], None],
+        applier: Applier,
+        metrics: PartitionMetrics,
     ) -> None:
         self._request_read = request_read
+        self._abandon_read = abandon_read
         self._applier = applier
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[ReadDone] = []
-        self._confirming: list[ReadDone] = []
+        self._waiting: dict[Reader, None] = {}
+        self._confirming: dict[Reader, None] = {}
         self._asked_at = 0.0
         self._read_id = 0
         self._scheduled = False
 
-    def submit(self, done: ReadDone) -> None:
-        """`done(None)`: the image is not older than this call. Exactly once, never from within."""
-        self._waiting.append(done)
+    def submit(self, done: ReadDone) -> Reader:
+        """`done(None)`: the image is not older than this call. At most once, never from within."""
+        reader = Reader(done)
+        self._waiting[reader] = None
         self._schedule()
+        return reader
+
+    def cancel(self, reader: Reader) -> None:
+        """Nobody waits any more. A confirmation for nobody is given up: the next one may fare better."""
+        reader.done = None
+        self._waiting.pop(reader, None)
+        if reader not in self._confirming:
+            return
+        del self._confirming[reader]
+        if not self._confirming:
+            self._abandon_read(self._read_id)
+            self._read_id += 1
+            self._metrics.count_labelled("reads", "abandoned")
+            self._schedule()
 
     def count_local(self) -> None:
         """Somebody read the image as it is."""
@@ -46,7 +78,7 @@ class ReadQueue:
     def confirmed(self, read_id: int, offset: int) -> None:
         """The core confirmed the leadership for a read."""
         if read_id == self._read_id:
-            readers, self._confirming = self._confirming, []
+            readers, self._confirming = self._confirming, {}
             self._metrics.count_labelled("reads", "confirmed", len(readers))
             self._metrics.observe("read_round_seconds", self._loop.time() - self._asked_at)
             self._applier.when_applied(offset, lambda: _tell(readers, None))
@@ -55,7 +87,7 @@ class ReadQueue:
     def failed(self, read_id: int, error: RaftError) -> None:
         """The core could not confirm it."""
         if read_id == self._read_id:
-            readers, self._confirming = self._confirming, []
+            readers, self._confirming = self._confirming, {}
             self._metrics.count_labelled("reads", error.name.lower(), len(readers))
             self._schedule()
             _tell(readers, error)
@@ -67,13 +99,16 @@ class ReadQueue:
 
     def _begin(self) -> None:
         self._scheduled = False
-        self._confirming, self._waiting = self._waiting, []
+        if not self._waiting:
+            return
+        self._confirming, self._waiting = self._waiting, {}
         self._read_id += 1
         self._asked_at = self._loop.time()
         self._metrics.count("read_rounds")
         self._request_read(self._read_id)
 
 
-def _tell(readers: list[ReadDone], error: RaftError | None) -> None:
-    for done in readers:
-        done(error)
+def _tell(readers: Iterable[Reader], error: RaftError | None) -> None:
+    for reader in readers:
+        if reader.done is not None:
+            reader.done(error)

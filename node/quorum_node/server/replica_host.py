@@ -16,6 +16,7 @@ from quorum_node.raft.events import (
     DiskLow,
     FailureReason,
     Proposed,
+    ReadAbandoned,
     ReadRequested,
     RequestAbandoned,
     RequestFailed,
@@ -121,7 +122,7 @@ class ReplicaHost:
             room,
         )
         self.appends = AppendQueue(self._propose, self._metrics)
-        self.reads = ReadQueue(self._request_read, self.applier, self._metrics)
+        self.reads = ReadQueue(self._request_read, self._abandon_read, self.applier, self._metrics)
 
     # -- for those who ask
 
@@ -330,6 +331,9 @@ class ReplicaHost:
 
     def _request_read(self, read_id: int) -> None:
         self.driver.handle(ReadRequested(read_id))
+
+    def _abandon_read(self, read_id: int) -> None:
+        self.driver.handle(ReadAbandoned(read_id))
 
     def _flushed(self, ticket: int, result: int | StorageFailure | DiskFull) -> None:
         if isinstance(result, int):

@@ -11,6 +11,8 @@ from quorum_node.raft.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
+    ReadOffsetRequest,
+    ReadOffsetResponse,
     VoterChangeResponse,
 )
 from quorum_node.records.identity import ReplicaKey
@@ -83,3 +85,17 @@ def told_high_watermark(cores: Cores, leader: Node) -> int:
     answer = cores.request(leader, request)
     assert isinstance(answer, FetchResponse)
     return answer.high_watermark
+
+
+@pytest.mark.requirement("K650-03")
+def test_a_read_that_stock_voters_can_never_confirm_fails_at_once() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    fetch(cores, one, cores.nodes["2"].key)
+    assert one.reads.get(cores.read(one)) is None, "one of three may be stock"
+    fetch(cores, one, cores.nodes["3"].key)
+    assert one.reads[cores.read(one)] is RaftError.READS_UNSUPPORTED
+    answer = cores.request(one, ReadOffsetRequest(CLUSTER_ID))
+    assert isinstance(answer, ReadOffsetResponse)
+    assert answer.error is RaftError.READS_UNSUPPORTED

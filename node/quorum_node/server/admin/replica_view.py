@@ -53,10 +53,11 @@ class ReplicaView:
     async def confirm_read(self, timeout_ms: int) -> None:
         """Return once the image is not older than this call, on any replica. Raises ApiProblem."""
         future: asyncio.Future[RaftError | None] = _future()
-        self.host.reads.submit(lambda error: _resolve(future, error))
+        reader = self.host.reads.submit(lambda error: _resolve(future, error))
         try:
             error = await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:
+            self.host.reads.cancel(reader)
             raise unconfirmed(self.describe(), timeout_ms) from None
         if error is not None:
             raise problem(error)

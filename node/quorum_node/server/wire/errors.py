@@ -71,6 +71,7 @@ _FROM_WIRE = {
     ErrorCode.SNAPSHOT_NOT_FOUND: RaftError.SNAPSHOT_NOT_FOUND,
     ErrorCode.POSITION_OUT_OF_RANGE: RaftError.POSITION_OUT_OF_RANGE,
     ErrorCode.REQUEST_TIMED_OUT: RaftError.REQUEST_TIMED_OUT,
+    # RaftError.READS_UNSUPPORTED travels as this one, too: nothing else could be meant there.
     ErrorCode.UNSUPPORTED_VERSION: RaftError.UNSUPPORTED_VERSION,
     ErrorCode.KAFKA_STORAGE_ERROR: RaftError.STORAGE_FAILED,
 }
