@@ -52,6 +52,7 @@ def test_the_failed_disk_of_one_replica_ends_the_process(fails: int) -> None:
     world = World()
     replica = world.machine.replicas[fails]
     replica.driver.flush_failed(_eio(world, fails))
+    assert all(each.replica.halted for each in world.machine.replicas), "no time has passed"
     world.until(lambda: world.ended)
     assert world.ended == [HaltReason.STORAGE_FAILED]
     assert world.up() == [False, False]
