@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from support.linearizability.quorum import FilteredQuorum
-from support.local_quorum import LocalNode
+from support.local_quorum import LocalNode, wait_until
 
 
 class Struck(Protocol):
@@ -108,7 +108,12 @@ def hand_over(quorum: FilteredQuorum, chance: random.Random) -> Struck:
     """The leader hands over to a chosen successor."""
     epoch, leader = quorum.newest_leader()
     successor = chance.choice([node for node in quorum.voters() if node is not leader])
-    quorum.request("POST", "/v1/resign", leader.id, json={"successorId": successor.id})
+
+    def asked() -> bool:
+        answer = quorum.request("POST", "/v1/resign", leader.id, json={"successorId": successor.id})
+        return (answer is not None and answer.is_success) or quorum.newest_leader()[0] > epoch
+
+    wait_until(asked, f"node {leader.id} hands over")
     quorum.await_newer_leader(epoch)
     return _nothing
 

@@ -40,6 +40,13 @@ def require_namespaces() -> None:
     for program, package in (("ip", "iproute2"), ("nft", "nftables")):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (Debian package {package})")
+    probe = f"{_PREFIX}{os.getpid()}x-probe"
+    made = subprocess.run(
+        ["ip", "netns", "add", probe], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0 and "not permitted" in made.stderr:
+        pytest.skip(f"network namespaces are not permitted here: {made.stderr.strip()}")
+    _run("ip", "netns", "del", probe)
 
 
 class FilteredNetwork:
