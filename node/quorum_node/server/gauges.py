@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from quorum_node.api import Role
 from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.admin.views import role_of
 from quorum_node.server.listener import KafkaListener
 from quorum_node.server.metrics import Gauges
@@ -53,10 +54,17 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "applied_offset": host.applier.image.end_offset,
             "formed": float(description.formed),
             "log_start_offset": description.log_start_offset,
+            **_age_of_state(description, host.now().core_ms),
             **_of_snapshots(host.snapshots),
         }
 
     return gauges
+
+
+def _age_of_state(description: ReplicaDescription, now_ms: float) -> dict[str, float]:
+    if description.as_of_ms is None:
+        return {}
+    return {"state_age_seconds": max(0.0, (now_ms - description.as_of_ms) / 1000)}
 
 
 def _of_snapshots(store: SnapshotStore) -> dict[str, float | dict[str, float]]:

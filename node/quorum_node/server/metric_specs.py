@@ -103,6 +103,11 @@ STATE = (
     _gauge("high_watermark", "Offset up to which records are committed"),
     _gauge("durable_end_offset", "End offset of what is fsynced locally"),
     _gauge("applied_offset", "Offset up to which records are applied"),
+    _gauge(
+        "state_age_seconds",
+        "What the known leader had committed that long ago is committed here;"
+        " how old a local read may be",
+    ),
     _gauge("log_start_offset", "First offset of the local log; the snapshot holds what was before"),
     _gauge("latest_snapshot_end_offset", "End offset of the newest snapshot, 0 for none"),
     _gauge("latest_snapshot_epoch", "Epoch of the newest snapshot, 0 for none"),
