@@ -31,6 +31,8 @@ class RaftConfig:
     """Wall clock at the start of this run; tells which address of a voter is newest."""
     static_voters: tuple[Voter, ...] = ()
     """`controller.quorum.voters`: ids (UUIDs unknown) and endpoints; only before a voters record."""
+    may_form: bool = True
+    """Whether this replica may help its static voters to form a quorum; else it only looks for one."""
     new_cluster_id: str | None = None
     """What the first leader of a static quorum calls the cluster if `cluster_id` is not given."""
     witness: bool = False

@@ -24,6 +24,8 @@ from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 MAX_STRANGERS = 20
+LATEST_BOOT_MS = 1 << 53
+"""No clock says more; a later boot must still fit behind it on the wire."""
 _PATIENCE = 8
 _SLOW_FACTOR = 5
 
@@ -127,6 +129,8 @@ def _own(replica: ReplicaState, endpoint: Endpoint) -> HeardEndpoint:
 
 
 def _hear(replica: ReplicaState, heard: HeardEndpoint) -> None:
+    if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
+        return
     voters = replica.voters.latest.voters
     key, strangers = heard.key, replica.gossip.strangers
     if replica.ids_only or not len(voters):
@@ -146,6 +150,8 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint) -> None:
 def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
     """An old address of this key with a later boot: the wall clock has gone back since."""
     own = replica.controller_endpoint
+    if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
+        return
     if heard.boot_timestamp_ms >= replica.boot_timestamp_ms and heard.endpoint != own:
         replica.boot_timestamp_ms = heard.boot_timestamp_ms + 1
         replica.gossip.tell_again()

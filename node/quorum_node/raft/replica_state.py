@@ -194,7 +194,7 @@ class ReplicaState:
         elif self.config.founder:
             founder = (voter_entry(self.key, self.config.endpoints),)
             base = VotersEntry(-1, -1, VoterSet(founder), VotersRecord(founder))
-        elif self.config.static_voters:
+        elif self.config.static_voters and self.config.may_form:
             static = self.configured_voters()
             base = VotersEntry(-1, -1, static, VotersRecord(static.voters))
         history = VoterHistory(base)
@@ -233,7 +233,8 @@ class ReplicaState:
     @property
     def ids_only(self) -> bool:
         """A static quorum of which no voters record is known here (`static_quorum.py`)."""
-        return bool(self.config.static_voters) and self.voters.latest.offset < 0
+        config = self.config
+        return bool(config.static_voters) and config.may_form and self.voters.latest.offset < 0
 
     @property
     def leader_id(self) -> int:

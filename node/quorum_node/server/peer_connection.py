@@ -181,7 +181,7 @@ class PeerConnection:
             if wait_seconds > 0:
                 await asyncio.sleep(wait_seconds)
             await self._loop.create_connection(lambda: _Link(self), self._host, self._port)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a host that is no name, told by some peer
             self._connecting = None
             self._back_off()
             self._drop(FailureReason.REFUSED)

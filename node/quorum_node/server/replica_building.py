@@ -31,6 +31,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
         founder=is_founder(config, meta.directory_id),
         boot_timestamp_ms=time.time_ns() // 1_000_000,
         static_voters=static_voters(config),
+        may_form=config.may_bootstrap,
         new_cluster_id=uuid_text(fresh_uuid()),
         initial_voters=formation.initial_voters if formation else len(config.static_voters) or 1,
         auto_join=config.auto_join,

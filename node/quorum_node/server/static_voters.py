@@ -16,9 +16,7 @@ _LOG = structlog.get_logger("quorum_node")
 
 
 def static_voters(config: NodeConfig) -> tuple[Voter, ...]:
-    """Ids and endpoints, UUIDs unknown; nothing where this node may not form a quorum."""
-    if not config.may_bootstrap:
-        return ()
+    """Ids and endpoints; the UUIDs are unknown."""
     return tuple(
         Voter(
             ReplicaKey(voter.id),

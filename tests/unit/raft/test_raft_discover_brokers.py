@@ -224,3 +224,16 @@ def test_another_clusters_word_counts_nothing() -> None:
     cores.restart(one)
     cores.advance(1000)
     assert "new" not in {host for host, _ in addresses(cores, one).values()}
+
+
+def test_a_boot_that_no_clock_tells_is_not_heard() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    ask(cores, one, replica=KEY, boot_timestamp_ms=(1 << 63) - 1, endpoint=NEW)
+    assert addresses(cores, one)[KEY][0] == "2"
+    two = cores.nodes["2"]
+    two.replica.gossip.hear(HeardEndpoint(one.key, (1 << 63) - 1, NEW))
+    cores.crash(one)
+    cores.restart(one)
+    cores.advance(1000)
+    assert one.replica.boot_timestamp_ms == 0

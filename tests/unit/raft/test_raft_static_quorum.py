@@ -21,7 +21,7 @@ from quorum_node.raft.roles import RoleName
 from quorum_node.records.batches import decode_records, encode_values, split_batches
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
 from quorum_node.records.identity import ReplicaKey
-from support.raft.cores import Cores, Node, key_of, static_voters
+from support.raft.cores import Cores, Node, endpoints_of, key_of, static_voters
 
 THREE = ("1", "2", "3")
 
@@ -394,6 +394,27 @@ def test_a_known_quorum_goes_before_the_configured_voters() -> None:
     assert all(not node.replica.ids_only for node in cores.nodes.values())
     assert set(keys(cores.leader)) == {key_of(n) for n in (1, 2, 3)}
     assert founder.replica.is_voter
+
+
+@pytest.mark.requirement("K595-19")
+def test_who_may_not_form_a_quorum_only_looks_for_one() -> None:
+    cores = Cores()
+    (one,) = start(cores, "1", static=("1",))
+    cores.crash(one)
+    one.batches, one.durable_batches, one.state = [], 0, None
+    one.config = replace(one.config, may_form=False, bootstrap=endpoints_of("2")[:1])
+    cores.restart(one)
+    cores.advance(10_000)
+    assert not one.replica.ids_only
+    assert not one.replica.is_voter
+    assert not one.batches
+    # It still belongs to a static quorum: one that has formed takes no new ids from it either.
+    leader = formed(other := Cores())
+    leader.replica.config = replace(leader.replica.config, may_form=False)
+    newcomer = other.start("4", bootstrap=THREE)
+    answer = other.add_voter(leader, newcomer, cluster_id=None)
+    assert answer is not None
+    assert answer.error is RaftError.NEW_VOTER_ID
 
 
 @pytest.mark.requirement("K853-01")

@@ -20,6 +20,7 @@ from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
 
 _MAX_PORT = 0xFFFF
+_MAX_HOST_LENGTH = 255
 
 
 def split_discover(body: DiscoverBrokersRequest) -> Split:
@@ -89,4 +90,5 @@ def discover_answer(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersRespon
 
 def _endpoint(host: str, port: int) -> Endpoint | None:
     """None for what can't be connected to."""
-    return Endpoint(CONTROLLER, host, port) if host and 0 < port <= _MAX_PORT else None
+    named = 0 < len(host) <= _MAX_HOST_LENGTH and host.isprintable()
+    return Endpoint(CONTROLLER, host, port) if named and 0 < port <= _MAX_PORT else None

@@ -1,0 +1,85 @@
+"""What a node of a static quorum says: while it waits, when its configuration is not used any more."""
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from quorum_node.quorumctl import render
+from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
+from quorum_node.raft.outputs import FormationDelayed
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.server.admin.views import catch_up, discovered_document
+from quorum_node.server.config import NodeConfig, check_config
+from quorum_node.server.node_events import ReplicaEvents
+from quorum_node.server.startup import open_replica
+from quorum_node.server.termination import Termination
+from support.raft.cores import Cores
+
+THREE = ("1", "2", "3")
+
+
+def config(path: Path, node_id: int = 1, **more: str) -> NodeConfig:
+    pairs = {
+        "node.id": str(node_id),
+        "advertised.listeners": f"CONTROLLER://n{node_id}:9093",
+        "admin.advertised.listener": f"http://n{node_id}:8080",
+        "metadata.log.dir": str(path / "data"),
+        "controller.quorum.voters": "1@n1:9093,2@n2:9093,3@n3:9093",
+    }
+    return check_config({**pairs, **{k.replace("_", "."): v for k, v in more.items()}})
+
+
+def lines_of(tried: NodeConfig) -> str:
+    with capture_logs() as lines:
+        for partition in open_replica(tried, Termination()).partitions:
+            partition.log.close()
+    return "\n".join(str(line["event"]) for line in lines)
+
+
+def test_readiness_says_who_is_missing() -> None:
+    cores = Cores()
+    for name in ("1", "2"):
+        cores.start(name, static=THREE)
+    cores.advance(3000)
+    waits = catch_up(cores.nodes["1"].replica.describe(cores.now_ms), cores.now_ms, 2000)
+    assert not waits.caught_up
+    assert "controller.quorum.voters has not formed yet" in waits.reason
+    cores.start("3", static=THREE)
+    cores.advance(5000)
+    done = catch_up(cores.leader.replica.describe(cores.now_ms), cores.now_ms, 2000)
+    assert done.caught_up
+
+
+def test_every_reason_is_said_once() -> None:
+    events = ReplicaEvents()
+    delays = [
+        FormationDelayed(ReplicaKey(3), "it does not answer"),
+        FormationDelayed(ReplicaKey(3), "it does not answer"),
+        FormationDelayed(ReplicaKey(2), "it does not answer"),
+    ]
+    with capture_logs() as lines:
+        for delay in delays:
+            events.formation_delayed(delay)
+    assert [line["voterId"] for line in lines] == [3, 2]
+    assert "voter 3 is missing: it does not answer" in lines[0]["event"]
+
+
+@pytest.mark.requirement("K595-19")
+def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> None:
+    assert "will form one when all of them have answered" in lines_of(config(tmp_path))
+    again = config(tmp_path, formation_bootstrap="false")
+    assert "forbids this node to form one" in lines_of(again)
+    other = config(tmp_path / "other", node_id=9)
+    assert "does not name node.id=9: this node is an observer" in lines_of(other)
+
+
+def test_discover_as_people_see_it() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2")
+    answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))
+    assert isinstance(answer, DiscoverBrokersResponse)
+    lines = render.discovered(discovered_document(answer, 0))
+    assert lines[0].split() == ["ClusterId:", "cluster-A"]
+    assert any(line.startswith("2 ") and "2:9093" in line for line in lines)
+    assert any("1970-01-01T00:00:0" in line for line in lines)
