@@ -92,10 +92,10 @@ class Faults:
             machine.disk_full, machine.sync_delay_ms, machine.frozen_until_ms = False, 0.0, 0.0
             self._restart(host)
 
-    def phase(self) -> str:
-        """What the quorum is busy with."""
-        if any(host.is_downloading for host in self._up_hosts()):
-            return "downloading"
+    def phase(self, wanted: str) -> str:
+        """What the quorum is busy with; that somebody downloads counts only if that is wanted."""
+        if wanted == "downloading" and any(host.is_downloading for host in self._up_hosts()):
+            return wanted
         leader = self._cluster.leader
         if leader is None or not self._leads(leader):
             return "electing"
@@ -133,7 +133,7 @@ class Faults:
         """Catching up lasts; electing and changing are also caught by the hooks below."""
         if number != self._strike_number or self._armed is None or not self._active:
             return
-        if self.phase() == self._armed[1]:
+        if self.phase(self._armed[1]) == self._armed[1]:
             self._strike(number)
         else:
             self._cluster.scheduler.after(10, self._look_for_phase, number)
@@ -151,16 +151,17 @@ class Faults:
             self._strike_soon()
 
     def _strike_soon(self) -> None:
-        if self._active and self.phase() == (self._armed or ("", ""))[1]:
+        wanted = (self._armed or ("", ""))[1]
+        if self._active and self.phase(wanted) == wanted:
             number = self._strike_number
             self._cluster.scheduler.after(self._random.random(), self._strike, number)
 
     def _strike(self, number: int) -> None:
         if number != self._strike_number or self._armed is None or not self._active:
             return
-        kind, _ = self._armed
+        kind, wanted = self._armed
         self._armed = None
-        phase = self.phase()
+        phase = self.phase(wanted)
         now_ms = self._cluster.scheduler.now_ms
         if self._kinds[kind]():
             self.struck[(kind, phase)] += 1
