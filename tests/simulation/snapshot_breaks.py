@@ -12,6 +12,7 @@ from quorum_node.raft import fetch_following, fetch_serving, log_appends, snapsh
 from quorum_node.raft.events import SnapshotInstalled
 from quorum_node.raft.outputs import DeleteLogPrefix, FinishSnapshot, TruncateLog
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Follower
 from quorum_node.raft.voters import VoterHistory
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
@@ -140,6 +141,61 @@ def lose_the_epoch_of_the_snapshot(patch: Patch) -> None:
     patch.setattr(snapshot_following, "_begin_behind", forgetful)
 
 
+def put_parts_of_anything_together(patch: Patch) -> None:
+    """A download goes on with another leader whatever size and checksum that one tells.
+
+    Would: have every download that saw two different snapshots of one id rejected at its end.
+    """
+    real = snapshot_following._fits
+
+    def careless(state: ReplicaState, follower: Any, partial: Any, response: Any) -> bool:
+        partial.size_bytes, partial.checksum = None, None
+        partial.source = (follower.leader_id, state.epoch)
+        return real(state, follower, partial, response)
+
+    patch.setattr(snapshot_following, "_fits", careless)
+
+
+def believe_an_answer_from_before_the_reset(patch: Patch) -> None:
+    """The answer to a fetch from the old log is taken for one to a fetch from behind the snapshot.
+
+    Would: stop followers for a contradiction that is none.
+    """
+    real = snapshot_following._finished
+
+    def forgetful(state: ReplicaState, id: SnapshotId) -> None:
+        role = state.role
+        fetching = getattr(role, "fetching", None)
+        real(state, id)
+        if isinstance(role, Follower):
+            role.fetching = fetching
+
+    patch.setattr(snapshot_following, "_finished", forgetful)
+
+
+def forget_that_the_quorum_had_formed(patch: Patch) -> None:
+    """The voters record in a snapshot asks for as many initial voters as it did in the log.
+
+    Would: refuse writes for ever in a quorum that shrank, under a leader that began behind a snapshot.
+    """
+    patch.setattr(ReplicaState, "forms", lambda state, entry: False)
+
+
+def delete_what_is_not_durable_elsewhere(patch: Patch) -> None:
+    """The prefix of the log goes as far as a snapshot reaches, though the log is not durable there.
+
+    Would: leave a log that ends before its own beginning after a crash.
+    """
+    real = snapshot_following.prefix_obsolete
+
+    def hasty(state: ReplicaState, id: SnapshotId) -> None:
+        durable, state.durable_end = state.durable_end, state.log_end
+        real(state, id)
+        state.durable_end = durable
+
+    patch.setattr(snapshot_following, "prefix_obsolete", hasty)
+
+
 BY_SIMULATION: tuple[Break, ...] = (
     snapshot_above_the_high_watermark,
     install_unverified,
@@ -155,3 +211,28 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (forget_the_voters_of_the_snapshot, "newcomer-joins-from-a-snapshot"),
     (serve_what_is_gone, "slow-follower-after-a-snapshot"),
 )
+
+_UNIT = "tests/unit/raft/test_raft_snapshot"
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        put_parts_of_anything_together,
+        f"{_UNIT}_downloads.py::test_other_bytes_under_the_same_id_are_not_put_together",
+    ),
+    (
+        believe_an_answer_from_before_the_reset,
+        f"{_UNIT}_downloads.py::test_a_slow_follower_gets_the_snapshot_and_then_the_log",
+    ),
+    (
+        forget_that_the_quorum_had_formed,
+        f"{_UNIT}s.py::test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too",
+    ),
+    (
+        delete_what_is_not_durable_elsewhere,
+        f"{_UNIT}s.py::test_the_prefix_goes_only_when_nothing_is_lost_by_it",
+    ),
+)
+
+FAULTS_FOR: dict[Break, frozenset[str]] = {
+    install_unverified: frozenset({"damaged download", "crash"}),
+}
+"""Where only some faults bring it to light: the others would only take time."""
