@@ -20,6 +20,8 @@ NODE_PORTS = range(30000, 30021)
 """NodePorts that are reached at 127.0.0.1, from outside the cluster, under the same number."""
 
 _CREATE_TIMEOUT_S = 600.0
+_TRIES = 4
+_BOOTED_TOO_SLOWLY = "could not find a log line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,25 @@ def _node_image_is_at_hand() -> bool:
 
 
 def _create(spec: ClusterSpec, tools: programs.Tools) -> None:
+    """kind waits 30 s for a node to boot and can't be told otherwise: a busy machine gets more tries."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            _create_once(spec, tools)
+            break
+        except CommandFailed as failure:
+            if tries_left and _BOOTED_TOO_SLOWLY in failure.output:
+                say("the nodes did not boot within the 30 s that kind waits; trying again")
+                _remove(spec.name)
+                continue
+            logs = cluster_directory(spec.name).parent.parent / "logs" / spec.name
+            export = [str(tools.kind), "export", "logs", str(logs), "--name", spec.name]
+            run(export, timeout_s=180, check=False)
+            _remove(spec.name)
+            raise TestbedError(f"{failure}\nThe nodes' logs are in {logs}") from None
+    _spec_path(spec.name).write_text(json.dumps(asdict(spec)))
+
+
+def _create_once(spec: ClusterSpec, tools: programs.Tools) -> None:
     directory = cluster_directory(spec.name)
     directory.mkdir(parents=True, exist_ok=True)
     _raise_watch_limits()
@@ -143,17 +164,9 @@ def _create(spec: ClusterSpec, tools: programs.Tools) -> None:
     ]
     command += ["--config", str(config), "--kubeconfig", str(kubeconfig_path(spec.name))]
     command += ["--wait", "180s", "--retain"]
-    try:
-        with step(f"cluster {spec.name}: 1 control plane, {spec.workers} workers", "about 40 s"):
-            run(command, timeout_s=_CREATE_TIMEOUT_S)
-        _await_ready(spec)
-    except CommandFailed as failure:
-        logs = directory.parent.parent / "logs" / spec.name
-        export = [str(tools.kind), "export", "logs", str(logs), "--name", spec.name]
-        run(export, timeout_s=180, check=False)
-        _remove(spec.name)
-        raise TestbedError(f"{failure}\nThe nodes' logs are in {logs}") from None
-    _spec_path(spec.name).write_text(json.dumps(asdict(spec)))
+    with step(f"cluster {spec.name}: 1 control plane, {spec.workers} workers", "about 40 s"):
+        run(command, timeout_s=_CREATE_TIMEOUT_S)
+    _await_ready(spec)
 
 
 def _await_ready(spec: ClusterSpec) -> None:

@@ -31,7 +31,8 @@ _KUBERNETES_LINKS = (
     "kubectl",
 )
 _PROGRAMS_ON_NODE = ("kubeadm", "kubelet", "kubectl", "crictl")
-_UNITS_ON = ("preload.service", "kubelet.service")
+_UNITS_ON = {"preload.service": "containerd.service", "kubelet.service": "multi-user.target"}
+"""By what each is wanted."""
 _UNITS_OFF = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -180,9 +181,9 @@ def _fill_in(overlay: Path, pause_tag: str) -> None:
 
 
 def _arrange_units(directory: Path) -> None:
-    wanted = directory / "multi-user.target.wants"
-    wanted.mkdir(parents=True)
-    for unit in _UNITS_ON:
+    for unit, wanting in _UNITS_ON.items():
+        wanted = directory / f"{wanting}.wants"
+        wanted.mkdir(parents=True, exist_ok=True)
         (wanted / unit).symlink_to(f"../{unit}")
     for unit in _UNITS_OFF:
         (directory / unit).symlink_to("/dev/null")
