@@ -25,41 +25,52 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class LongRunPlugin:
-    """One line per test with its outcome, its duration and the figures it recorded."""
+    """One line per test: outcome, duration, the figures it recorded, when and on which commit.
+
+    A run of a part renews the lines of that part: the page always shows each test as it ran last.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
-        self._root = config.rootpath
         self._page = config.rootpath / config.option.long_run_report
-        self._lines: list[str] = []
-        self._failed = 0
-        self._begun = datetime.now(UTC)
+        self._ran = f"{datetime.now(UTC):%Y-%m-%d %H:%M} {commit_id(config.rootpath)}"
+        self._lines: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "call" and report.passed:
             return
-        self._failed += report.failed
         figures = ", ".join(f"{name} {value}" for name, value in report.user_properties)
         test = f"`{without_group(report.nodeid)}`"
-        cells = (test, report.outcome, f"{report.duration:.1f}", figures)
-        self._lines.append(f"| {' | '.join(cells)} |")
+        if report.when == "teardown" and test in self._lines:
+            test += " (teardown)"
+        cells = (test, report.outcome, f"{report.duration:.1f}", self._ran, figures)
+        self._lines[test] = f"| {' | '.join(cells)} |"
 
     def pytest_sessionfinish(self) -> None:
         if not self._lines:
             return
-        took = datetime.now(UTC) - self._begun
+        lines = {**lines_of(self._page), **self._lines}
+        passed = sum("| passed |" in line for line in lines.values())
         head = [
             "# The long set, as it ran last",
             "",
-            "Written by `make test-long`.",
+            "Written by `make test-long`; a run of a part renews the lines of that part.",
             "",
-            f"- {self._begun:%Y-%m-%d %H:%M} UTC, commit {commit_id(self._root)}",
             f"- {machine()}",
-            f"- {len(self._lines)} results, {self._failed} failed, {took.total_seconds():.0f} s",
+            f"- {passed} of {len(lines)} passed",
             "",
-            "| test | result | seconds | figures |",
-            "|---|---|---|---|",
+            "| test | result | seconds | ran (UTC), commit | figures |",
+            "|---|---|---|---|---|",
         ]
-        self._page.write_text("\n".join([*head, *sorted(self._lines)]) + "\n")
+        ordered = [lines[test] for test in sorted(lines)]
+        self._page.write_text("\n".join([*head, *ordered]) + "\n")
+
+
+def lines_of(page: Path) -> dict[str, str]:
+    """What an earlier run wrote, by test."""
+    if not page.exists():
+        return {}
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    return {line.split(" | ", 1)[0].removeprefix("| "): line for line in lines}
 
 
 def machine() -> str:
