@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from quorum_node.protocol.api_versions import ApiVersion, ApiVersionsResponse
-from quorum_node.protocol.apis import API_VERSIONS, APIS
+from quorum_node.protocol.apis import API_VERSIONS, APIS, FIRST_PRIVATE_KEY
 from quorum_node.protocol.frames import Request, decode_request, encode_response
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.records.identity import Endpoint
@@ -15,10 +15,14 @@ Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Peer:
-    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`."""
+    """A peer under the test's control: answers ApiVersions, hands the rest to `handle`.
 
-    def __init__(self, handle: Handle) -> None:
+    `stock`: it serves none of the private APIs, as stock Kafka does not.
+    """
+
+    def __init__(self, handle: Handle, *, stock: bool = False) -> None:
         self._handle = handle
+        self._served = _served(FIRST_PRIVATE_KEY if stock else 1 << 15)
         self.writers: list[asyncio.StreamWriter] = []
         self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", 0)
 
@@ -34,7 +38,8 @@ class Peer:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 request = decode_request(await reader.readexactly(size))
                 if request.api is API_VERSIONS:
-                    writer.write(encode_response(API_VERSIONS, 4, request.correlation_id, ALL))
+                    number = request.correlation_id
+                    writer.write(encode_response(API_VERSIONS, 4, number, self._served))
                 else:
                     await self._handle(request, writer)
 
@@ -44,10 +49,12 @@ class Peer:
             writer.close()
 
 
-ALL = ApiVersionsResponse(
-    error_code=0,
-    api_keys=tuple(
-        ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
-        for a in APIS.values()
-    ),
-)
+def _served(before_key: int) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        error_code=0,
+        api_keys=tuple(
+            ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
+            for a in APIS.values()
+            if a.key < before_key
+        ),
+    )

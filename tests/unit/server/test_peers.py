@@ -16,6 +16,7 @@ from quorum_node.raft.messages import (
     CurrentLeader,
     FetchRequest,
     OutboundRequest,
+    ReadOffsetRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -142,6 +143,42 @@ def test_a_refused_connection_is_told_at_once() -> None:
 
 def test_an_answer_that_is_none_closes_the_connection() -> None:
     assert run(babble, [(VOTE_REQUEST, 60_000)]) == [FailureReason.CLOSED]
+
+
+@pytest.mark.requirement("K650-03")
+def test_a_peer_that_serves_no_read_offset_is_not_taken_for_one_that_is_gone() -> None:
+    async def scenario() -> None:
+        peer = Peer(grant, stock=True)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
+        assert await outcomes.of(1) is FailureReason.UNSUPPORTED
+        pool.close()
+        peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_vote_does_not_queue_behind_a_read_that_waits() -> None:
+    async def park_reads(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.api is not VOTE:
+            await asyncio.Event().wait()
+        await grant(request, writer)
+
+    async def scenario() -> None:
+        peer = Peer(park_reads)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        pool.send(0, 1, peer.endpoint, ReadOffsetRequest("c"), 60_000)
+        pool.send(0, 2, peer.endpoint, VOTE_REQUEST, 60_000)
+        assert await outcomes.of(2) == ANSWER
+        assert 1 not in outcomes.ended
+        peer.close()
+        pool.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_vote_does_not_queue_behind_a_parked_fetch() -> None:
