@@ -17,7 +17,7 @@ from support.linearizability.course import GROUPS_PER_FAULT, VOTERS, Course
 from support.linearizability.history import Group
 from support.linearizability.network import require_namespaces
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SHORT: tuple[faults.FaultKind, ...] = (
     faults.kill_leader,

@@ -16,7 +16,7 @@ from support.linearizability.clients import IMPATIENT, PATIENT, Client, Patience
 from support.linearizability.faults import FaultKind
 from support.linearizability.history import Fault, Group
 from support.linearizability.network import FilteredNetwork
-from support.linearizability.quorum import FilteredQuorum
+from support.linearizability.quorum import PATIENCE_SECONDS, FilteredQuorum
 from support.local_quorum import TOKEN, wait_until
 
 VOTERS = 3
@@ -130,4 +130,5 @@ class Course:
         wait_until(
             lambda: all(group.completed(after=after) >= count for group in groups),
             f"{count} operations on {', '.join(group.name for group in groups)}",
+            PATIENCE_SECONDS,
         )

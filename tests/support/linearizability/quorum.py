@@ -10,6 +10,8 @@ from support.linearizability.network import FilteredNetwork
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 
 LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 200.0
+"""Far above what anything takes, also on a machine that is busy with something else."""
 QUICK = {
     "controller_quorum_election_timeout_ms": "400",
     "controller_quorum_election_backoff_max_ms": "300",
@@ -64,7 +66,7 @@ class FilteredQuorum(LocalQuorum):
                     leaders.append((int(says["leaderEpoch"]), node))
             return max(leaders, key=lambda each: each[0], default=None)
 
-        return wait_until(find, "some node leads")
+        return wait_until(find, "some node leads", PATIENCE_SECONDS)
 
     def await_newer_leader(self, epoch: int, among: Iterable[LocalNode] | None = None) -> LocalNode:
         """A leader of a later epoch that has committed a record of it."""
@@ -77,7 +79,7 @@ class FilteredQuorum(LocalQuorum):
             quorum = self.look(node, "/v1/quorum")
             return node if quorum is not None and quorum["ownEpochCommitted"] else None
 
-        return wait_until(find, f"a leader after epoch {epoch}")
+        return wait_until(find, f"a leader after epoch {epoch}", PATIENCE_SECONDS)
 
     def voters(self) -> list[LocalNode]:
         """Nodes of the newest leader's voter set."""
@@ -91,4 +93,5 @@ class FilteredQuorum(LocalQuorum):
             wait_until(
                 lambda node=node: self.look(node, "/readyz") is not None,  # type: ignore[misc]
                 f"node {node.id} is ready",
+                PATIENCE_SECONDS,
             )
