@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from quorum_node.records.batches import Record, encode_batch
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.atomic_file import replace_file
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.snapshots import SnapshotStore
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
         monkeypatch.setattr(os, name, recorded)
 
-    for name in ("write", "pwrite", "fsync", "fdatasync", "rename", "ftruncate"):
+    for name in ("write", "pwrite", "fsync", "fdatasync", "rename", "ftruncate", "unlink"):
         record(name)
     return made
 
@@ -138,4 +141,64 @@ def test_a_truncation_is_durable_before_its_epochs_are_forgotten(
     order = [call for call in calls if call[0] != "write"]
     assert order[:2] == [("ftruncate", segment), ("fdatasync", segment)]
     assert ("rename", "leader-epoch-checkpoint.tmp") in order[2:]
+    log.close()
+
+
+SNAPSHOT = SnapshotId(9, 1)
+CONTENT = b"".join(encode_snapshot(SNAPSHOT, SnapshotBounds(5), [b"value"]))
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_snapshot_is_synced_before_and_after_it_gets_its_name(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    store = SnapshotStore(tmp_path)
+    writer = store.create(SNAPSHOT)
+    writer.append(CONTENT)
+    writer.freeze()
+    writing = SNAPSHOT.file_name + ".writing"
+    after = [("rename", writing), ("fsync", tmp_path.name)]
+    assert calls == [("write", writing), ("fsync", writing), *after]
+    calls.clear()
+    part = SNAPSHOT.file_name + ".part"
+    store.append_partial(SNAPSHOT, 0, CONTENT)
+    store.finish_partial(SNAPSHOT)
+    assert calls[-3:] == [("fsync", part), ("rename", part), ("fsync", tmp_path.name)]
+
+
+def test_seals_are_gone_for_good_before_a_segment_is_cut(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    log = SegmentedLog(tmp_path, segment_bytes=300)
+    write_batches(log, 7)
+    log.flush()
+    calls.clear()
+    log.truncate_to(3)
+    seals = [n for n, (call, name) in enumerate(calls) if call == "unlink" and "seal" in name]
+    cuts = [
+        n
+        for n, (call, name) in enumerate(calls)
+        if call in ("ftruncate", "unlink") and name.endswith(".log")
+    ]
+    synced = calls.index(("fsync", tmp_path.name))
+    assert len(seals) >= 2
+    assert max(seals) < synced < min(cuts)
+    log.close()
+
+
+@pytest.mark.requirement("K853-08")
+def test_a_log_is_empty_for_good_before_it_begins_anew(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    """Else its old records could stand behind the snapshot, at other offsets than their own."""
+    log = SegmentedLog(tmp_path, segment_bytes=300)
+    write_batches(log, 7)
+    log.flush()
+    calls.clear()
+    log.reset_to(SnapshotId(50, 3))
+    first = f"{0:020d}.log"
+    emptied, synced = calls.index(("ftruncate", first)), calls.index(("fdatasync", first))
+    renamed = calls.index(("rename", first))
+    assert emptied < synced < renamed
+    assert calls[-1] == ("fsync", tmp_path.name)
     log.close()
