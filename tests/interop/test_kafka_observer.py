@@ -66,6 +66,47 @@ def test_a_stock_controller_replicates_our_log_byte_for_byte(tmp_path: Path) -> 
         assert OBSERVER_ID not in quorum.voter_ids()
 
 
+@pytest.mark.requirement("K853-08")
+def test_a_stock_controller_downloads_our_snapshot_and_goes_on_with_the_log(tmp_path: Path) -> None:
+    """FetchSnapshot as Kafka's own Raft client speaks it: its copy is ours to the byte, and so is its log behind it."""
+    options = {
+        "metadata_log_max_record_bytes_between_snapshots": "20000",
+        "metadata_max_retention_bytes": "30000",
+        "metadata_log_segment_bytes": "16384",
+    }
+    with LocalQuorum(tmp_path / "quorum", **options) as quorum:
+        quorum.form()
+        for index in range(200):
+            quorum.put(f"key-{index % 20}", f"{index} " + "v" * 300)
+        wait_until(lambda: quorum.local(1)["logStartOffset"] > 0, "the log has lost its beginning")
+        quorum.put("after", "the snapshot")
+        end_offset = quorum.describe()["highWatermark"]
+
+        config = write_controller(tmp_path, quorum)
+        with (tmp_path / "output").open("wb") as output:
+            command = stock_kafka.java(stock_kafka.SERVER, str(config), heap_mb=256)
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            wait_until(lambda: observed(quorum, end_offset), "it has what we have", 90)
+        finally:
+            process.kill()
+            process.wait(30)
+        theirs = tmp_path / "data" / PARTITION
+        copies = [
+            path for path in theirs.glob("*.checkpoint") if not path.name.startswith("0" * 20)
+        ]
+        leader = next(node for node in quorum.nodes.values() if node not in quorum.followers)
+        ours = leader.data_dir / PARTITION
+        assert copies
+        for copy in copies:
+            assert copy.read_bytes() == (ours / copy.name).read_bytes()
+        (log,) = theirs.glob("*.log")
+        assert int(log.stem) == int(copies[-1].name[:20])
+        suffix = log.read_bytes()
+        assert suffix
+        assert suffix in b"".join(path.read_bytes() for path in sorted(ours.glob("*.log")))
+
+
 def observed(quorum: LocalQuorum, end_offset: int) -> str | None:
     """Directory id of the observer, once the leader knows that it has fetched everything."""
     for replica in quorum.describe()["observers"]:

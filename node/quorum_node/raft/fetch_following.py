@@ -117,7 +117,7 @@ def _refused(replica: ReplicaState, follower: Follower, response: FetchResponse)
     leader_is_alive(replica, follower)
     follower.answer = response.answer
     if response.snapshot_id is not None:
-        snapshot_following.begin(replica, follower, response.snapshot_id)
+        snapshot_following.begin(replica, follower, response.snapshot_id, response.log_start_offset)
     elif response.diverging is not None:
         _truncate_to_leader(replica, follower, response.diverging)
 

@@ -5,7 +5,7 @@ Source: KIP-630, "Follower and Observer"; KIP-853 (the voters of the snapshot ar
 
 1. A fetch is answered with a snapshot's id: the log can't serve this replica.
 2. Parts are fetched in order and written to a partial file. A cut download goes on where it ended,
-   also after a restart. After a change of the leader a Fetch comes first: the new one may have the
+   also after a restart, and also if there is a newer snapshot by then. After a change of the leader a Fetch comes first: the new one may have the
    same snapshot, another one, or the log itself.
 3. What two leaders gave is one snapshot only if both told the same size and checksum. A stock leader
    tells no checksum: then the download begins anew with each leader.
@@ -39,8 +39,8 @@ _LEAST_PART_BYTES = 64 * 1024
 _STARTED_OVER = (RaftError.SNAPSHOT_NOT_FOUND, RaftError.POSITION_OUT_OF_RANGE)
 
 
-def begin(replica: ReplicaState, follower: Follower, id: SnapshotId) -> None:
-    """The leader named a snapshot in the answer to a Fetch."""
+def begin(replica: ReplicaState, follower: Follower, id: SnapshotId, log_start_offset: int) -> None:
+    """The leader named a snapshot in the answer to a Fetch, and said where its log starts."""
     if id.end_offset <= replica.high_watermark:
         detail = (
             f"the leader of epoch {replica.epoch} wants snapshot {id} to be used,"
@@ -55,9 +55,11 @@ def begin(replica: ReplicaState, follower: Follower, id: SnapshotId) -> None:
     if partial is not None and partial.finishing:
         follower.retry_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms / 4
         return
-    if partial is None or partial.id != id:
+    if partial is None or (
+        partial.id != id and not _still_of_use(replica, partial, id, log_start_offset)
+    ):
         drop(replica)
-        replica.partial = partial = Partial(id, replica.config.snapshot_part_bytes)
+        replica.partial = Partial(id, replica.config.snapshot_part_bytes)
     follower.downloading = True
 
 
@@ -172,6 +174,20 @@ def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
     replica.start = id
     replica.epochs.delete_before(id)
     replica.out.append(DeleteLogPrefix(id))
+
+
+def _still_of_use(
+    replica: ReplicaState, partial: Partial, id: SnapshotId, log_start_offset: int
+) -> bool:
+    """Whether a download of an older snapshot is worth going on: the log behind it is there.
+
+    On a bad link there may be a newer snapshot after every cut. A leader that has deleted the old one
+    says so, and then the newer one is begun.
+    """
+    end_offset = partial.id.end_offset
+    if partial.position == 0 or end_offset <= replica.high_watermark:
+        return False
+    return log_start_offset <= end_offset < id.end_offset
 
 
 def _fits(

@@ -29,7 +29,7 @@ from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 class NodeSnapshots:
     """`whole`: verified ones; `partial`: downloads; `start`: the one that the log begins behind.
 
-    `tells_checksum` False: like a stock leader.
+    `tells_checksum` False: like a stock leader. `withheld`: served to nobody any more.
     """
 
     whole: dict[SnapshotId, bytes] = field(default_factory=dict)
@@ -37,6 +37,7 @@ class NodeSnapshots:
     rejected: list[str] = field(default_factory=list)
     start: SnapshotId = NO_SNAPSHOT
     tells_checksum: bool = True
+    withheld: set[SnapshotId] = field(default_factory=set)
 
     def write(self, id: SnapshotId, voters: VotersRecord | None, values: list[str]) -> None:
         """A local snapshot of these texts."""
@@ -117,7 +118,7 @@ class NodeSnapshots:
         part = response.part
         assert part is not None
         data = self.whole.get(part.id)
-        if data is None:
+        if data is None or part.id in self.withheld:
             return replace(response, error=RaftError.SNAPSHOT_NOT_FOUND, part=None)
         if not 0 <= part.position < len(data):
             return replace(response, error=RaftError.POSITION_OUT_OF_RANGE, part=None)

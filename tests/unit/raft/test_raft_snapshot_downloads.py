@@ -5,7 +5,7 @@ import pytest
 from quorum_node.raft import RaftError
 from quorum_node.raft.messages import FetchSnapshotResponse
 from quorum_node.raft.outputs import ResetLog, Send
-from quorum_node.records.snapshot_id import NO_SNAPSHOT
+from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from support.raft.cores import CLUSTER_ID, Node, key_of
 from support.raft.snapshot_scene import (
     Watched,
@@ -202,6 +202,42 @@ def test_another_leader_may_have_another_snapshot() -> None:
     assert list(three.snapshots.whole) == [newer]
     assert not three.snapshots.partial
     assert three.values() == two.values()
+
+
+def newer_snapshot_after_a_cut(*, old_is_there: bool) -> tuple[Watched, Node, SnapshotId]:
+    """An observer's download is cut; by the time it is back there is a newer snapshot."""
+    cores = Watched()
+    one = left_behind(cores, "1", "2", "3")
+    cores.heal()
+    four = cores.start("4", bootstrap=["1"], run=False)
+    small_parts(four)
+    interrupt(cores, "4", 3)
+    old = one.snapshots.latest
+    assert old is not None
+    cores.propose(one, "more")
+    cores.advance(100)
+    take_snapshot(cores, one)
+    if not old_is_there:
+        one.snapshots.withheld = {old}
+    cores.heal()
+    cores.advance(3000)
+    assert four.values() == one.values()
+    return cores, four, old
+
+
+@K853_08
+def test_a_cut_download_goes_on_though_there_is_a_newer_snapshot() -> None:
+    cores, four, old = newer_snapshot_after_a_cut(old_is_there=True)
+    assert four.replica.start == old
+    assert cores.written("4") == sorted(set(cores.written("4")))
+
+
+@K853_08
+def test_a_cut_download_is_given_up_when_its_snapshot_is_gone() -> None:
+    cores, four, old = newer_snapshot_after_a_cut(old_is_there=False)
+    assert four.replica.start > old
+    assert cores.written("4").count(0) == 2
+    assert not four.snapshots.partial
 
 
 @K853_08
