@@ -146,10 +146,10 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     newcomer.start()
     wait_values(quorum, 4, values)
     local = quorum.local(4)
-    its_only_snapshot_is_damaged(quorum, newcomer, values)
     assert local["logStartOffset"] > 0
     assert metric(quorum, 4, "metadata_quorum_snapshots_installed_total") == 1
     assert "begins anew behind downloaded snapshot" in newcomer.log_text
+    its_snapshots_are_damaged(quorum, newcomer, values)
     history = quorum.request("GET", "/v1/voter-history", 4)
     assert history is not None
     (only,) = history.json()["history"]
@@ -163,18 +163,19 @@ def newcomer_joins(quorum: LocalQuorum, values: dict[str, str]) -> None:
     wait_values(quorum, 4, values)
 
 
-def its_only_snapshot_is_damaged(
-    quorum: LocalQuorum, node: LocalNode, values: dict[str, str]
-) -> None:
-    """All that it has of the deleted records: set aside, and fetched again before it joins in."""
+def its_snapshots_are_damaged(quorum: LocalQuorum, node: LocalNode, values: dict[str, str]) -> None:
+    """All that it has of the deleted records, be it one copy or two: set aside, and the one that it had
+    downloaded is fetched again before it joins in."""
     node.kill()
-    (only,) = partition_dir(node).glob("*.checkpoint")
-    content = only.read_bytes()
-    flip_bit(only, len(content) // 2)
+    downloaded, *own = sorted(partition_dir(node).glob("*.checkpoint"))
+    content = downloaded.read_bytes()
+    for path in (downloaded, *own):
+        flip_bit(path, path.stat().st_size // 2)
     node.start()
     wait_values(quorum, node.id, values)
-    assert only.read_bytes() == content
-    assert only.with_name(only.name + ".corrupt").exists()
+    assert downloaded.read_bytes() == content
+    for path in (downloaded, *own):
+        assert path.with_name(path.name + ".corrupt").exists()
     assert f"fetched snapshot {quorum.local(node.id)['logStartOffset']}-" in node.log_text
 
 
