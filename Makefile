@@ -4,7 +4,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 CLUSTER := $(PY) tests/e2e/kind/cluster.py
 # A worker per core; a file of tests stays together. Real processes mostly wait, so both are busy.
-SIDE_BY_SIDE := -n 2 --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := -n 2 --dist loadscope --no-loadscope-reorder
 # Arguments for pytest, for example: make unit ARGS="-k election -x"
 ARGS ?=
 

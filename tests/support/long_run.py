@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from support.requirement_plugin import commit_id
-from support.stages import without_group
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +38,7 @@ class LongRunPlugin:
         if report.when != "call" and report.passed:
             return
         figures = ", ".join(f"{name} {value}" for name, value in report.user_properties)
-        test = f"`{without_group(report.nodeid)}`"
+        test = f"`{report.nodeid}`"
         if report.when == "teardown" and test in self._lines:
             test += " (teardown)"
         cells = (test, report.outcome, f"{report.duration:.1f}", self._ran, figures)

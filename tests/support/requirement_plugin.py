@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from support import requirement_rows as rows
-from support.stages import without_group
 
 KEPT = Path(".requirements/results.json")
 CHECKED_IN = Path("docs/requirements-results.json")
@@ -81,7 +80,7 @@ class RequirementPlugin:
             raise pytest.UsageError(f"not in {TEXTS}:\n  {listed}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = self._names.get(without_group(report.nodeid))
+        name = self._names.get(report.nodeid)
         if name is None:
             return
         if report.failed:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 from _pytest.terminal import TerminalReporter
+from xdist.scheduler import LoadScopeScheduling
 
 STAGES = {
     "tidy": "lint, types, import contracts, style",
@@ -75,9 +76,11 @@ def group_of(node_id: str) -> str:
     return stage if stage in ON_ONE_WORKER else node_id.partition("::")[0]
 
 
-def without_group(node_id: str) -> str:
-    """The test's own id: a worker reports `test_vote.py::test_x@group`."""
-    return node_id.removesuffix(f"@{group_of(node_id)}")
+class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Hands out what belongs together to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
 
 
 class StageOrder:
@@ -96,8 +99,6 @@ class StageOrder:
             name = stage_of(item.nodeid)
             if name in MARKED:
                 item.add_marker(name)
-            if self._side_by_side:
-                item.add_marker(pytest.mark.xdist_group(group_of(item.nodeid)))
 
 
 class Stages:
@@ -160,6 +161,9 @@ class OneByOne(Stages):
 
 class SideBySide(Stages):
     """Stages on several workers: the time of each is what its tests took in all."""
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> StageScheduling:
+        return StageScheduling(config, log)
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         if not self._stages:
