@@ -62,6 +62,10 @@ def handle_add_voter(replica: ReplicaState, request_id: int, request: AddVoterRe
         return
     leader = replica.role
     assert isinstance(leader, Leader)
+    if request.voter.id == replica.key.id and not handover.electable(replica, leader):
+        message = "the leader would have to hand over first, and no other voter may lead: add one"
+        refuse(replica, request_id, Refusal(RaftError.UNSAFE_CHANGE, message))
+        return
     if request.voter.id == replica.key.id:
         message = "the leader hands over before another key of its own id becomes a voter"
         refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))

@@ -99,8 +99,8 @@ class MembershipPlan:
     def _new_host(self, id: int | None = None, founder: bool = False) -> SimulatedHost:
         number = self._next_id if id is None else id
         self._next_id = max(self._next_id, number + 1)
-        has_one = any(host.config.witness for host in self.wanted)
-        witness = self._cluster.with_witness and not founder and not has_one
+        others = [host.config.witness for host in self.wanted]
+        witness = self._cluster.with_witness and bool(others) and not any(others)
         return self._cluster.add_host(number, founder=founder, witness=witness)
 
     def _look(self) -> None:
@@ -155,7 +155,7 @@ class MembershipPlan:
     def _want_another_uuid(self, leader: SimulatedHost) -> None:
         """A member makes room for another machine of its id; static quorums change in no other way."""
         gone = leader if self._random.random() < 0.35 else self._random.choice(self.wanted)
-        if not self._is_last_that_may_lead(gone) or len(self.wanted) == 1:
+        if not self._is_last_that_may_lead(gone):
             self.wanted.remove(gone)
             self.wanted.append(self._new_host(gone.key.id))
             self._remove_first = False

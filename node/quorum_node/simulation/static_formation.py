@@ -37,6 +37,8 @@ class StaticFormation:
     def begin(self, size: int) -> None:
         """All voters, started one after the other."""
         self._active = True
+        # A static set of one holds nobody who could keep a second machine of that id from founding anew.
+        self.kept = self.kept and size > 1
         self._losable = (size - 1) // 2
         for host in self._plan.found_static(size):
             delay_ms = self._random.random() * LATEST_START_MS

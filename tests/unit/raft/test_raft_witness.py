@@ -7,13 +7,15 @@ import pytest
 from quorum_node.raft import RaftError, RoleName
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
+    AddVoterRequest,
     EndQuorumEpochRequest,
     ResignRequest,
     ResignResponse,
+    VoterChangeResponse,
     VoteRequest,
 )
 from quorum_node.raft.outputs import Output, RoleChanged, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 CAMPAIGNING = (RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER)
 
@@ -210,4 +212,18 @@ def test_a_dead_leader_that_others_still_name_does_not_count_as_alive() -> None:
     cores.partition(["1"], ["2", "3"])
     cores.advance(12_000)
     assert cores.nodes["2"].is_leader
+    assert broken == []
+
+
+@pytest.mark.parametrize("names", ["1", "12"])
+def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names: str) -> None:
+    """It would hand over to nobody, and be asked again, for ever."""
+    cores, broken = with_witness(*names, witnesses=names[1:])
+    one = cores.nodes["1"]
+    request = AddVoterRequest(CLUSTER_ID, key_of(1, 2), endpoints_of("1"), 3000)
+    answer = cores.request(one, request)
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.UNSAFE_CHANGE
+    assert "no other voter may lead" in answer.message
+    assert one.is_leader
     assert broken == []
