@@ -134,9 +134,8 @@ class Faults:
         if number != self._strike_number or self._armed is None or not self._active:
             return
         if self.phase(self._armed[1]) == self._armed[1]:
-            self._strike(number)
-        else:
-            self._cluster.scheduler.after(10, self._look_for_phase, number)
+            self._strike(number, last=False)
+        self._cluster.scheduler.after(10, self._look_for_phase, number)
 
     def _role_changed(self, host: SimulatedHost, change: RoleChanged) -> None:
         if self._armed is not None and self._armed[1] == "electing":
@@ -154,16 +153,20 @@ class Faults:
         wanted = (self._armed or ("", ""))[1]
         if self._active and self.phase(wanted) == wanted:
             number = self._strike_number
-            self._cluster.scheduler.after(self._random.random(), self._strike, number)
+            self._cluster.scheduler.after(self._random.random(), self._strike, number, False)
 
-    def _strike(self, number: int) -> None:
+    def _strike(self, number: int, last: bool = True) -> None:
+        """One that finds nothing to hit tries again until its time is over: a leader may come yet."""
         if number != self._strike_number or self._armed is None or not self._active:
             return
         kind, wanted = self._armed
-        self._armed = None
         phase = self.phase(wanted)
         now_ms = self._cluster.scheduler.now_ms
-        if self._kinds[kind]():
+        struck = self._kinds[kind]()
+        if not struck and not last:
+            return
+        self._armed = None
+        if struck:
             self.struck[(kind, phase)] += 1
             self.count += 1
             self.history.append(f"{now_ms:9.1f} ms  {kind} while {phase}")
