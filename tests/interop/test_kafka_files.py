@@ -30,7 +30,11 @@ from quorum_node.records.metadata import (
     UnknownMetadata,
     encode_metadata,
 )
+from quorum_node.storage.directory import is_formatted, open_directory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.partition_directory import partition_directory
 from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.replica_uuid import give_replica_uuid
 from support import stock_kafka
 
 pytestmark = pytest.mark.interop
@@ -152,3 +156,27 @@ def test_we_read_a_quorum_state_that_kafka_wrote(tmp_path: Path) -> None:
     state = QuorumStateFile(tmp_path, REPLICA_UUID).load()
     assert state is not None
     assert (state.leader_epoch, state.voted) == (9, ReplicaKey(4, UUID(int=9)))
+
+
+@pytest.mark.requirement("K853-01")
+def test_a_static_quorums_state_is_upgraded_and_kafka_still_reads_it(tmp_path: Path) -> None:
+    """Version 0, written by Kafka for kraft.version 0: no UUIDs. The vote outlives the upgrade."""
+    partition = partition_directory(tmp_path, 0)
+    partition.mkdir()
+    path = partition / "quorum-state"
+    done = stock_kafka.run_source("QuorumStateStore.java", "write-v0", str(path), "9", "3")
+    assert done.returncode == 0, done.stderr
+    assert '"data_version":0' in path.read_text()
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=kafka\n")
+
+    assert give_replica_uuid(tmp_path, partition, lambda: REPLICA_UUID) == REPLICA_UUID
+    assert is_formatted(tmp_path, FailureLatch(None))
+    opened = open_directory(
+        tmp_path, node_id=2, cluster_id=None, segment_bytes=1 << 20, latch=FailureLatch(None)
+    )
+    opened.first.log.close()
+    assert opened.meta.directory_id == REPLICA_UUID
+    assert (opened.first.state.leader_epoch, opened.first.state.voted) == (9, ReplicaKey(3, None))
+    done = stock_kafka.run_source("QuorumStateStore.java", "read", str(path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == ["epoch=9", "leader=-1", "voted=3"]

@@ -7,7 +7,7 @@ import org.apache.kafka.raft.FileQuorumStateStore;
 import org.apache.kafka.raft.ReplicaKey;
 import org.apache.kafka.server.common.KRaftVersion;
 
-/** Reads a quorum-state file with Kafka's own class, or writes one: `read FILE`, `write FILE EPOCH VOTED_ID VOTED_DIRECTORY_ID`. */
+/** Reads a quorum-state file with Kafka's own class, or writes one: `read FILE`, `write FILE EPOCH VOTED_ID VOTED_DIRECTORY_ID`, `write-v0 FILE EPOCH VOTED_ID`. */
 public class QuorumStateStore {
     public static void main(String[] args) throws Exception {
         try {
@@ -25,6 +25,12 @@ public class QuorumStateStore {
             ReplicaKey voted = ReplicaKey.of(Integer.parseInt(args[3]), Uuid.fromString(args[4]));
             ElectionState state = ElectionState.withVotedCandidate(Integer.parseInt(args[2]), voted, Set.of());
             store.writeElectionState(state, KRaftVersion.KRAFT_VERSION_1);
+            return;
+        }
+        if (args[0].equals("write-v0")) {
+            ReplicaKey voted = ReplicaKey.of(Integer.parseInt(args[3]), ReplicaKey.NO_DIRECTORY_ID);
+            ElectionState state = ElectionState.withVotedCandidate(Integer.parseInt(args[2]), voted, Set.of(1, 2, 3));
+            store.writeElectionState(state, KRaftVersion.KRAFT_VERSION_0);
             return;
         }
         Optional<ElectionState> state = store.readElectionState();
