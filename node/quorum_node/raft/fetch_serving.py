@@ -43,7 +43,9 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             replica, request.cluster_id, request.replica, request.current_leader_epoch
         )
         return
-    note_sender(replica, request.replica)
+    if replica.ids_only and request.replica.id != CONSUMER_ID:
+        _fetcher(replica, leader, request)
+        note_sender(replica, request.replica)
     elsewhere = _not_from_the_log(replica, request)
     if elsewhere is not None:
         _note_contact(replica, leader, request)

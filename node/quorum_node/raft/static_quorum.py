@@ -103,7 +103,7 @@ def write_voters_if_known(replica: ReplicaState, leader: Leader) -> None:
     keys = replica.voters.latest.voters.ordered_keys
     if replica.key not in keys or any(key.uuid is None for key in keys):
         return
-    voters = tuple(_with_own_endpoints(replica, each) for each in replica.voters.latest.voters)
+    voters = tuple(_entry(replica, leader, each) for each in replica.voters.latest.voters)
     cluster_id = replica.cluster_id or replica.config.new_cluster_id
     record = VotersRecord(voters, cluster_id, len(voters))
     append_control(replica, (LeaderChange(replica.key.id, keys, keys), KRaftVersion(1), record))
@@ -122,7 +122,11 @@ def delayed_by(replica: ReplicaState, peer: ReplicaKey, error: RaftError | None)
         replica.out.append(FormationDelayed(peer, why))
 
 
-def _with_own_endpoints(replica: ReplicaState, voter: Voter) -> Voter:
+def _entry(replica: ReplicaState, leader: Leader, voter: Voter) -> Voter:
+    """With what is known of it: the own listeners, and who speaks this software's private fields."""
     if voter.key == replica.key:
         return voter_entry(voter.key, replica.config.endpoints)
+    progress = leader.progress.get(voter.key)
+    if progress is not None and progress.stock is False:
+        return voter_entry(voter.key, voter.endpoints)
     return voter

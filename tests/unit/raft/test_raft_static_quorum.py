@@ -10,17 +10,19 @@ from quorum_node.raft.events import DiskLow, RequestReceived
 from quorum_node.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
     FetchRequest,
     RemoveVoterRequest,
     VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
-from quorum_node.raft.outputs import AppendBatch, FormationDelayed, Output, RoleChanged
+from quorum_node.raft.outputs import AppendBatch, FormationDelayed, Output, RoleChanged, Send
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.batches import decode_records, encode_values, split_batches
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
 from support.raft.cores import Cores, Node, endpoints_of, key_of, static_voters
 
 THREE = ("1", "2", "3")
@@ -66,6 +68,7 @@ def test_the_voters_are_the_first_thing_in_the_log() -> None:
     assert record.initial_voters == 3
     assert record.cluster_id == f"made-by-{leader.name}"
     assert all(voter.endpoint("CONTROLLER") for voter in record.voters)
+    assert all(voter.private_features & KEEPS_TARGET_VOTERS for voter in record.voters)
     cores.advance(600)
     for node in cores.nodes.values():
         assert set(keys(node)) == {key_of(n) for n in (1, 2, 3)}
@@ -489,3 +492,54 @@ def test_a_static_kafka_quorum_goes_on_behind_its_own_records(best: str) -> None
     assert [offset for offset, _ in controls(leader)][:3] == [7, 8, 9]
     values = ["1-0", "1-1", "1-2", "4-3", "4-4", "4-5", "4-6"]
     assert all(node.committed_values() == values for node in cores.nodes.values())
+
+
+@pytest.mark.requirement("K595-19")
+def test_the_bootstrapping_procedure_in_its_six_steps() -> None:
+    sent: list[tuple[str, Send]] = []
+
+    def saw(node: Node, output: Output) -> None:
+        if isinstance(output, Send):
+            sent.append((node.name, output))
+
+    def kinds(name: str) -> list[type]:
+        return [type(output.request) for who, output in sent if who == name]
+
+    # 3. Nothing is known: every configured address is asked, for the leader and for the voters,
+    #    over and over, and nobody is asked for a vote.
+    cores = Cores(saw)
+    one, nine = start(cores, "1", "9")
+    cores.advance(900)
+    assert set(kinds("1")) == {FetchRequest, DiscoverBrokersRequest}
+    assert {output.destination.host for who, output in sent if who == "1"} >= {"2", "3"}
+    assert len(kinds("1")) > 4
+    # 5. Nobody knows anything: a configured voter counts itself as one, and says where it listens;
+    #    who is not configured stays an observer. Both go on asking.
+    assert (one.replica.is_voter, nine.replica.is_voter) == (True, False)
+    answer = cores.request(one, DiscoverBrokersRequest(ReplicaKey(-1)))
+    assert isinstance(answer, DiscoverBrokersResponse)
+    assert {heard.key: heard.endpoint.host for heard in answer.brokers} == {
+        key_of(1): "1",
+        ReplicaKey(2): "2",
+        ReplicaKey(3): "3",
+    }
+    cores.advance(3000)
+    assert nine.replica.leader_id == -1
+    # 6. Once it reaches the others, it begins a vote.
+    start(cores, "2", "3")
+    cores.advance(4000)
+    assert VoteRequest in {output for name in THREE for output in kinds(name)}
+    leader = cores.leader
+    # 4. An answer names the leader: who knew nothing follows it, and asks for no vote.
+    cores.advance(600)
+    assert nine.replica.leader_id == leader.key.id
+    assert VoteRequest not in kinds("9")
+    # 1., 2. After a restart quorum-state and log are enough: the first request goes to that leader.
+    follower = next(node for node in cores.nodes.values() if node not in (leader, nine))
+    cores.crash(follower)
+    sent.clear()
+    cores.restart(follower)
+    first = next(output for who, output in sent if who == follower.name)
+    assert isinstance(first.request, FetchRequest)
+    assert first.destination.host == leader.name
+    assert follower.replica.is_voter
