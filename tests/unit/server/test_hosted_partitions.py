@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import httpx
@@ -148,6 +149,15 @@ def test_a_failed_disk_stops_all_partitions_and_is_told_once(
         assert f"partition {fails} stopped the process" in other.detail
 
     with_node(tmp_path, scenario)
+
+
+def test_a_failed_log_of_one_partition_stops_the_other() -> None:
+    async def scenario(node: Node) -> None:
+        node.hosted.hosts[1].driver.flush_failed(StorageFailure("EIO"))
+        assert [host.halt is None for host in node.hosted.hosts] == [False, False]
+
+    with TemporaryDirectory() as directory:
+        with_node(Path(directory), scenario)
 
 
 def test_a_stop_ends_when_all_partitions_have_handed_over(tmp_path: Path) -> None:

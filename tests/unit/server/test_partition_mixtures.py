@@ -152,6 +152,15 @@ def test_each_partition_gets_its_own_answer(parts: Parts, data: st.DataObject) -
     assert found == [expected(answers[index], parts[index][1]) for index in asked]
 
 
+def test_answers_are_found_wherever_they_stand() -> None:
+    leader = raft.CurrentLeader(-1, 3)
+    fetch = raft.FetchRequest("c", ReplicaKey(1, UUID(int=1)), 1, 0, 0)
+    answers = [raft.FetchResponse(RaftError.NONE, leader, 10 + number) for number in range(3)]
+    body = join(to_wire([(number, fetch) for number in range(3)], 18), answers, no_clock)
+    found = from_wire(over_the_wire(body, 18), [2, 0, 1])
+    assert found == [answers[2], answers[0], answers[1]]
+
+
 @given(mixtures(), st.data())
 def test_a_wrong_cluster_id_of_one_partition_is_no_other_ones(
     parts: Parts, data: st.DataObject

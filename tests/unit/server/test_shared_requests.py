@@ -132,6 +132,8 @@ def test_one_request_for_all_partitions_and_each_gets_its_answer() -> None:
             node.pool.send(number, 8, endpoint, vote(number), 5000)
         assert node.pool.in_flight > 0, "a process that ends waits for what is still gathered"
         await node.until_ended(2 * PARTITIONS)
+        node.pool.close()
+        peer.close()
         for number, outcomes in enumerate(node.outcomes):
             assert outcomes.ended == {
                 7: answer_to(number, fetch(100 + number)),
@@ -141,8 +143,6 @@ def test_one_request_for_all_partitions_and_each_gets_its_answer() -> None:
         counts = node.metrics.labelled
         assert counts["peer_requests"] == {"Fetch": 1, "Vote": 1}
         assert counts["peer_request_parts"] == {"Fetch": PARTITIONS, "Vote": PARTITIONS}
-        node.pool.close()
-        peer.close()
 
     asyncio.run(scenario())
 

@@ -1,0 +1,68 @@
+"""Several quorum partitions in a process, broken on purpose (see `breaks.py`)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from quorum_node.protocol.fetch import FetchResponse
+from quorum_node.server import hosted_partitions, peers, split_request
+from quorum_node.server.wire import fetch, outbound
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def hand_out_answers_as_they_come(patch: Patch) -> None:
+    """The answers in a message go to the partitions in the order in which they stand there.
+
+    Would: append the records of one partition to the log of another.
+    """
+    real = fetch.fetch_answers
+
+    def in_order(body: FetchResponse, numbers: Sequence[int]) -> Any:
+        found = [part.partition_index for topic in body.responses for part in topic.partitions]
+        return real(body, found[: len(numbers)])
+
+    patch.setattr(outbound, "fetch_answers", in_order)
+
+
+def wait_for_every_partition(patch: Patch) -> None:
+    """A fetch of several partitions is answered when all of them have news.
+
+    Would: keep the commits of a busy partition waiting for a quiet one.
+    """
+    patch.setattr(split_request._SplitRequest, "hurry", lambda request: None)
+
+
+def stop_one_partition_alone(patch: Patch) -> None:
+    """A failed disk stops the partition that noticed it, and no other.
+
+    Would: let the others acknowledge onto a disk that has failed.
+    """
+    patch.setattr(hosted_partitions.HostedPartitions, "fail_storage", lambda hosted, failure: None)
+
+
+def send_each_partition_apart(patch: Patch) -> None:
+    """Every partition sends its own requests.
+
+    Would: multiply the requests between nodes by the number of partitions.
+    """
+    patch.setattr(peers, "shared_fields", lambda request: None)
+
+
+_MIXTURES = "tests/unit/server/test_partition_mixtures.py::test_"
+_SPLIT = "tests/unit/server/test_split_request.py::test_"
+_SHARED = "tests/unit/server/test_shared_requests.py::test_"
+_HOSTED = "tests/unit/server/test_hosted_partitions.py::test_"
+
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (hand_out_answers_as_they_come, f"{_MIXTURES}answers_are_found_wherever_they_stand"),
+    (wait_for_every_partition, f"{_SPLIT}news_of_one_partition_end_the_wait_of_all"),
+    (stop_one_partition_alone, f"{_HOSTED}a_failed_log_of_one_partition_stops_the_other"),
+    (
+        send_each_partition_apart,
+        f"{_SHARED}one_request_for_all_partitions_and_each_gets_its_answer",
+    ),
+)
+"""Caught by a unit test, which then fails."""
