@@ -432,10 +432,8 @@ def test_a_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
     one = cores.quorum("1", "2", "3")
     other = cores.start("1'", 1, incarnation=2, bootstrap=["1", "2"])
     cores.advance(700)
-    answer = cores.request(
-        one,
-        AlterQuorumRequest(CLUSTER_ID, (key_of(1, 2), ReplicaKey(2), ReplicaKey(3)), 3000),
-    )
+    wanted = (key_of(1, 2), ReplicaKey(2), ReplicaKey(3))
+    answer = cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000))
     assert isinstance(answer, VoterChangeResponse)
     assert answer.error is RaftError.NONE
     leader = reach(cores, {1, 2, 3})
