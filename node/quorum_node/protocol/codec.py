@@ -6,7 +6,7 @@ Owns the boundary between compiled code and callers. Must not know frames or hea
 import struct
 from typing import TypeVar
 
-from quorum_node.protocol.decoder import decoder
+from quorum_node.protocol.decoder import MAX_ELEMENTS, decoder
 from quorum_node.protocol.encoder import Part, encoder
 from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.records.primitives import Buffer, MalformedRecord
@@ -34,7 +34,7 @@ def decode(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> _M
     """
     try:
         made, end = decoder(cls, version, version >= cls.FLEXIBLE_SINCE)(
-            buffer, position, len(buffer)
+            buffer, position, len(buffer), [MAX_ELEMENTS]
         )
     except (struct.error, IndexError):
         raise MalformedMessage(f"{cls.__name__} v{version} runs past the end") from None

@@ -3,8 +3,10 @@
 Owns reading. Must not know any particular message.
 Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 (compact forms, tagged fields).
 
-Every length is compared with the bytes that are left before anything is made of it, so memory stays
-proportional to the input; what runs past the end raises inside and comes out as MalformedMessage.
+Every length is compared with the bytes that are left before anything is made of it, and elements are
+counted over the whole message: an element of three bytes becomes an object of a hundred, so proportion
+alone would let one frame take a gigabyte. What runs past the end raises inside and comes out as
+MalformedMessage.
 Runs of fixed-size fields become one struct call.
 """
 
@@ -26,8 +28,11 @@ from quorum_node.protocol.schema import (
 from quorum_node.protocol.source import Source, wire_fields
 from quorum_node.records.primitives import Buffer, read_uvarint, uuid_from_bytes
 
-Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
-"""(buffer, position, length of the buffer) -> (message, next position)."""
+MAX_ELEMENTS = 50_000
+"""Array elements and unknown tagged fields of one message, all arrays together."""
+
+Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
+"""(buffer, position, length of the buffer, [elements that may still come]) -> (message, next position)."""
 
 
 _COMPILED: dict[tuple[Any, int, bool], Decoder] = {}
@@ -44,7 +49,7 @@ def decoder(cls: type[Message], version: int, flexible: bool) -> Decoder:
 
 def _compile(cls: type[Message], version: int, flexible: bool) -> Decoder:
     source = Source(names={"cls": cls, "uvarint": read_uvarint, "Malformed": MalformedMessage})
-    with source.block("def decode(b, p, n):"):
+    with source.block("def decode(b, p, n, q):"):
         present = [(n, s) for n, s in wire_fields(cls) if s.in_version(version)]
         _emit_plain(source, [(n, s) for n, s in present if s.tag is None], version, flexible)
         arguments = [f"{name}=f_{name}" for name, _ in present]
@@ -104,7 +109,7 @@ def _emit_value(
         _emit_array(source, target, kind, nullable, version, flexible)
     else:
         decode = source.name(decoder(kind, version, flexible))
-        source.add(f"{target}, p = {decode}(b, p, n)")
+        source.add(f"{target}, p = {decode}(b, p, n, q)")
 
 
 def _emit_length(source: Source, flexible: bool, layout: str) -> str:
@@ -151,6 +156,7 @@ def _emit_array(
     with source.block("else:"):
         least = smallest_bytes(kind.element, version, flexible)
         source.add(f"if {size} * {least} > n - p: raise Malformed('{target[2:]} is too long')")
+        source.add(f"q[0] -= {size}", "if q[0] < 0: raise Malformed('too many elements')")
         items, item = source.variable(), source.variable()
         source.add(f"{items} = []")
         with source.block(f"for _ in range({size}):"):
@@ -164,7 +170,8 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
         source.add(f"f_{name} = {source.name(spec.default)}")
     source.add("kept = ()", "c = b[p]", "p += 1")
     with source.block("if c:"):
-        source.add("if c > 127: c, p = uvarint(b, p - 1)", "last = -1")
+        source.add("if c > 127: c, p = uvarint(b, p - 1)", "last, unknown = -1, []", "q[0] -= c")
+        source.add("if q[0] < 0: raise Malformed('too many tagged fields')")
         with source.block("for _ in range(c):"):
             source.add("tag, p = uvarint(b, p)", "size, p = uvarint(b, p)", "end = p + size")
             source.add("if tag <= last or end > n: raise Malformed('tagged fields')", "last = tag")
@@ -176,4 +183,5 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
                     source.add(f"if p != end: raise Malformed('size of tagged field {spec.tag}')")
                 word = "elif"
             with source.block("else:" if specs else "if True:"):
-                source.add("kept += ((tag, bytes(b[p:end])),)", "p = end")
+                source.add("unknown.append((tag, bytes(b[p:end])))", "p = end")
+        source.add("kept = tuple(unknown)")

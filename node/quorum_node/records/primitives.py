@@ -186,11 +186,17 @@ def encode_tagged_fields(
     return b"".join(parts)
 
 
+MAX_TAGGED_FIELDS = 1000
+"""In one structure. Two bytes become an entry of a hundred: more than that is an attack or damage."""
+
+
 def read_tagged_fields(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
     """All tagged fields as raw bytes by tag."""
     if position < len(buffer) and buffer[position] == 0:
         return {}, position + 1
     count, position = read_uvarint(buffer, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise MalformedRecord(f"{count} tagged fields, the limit is {MAX_TAGGED_FIELDS}")
     fields: dict[int, bytes] = {}
     previous = -1
     for _ in range(count):

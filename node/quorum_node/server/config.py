@@ -186,7 +186,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         ),
         snapshots=_snapshots(pairs),
         max_request_bytes=pairs.integer(
-            "socket.request.max.bytes", 16 << 20, minimum=1 << 10, maximum=1 << 30
+            "socket.request.max.bytes", 8 << 20, minimum=1 << 10, maximum=1 << 30
         ),
         log_level=pairs.choice("log.level", "info", ("debug", "info", "warning", "error")),
     )

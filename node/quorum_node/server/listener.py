@@ -13,14 +13,13 @@ from time import perf_counter
 from typing import cast
 
 from quorum_node.protocol.frames import (
-    SIZE_BYTES,
     Request,
     UnsupportedRequest,
     decode_request,
     encode_response_parts,
-    read_size,
 )
 from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.request_times import RequestTimes
 from quorum_node.server.sockets import prepare_socket
@@ -75,9 +74,8 @@ class KafkaConnection(asyncio.Protocol):
     def __init__(self, server: "KafkaListener") -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
-        self._data = b""
+        self._frames = FrameCutter(server.max_request_bytes)
         self._received = 0.0
-        self._position = 0
         self._waiting: deque[InboundRequest] = deque()
         self._reading_paused = False
         self._writing_paused = False
@@ -95,8 +93,7 @@ class KafkaConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
         self._received = perf_counter()
-        rest = self._data[self._position :]
-        self._data, self._position = (rest + data if rest else data), 0
+        self._frames.feed(data)
         if not self._turn_scheduled:
             self._take_turn()
 
@@ -121,24 +118,17 @@ class KafkaConnection(asyncio.Protocol):
 
     def _handle_frames(self) -> bool:
         """Handle whole frames, up to a turn's worth; True if there may be more."""
-        server, data, size = self._server, self._data, len(self._data)
-        position, handled = self._position, 0
-        while size - position >= SIZE_BYTES and not self._closed:
-            frame_bytes = read_size(data, server.max_request_bytes, position)
-            start = position + SIZE_BYTES
-            if size - start < frame_bytes:
-                break
-            if handled == MAX_FRAMES_PER_TURN:
-                return True
-            handled += 1
-            position = self._position = start + frame_bytes
-            request = decode_request(data[start:position])
+        server, frames = self._server, self._frames
+        handled = 0
+        while not self._closed and (frame := frames.next()) is not None:
+            request = decode_request(frame)
             inbound = InboundRequest(self, request, self._received)
             self._waiting.append(inbound)
             server.times.arrived(request)
             server.handler(inbound)
-        if position == size:
-            self._data, self._position = b"", 0
+            handled += 1
+            if handled == MAX_FRAMES_PER_TURN:
+                return frames.has_more
         return False
 
     def _throttle(self, more: bool) -> None:
@@ -171,7 +161,7 @@ class KafkaConnection(asyncio.Protocol):
         if self._transport is not None and not self._closed:
             self._transport.write(b"".join(parts))
         if self._reading_paused and not self._turn_scheduled:
-            self._throttle(more=self._position < len(self._data))
+            self._throttle(more=self._frames.has_more)
 
     def pause_writing(self) -> None:
         """Called by the loop: the peer doesn't read its answers, so don't read its requests."""
@@ -181,7 +171,7 @@ class KafkaConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Called by the loop."""
         self._writing_paused = False
-        self._throttle(more=self._position < len(self._data))
+        self._throttle(more=self._frames.has_more)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop: nobody waits for these answers any more."""
@@ -206,7 +196,7 @@ class KafkaConnection(asyncio.Protocol):
     def _refuse(self, why: str, error: MalformedMessage) -> None:
         self._server.metrics.count_labelled("malformed_requests", "controller")
         self._server.on_malformed(why, str(error), self._peer_name())
-        self._data, self._position = b"", 0
+        self._frames.clear()
         self.close()
 
     def _peer_name(self) -> str:

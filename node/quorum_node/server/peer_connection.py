@@ -14,15 +14,15 @@ from quorum_node.protocol.api_versions import ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS, Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import (
-    SIZE_BYTES,
     decode_response,
     encode_request,
-    read_size,
     response_correlation_id,
 )
 from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
+from quorum_node.records.primitives import Buffer
+from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.sockets import prepare_socket
 from quorum_node.server.wire.outbound import (
     api_of,
@@ -32,7 +32,8 @@ from quorum_node.server.wire.outbound import (
     to_wire,
 )
 
-MAX_RESPONSE_BYTES = 128 << 20
+MAX_RESPONSE_BYTES = 48 << 20
+"""A fetch answer has 8 MiB, or one batch of each partition if those are larger."""
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
@@ -72,7 +73,7 @@ class _Link(asyncio.Protocol):
 
     def __init__(self, owner: "PeerConnection") -> None:
         self._owner = owner
-        self._buffer = bytearray()
+        self._frames = FrameCutter(MAX_RESPONSE_BYTES)
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,25 +85,14 @@ class _Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop; cuts frames."""
-        if self._buffer:
-            self._buffer += data
-            data = bytes(self._buffer)
-            self._buffer.clear()
-        position, size = 0, len(data)
+        frames = self._frames
+        frames.feed(data)
         try:
-            while size - position >= SIZE_BYTES:
-                frame_bytes = read_size(data, MAX_RESPONSE_BYTES, position)
-                start = position + SIZE_BYTES
-                if size - start < frame_bytes:
-                    break
-                position = start + frame_bytes
-                self._owner.frame_received(self, data[start:position])
+            while (frame := frames.next()) is not None:
+                self._owner.frame_received(self, frame)
         except MalformedMessage as error:
             self._owner.malformed(error)
             self.abort()
-            return
-        if position < size:
-            self._buffer += memoryview(data)[position:]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
@@ -220,7 +210,7 @@ class PeerConnection:
         """The peer sent bytes that are no answer; the link closes."""
         self._on_malformed(f"{self._host}:{self._port}", str(error))
 
-    def frame_received(self, link: _Link, frame: bytes) -> None:
+    def frame_received(self, link: _Link, frame: Buffer) -> None:
         """One response. Raises MalformedMessage."""
         if link is not self._link:
             return
@@ -238,7 +228,7 @@ class PeerConnection:
         del self._sent[wire_id]
         self._end(request, outcomes)
 
-    def _negotiated(self, frame: bytes) -> None:
+    def _negotiated(self, frame: Buffer) -> None:
         version = API_VERSIONS.max_version
         if frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
             version = 0  # KIP-511: told in version 0, with the versions that would do

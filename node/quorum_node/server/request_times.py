@@ -4,9 +4,14 @@ Owns the four times of KIP-595's table (total, inbound queue, handle, outbound q
 in a request. On the hot path: dictionary look-ups and additions, no clock of its own.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from quorum_node.protocol import elections as el
 from quorum_node.protocol.apis import Api
+from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
 from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import Request
 from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import UpdateRaftVoterRequest
@@ -53,13 +58,24 @@ class RequestTimes:
 
 def source_of(body: Message | None) -> int:
     """Node id of the sender, as far as the request says it; -1 for clients."""
-    match body:
-        case FetchRequest():
-            return body.fetcher_id
-        case el.VoteRequest():
-            return next((p.replica_id for t in body.topics for p in t.partitions), CLIENT)
-        case el.BeginQuorumEpochRequest() | el.EndQuorumEpochRequest():
-            return next((p.leader_id for t in body.topics for p in t.partitions), CLIENT)
-        case UpdateRaftVoterRequest():
-            return body.voter_id
-    return CLIENT
+    source = _SOURCES.get(type(body))
+    return CLIENT if source is None else source(body)
+
+
+def _candidate(body: el.VoteRequest) -> int:
+    return next((p.replica_id for t in body.topics for p in t.partitions), CLIENT)
+
+
+def _leader(body: el.BeginQuorumEpochRequest | el.EndQuorumEpochRequest) -> int:
+    return next((p.leader_id for t in body.topics for p in t.partitions), CLIENT)
+
+
+_SOURCES: dict[type, Callable[[Any], int]] = {
+    FetchRequest: lambda body: int(body.fetcher_id),
+    DiscoverBrokersRequest: lambda body: int(body.replica_id),
+    FetchSnapshotRequest: lambda body: int(body.replica_id),
+    el.VoteRequest: _candidate,
+    el.BeginQuorumEpochRequest: _leader,
+    el.EndQuorumEpochRequest: _leader,
+    UpdateRaftVoterRequest: lambda body: int(body.voter_id),
+}

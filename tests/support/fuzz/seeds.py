@@ -64,6 +64,15 @@ def _raw_requests() -> list[bytes]:
     return found
 
 
+def _stream() -> list[bytes]:
+    frames = [len(seed).to_bytes(4, "big") + seed for seed in of("raw-requests")]
+    return [
+        bytes([piece]) + b"".join(frames[start : start + 3])
+        for start in range(0, len(frames), 40)
+        for piece in (0, 6, 255)
+    ]
+
+
 def _responses() -> list[bytes]:
     found = []
     for api, version in SERVED:
@@ -98,6 +107,7 @@ _LEADER = LeaderChange(1, (ReplicaKey(1, UUID(int=1)),), (ReplicaKey(1, UUID(int
 _INPUTS = {
     "requests": _requests,
     "raw-requests": _raw_requests,
+    "stream": _stream,
     "responses": _responses,
     "log": _log,
     "snapshot": _snapshot,

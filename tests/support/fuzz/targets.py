@@ -24,11 +24,12 @@ from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.primitives import MalformedRecord
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.wire.outbound import from_wire
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.recovery import scan_segment
 
-MAX_REQUEST_BYTES = 16 << 20
+MAX_REQUEST_BYTES = 8 << 20
 SNAPSHOT = SnapshotId(70, 3)
 SERVED: tuple[tuple[Api, int], ...] = tuple(
     (api, version)
@@ -63,6 +64,22 @@ def raw_requests(data: bytes) -> None:
         decode_request(data)
     except MalformedMessage:
         pass
+
+
+def stream(data: bytes) -> None:
+    """A connection: sizes and frames in pieces, as the first byte says."""
+    piece, content = 1 + (data[0] if data else 0), data[1:]
+    cutter = FrameCutter(MAX_REQUEST_BYTES)
+    taken = 0
+    try:
+        for start in range(0, len(content), piece):
+            cutter.feed(content[start : start + piece])
+            while (frame := cutter.next()) is not None:
+                taken += 4 + len(frame)
+                decode_request(frame)
+    except MalformedMessage:
+        pass
+    assert taken <= len(content)
 
 
 def responses(data: bytes) -> None:
@@ -111,6 +128,7 @@ def snapshot(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": requests,
     "raw-requests": raw_requests,
+    "stream": stream,
     "responses": responses,
     "log": log,
     "snapshot": snapshot,

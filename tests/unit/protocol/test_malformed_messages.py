@@ -1,5 +1,6 @@
 """Bytes that are no message: one kind of error, and memory in proportion to the input."""
 
+import struct
 import tracemalloc
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from quorum_node.protocol.frames import (
     read_size,
 )
 from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.records.primitives import encode_uvarint
 from support.wire_messages import messages
 
 SERVED = [
@@ -125,6 +127,56 @@ def test_memory_stays_in_proportion_to_the_input(served: Any, data: bytes) -> No
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert peak_bytes < 64 * 1024 + 300 * len(data)
+
+
+_LARGEST = 8 << 20
+_DESCRIBE = struct.pack(">hhih", 55, 0, 7, -1)
+_TOPIC = b"\1\1\0"
+"""Three bytes that would become an object: an empty name, no partitions, no tagged fields."""
+
+
+def _tags(count: int) -> bytes:
+    return encode_uvarint(count) + b"".join(encode_uvarint(n + 1) + b"\0" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(
+            struct.pack(">hhihiiibi", 1, 4, 7, -1, 0, 0, 0, 0, 1_300_000) + b"\0" * 7_800_000,
+            id="topics-before-compact-forms",
+        ),
+        pytest.param(
+            _DESCRIBE + b"\0" + encode_uvarint(2_700_001) + _TOPIC * 2_700_000 + b"\0", id="topics"
+        ),
+        pytest.param(
+            _DESCRIBE + b"\0" + encode_uvarint(49_001) + _TOPIC * 49_000 + b"\0", id="as-many-as-go"
+        ),
+        pytest.param(_DESCRIBE + _tags(500_000), id="tags-of-the-header"),
+        pytest.param(_DESCRIBE + b"\0\1" + _tags(500_000), id="tags-of-the-body"),
+        pytest.param(
+            struct.pack(">hhihb", 18, 4, 7, -1, 0) + encode_uvarint(_LARGEST - 100)
+            + "😀".encode() + b"a" * (_LARGEST - 105) + b"\2x\0",
+            id="a-string-of-wide-characters",
+        ),
+    ],
+)  # fmt: skip
+def test_no_frame_takes_more_than_a_connection_may_cost(frame: bytes) -> None:
+    """64 MiB, of which the frame itself and what of the next one has arrived are two times eight."""
+    assert len(frame) <= _LARGEST
+    try:
+        decode_request(b"")
+    except MalformedMessage:
+        pass
+    tracemalloc.start()
+    try:
+        decode_request(frame)
+    except MalformedMessage:
+        pass
+    finally:
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak_bytes < (64 << 20) - 2 * _LARGEST
 
 
 def test_an_array_longer_than_the_rest_is_refused_before_it_is_made() -> None:

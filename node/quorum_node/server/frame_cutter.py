@@ -1,0 +1,73 @@
+"""Whole frames out of a stream of bytes that arrive in pieces of any size.
+
+Owns what of a frame has arrived, and no more than that: nothing is set aside for what a size promises, and
+a frame that trickles in is not copied again with every piece. Knows sizes, not messages.
+"""
+
+from quorum_node.protocol.frames import SIZE_BYTES, read_size
+from quorum_node.records.primitives import Buffer
+
+_VIEW_FROM_BYTES = 64 << 10
+"""A frame of that size or more is given out as a view: a copy of a large fetch answer is worth avoiding."""
+
+
+class FrameCutter:
+    """One direction of a connection."""
+
+    __slots__ = ("_data", "_max_frame_bytes", "_partial", "_position", "_wanted")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._data: bytes | bytearray = b""
+        self._position = 0
+        self._partial = bytearray()
+        self._wanted = 0
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the stream."""
+        if self._position < len(self._data):  # frames that wait for their turn
+            self._data, self._position = bytes(self._data[self._position :]) + data, 0
+            return
+        if not self._partial:
+            self._data, self._position = data, 0
+            return
+        self._partial += data
+        if len(self._partial) >= self._wanted:
+            self._data, self._position = self._partial, 0
+            self._partial = bytearray()
+
+    def next(self) -> Buffer | None:
+        """The next frame without its size; None until more arrives. Raises MalformedMessage."""
+        data, position = self._data, self._position
+        left = len(data) - position
+        if not left:
+            return None
+        wanted = SIZE_BYTES
+        if left >= SIZE_BYTES:
+            wanted += read_size(data, self._max_frame_bytes, position)
+            if left >= wanted:
+                return self._cut(position + SIZE_BYTES, position + wanted)
+        self._partial = bytearray(memoryview(data)[position:])
+        self._wanted = wanted
+        self._data, self._position = b"", 0
+        return None
+
+    @property
+    def has_more(self) -> bool:
+        """Bytes that nobody has looked at yet: maybe whole frames."""
+        return self._position < len(self._data)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._data, self._position = b"", 0
+        self._partial = bytearray()
+
+    def _cut(self, start: int, end: int) -> Buffer:
+        data = self._data
+        if end == len(data):
+            self._data, self._position = b"", 0
+        else:
+            self._position = end
+        if end - start >= _VIEW_FROM_BYTES:
+            return memoryview(data)[start:end]
+        return bytes(data[start:end])
