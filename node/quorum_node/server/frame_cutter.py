@@ -18,7 +18,7 @@ class FrameCutter:
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._data: bytes | bytearray = b""
+        self._data: Buffer = b""
         self._position = 0
         self._partial = bytearray()
         self._wanted = 0
@@ -33,7 +33,7 @@ class FrameCutter:
             return
         self._partial += data
         if len(self._partial) >= self._wanted:
-            self._data, self._position = self._partial, 0
+            self._data, self._position = memoryview(self._partial), 0
             self._partial = bytearray()
 
     def next(self) -> Buffer | None:
