@@ -1,0 +1,160 @@
+"""The Kafka listener: whole requests out of pieces, answers in order, a turn for everyone."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.frames import decode_response, encode_request
+from quorum_node.server.listener import (
+    MAX_FRAMES_PER_TURN,
+    InboundRequest,
+    KafkaConnection,
+    KafkaListener,
+)
+from quorum_node.server.metrics import Metrics
+
+ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
+MAX_BYTES = 1 << 20
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_closed = False
+        self.reads = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def answered(self) -> list[int]:
+        """Correlation ids of the answers so far."""
+        found, rest = [], self.written
+        while rest:
+            (size,) = struct.unpack_from(">i", rest)
+            frame, rest = rest[4 : 4 + size], rest[4 + size :]
+            decode_response(API_VERSIONS, 3, frame)
+            found.append(int.from_bytes(frame[:4], "big"))
+        return found
+
+
+class Scene:
+    """One connection; requests wait in `asked` unless they are answered at once."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self.asked: list[InboundRequest] = []
+        self.metrics = Metrics()
+        self.refused: list[str] = []
+        handler: Callable[[InboundRequest], None] = (
+            (lambda inbound: inbound.reply(ANSWER)) if at_once else self.asked.append
+        )
+        listener = KafkaListener(
+            handler, self.metrics, MAX_BYTES, lambda why, detail, peer: self.refused.append(why)
+        )
+        self.connection, self.wire = KafkaConnection(listener), Wire()
+        self.connection.connection_made(self.wire)
+
+
+def requests(*numbers: int, name: str = "x") -> bytes:
+    body = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+    return b"".join(encode_request(API_VERSIONS, 3, number, "me", body) for number in numbers)
+
+
+def played(scene: Callable[[], None]) -> None:
+    async def play() -> None:
+        scene()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("piece", [1, 3, 50, 10_000])
+def test_pieces_of_any_size(piece: int) -> None:
+    def scene() -> None:
+        s = Scene()
+        stream = requests(1, 2) + requests(3, name="long" * 20_000) + requests(4)
+        step = piece if piece > 3 else piece * 40
+        head = stream[:200]
+        for start in range(0, len(head), piece):
+            s.connection.data_received(head[start : start + piece])
+        for start in range(len(head), len(stream), step):
+            s.connection.data_received(stream[start : start + step])
+        assert s.wire.answered() == [1, 2, 3, 4]
+        assert s.metrics.labelled["requests"]["ApiVersions"] == 4
+        times = s.metrics.durations["request_total_time_seconds"]["ApiVersions"]
+        assert times.count == 4
+        assert not s.wire.is_closed
+
+    played(scene)
+
+
+def test_answers_leave_in_the_order_of_the_requests() -> None:
+    def scene() -> None:
+        s = Scene(at_once=False)
+        s.connection.data_received(requests(1, 2, 3))
+        for index in (2, 0):
+            s.asked[index].reply(ANSWER)
+        assert s.wire.answered() == [1]
+        s.asked[1].reply(ANSWER)
+        assert s.wire.answered() == [1, 2, 3]
+
+    played(scene)
+
+
+def test_many_requests_take_turns_and_the_connection_is_not_read_meanwhile() -> None:
+    seen: list[int] = []
+
+    async def play() -> None:
+        s = Scene()
+        numbers = range(1, 3 * MAX_FRAMES_PER_TURN + 2)
+        s.connection.data_received(requests(*numbers))
+        seen.append(len(s.wire.answered()))
+        assert not s.wire.reads
+        s.connection.data_received(requests(1000))  # was under way already
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert s.wire.answered() == [*numbers, 1000]
+        assert s.wire.reads
+
+    asyncio.run(play())
+    assert seen == [MAX_FRAMES_PER_TURN]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (struct.pack(">i", MAX_BYTES + 1), "malformed"),
+        (struct.pack(">i", -1), "malformed"),
+        (struct.pack(">ihhih", 10, 18, 3, 1, 9), "malformed"),
+        (struct.pack(">ihhih", 10, 999, 0, 1, -1), "unsupported"),
+    ],
+)
+def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None:
+    def scene() -> None:
+        s = Scene()
+        s.connection.data_received(requests(1) + data + requests(2))
+        assert s.wire.is_closed
+        assert s.refused == [why]
+        assert s.metrics.labelled["malformed_requests"]["controller"] == 1
+        assert s.wire.answered() in ([], [1])
+        before = s.wire.written
+        s.connection.data_received(requests(3))
+        assert s.wire.written == before
+
+    played(scene)
