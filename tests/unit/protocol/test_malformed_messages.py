@@ -143,7 +143,7 @@ def _tags(count: int) -> bytes:
     "frame",
     [
         pytest.param(
-            struct.pack(">hhihiiibi", 1, 4, 7, -1, 0, 0, 0, 0, 1_300_000) + b"\0" * 7_800_000,
+            struct.pack(">hhihiiiibi", 1, 4, 7, -1, 0, 0, 0, 0, 0, 1_300_000) + b"\0" * 7_800_000,
             id="topics-before-compact-forms",
         ),
         pytest.param(
