@@ -68,7 +68,7 @@ def test_kafka_writes_the_same_bytes_for_the_same_state(tmp_path: Path) -> None:
 @pytest.mark.requirement("K853-08")
 def test_kafka_reads_ours_with_its_private_fields(tmp_path: Path) -> None:
     voters = VotersRecord(
-        (VOTER,), cluster_id="cluster", initial_voters=3, tagged_fields=((20002, b"?"),)
+        (VOTER,), cluster_id="cluster", initial_voters=3, tagged_fields=((20999, b"?"),)
     )
     ours(tmp_path, voters)
     done = run("read", tmp_path)

@@ -430,7 +430,7 @@ class Faults:
         gone = cluster.hosts[gone.address]
         wanted = {cluster.hosts[host.address].key for host in self._plan.wanted}
         for host in cluster.hosts.values():
-            if host.run == 0 or (host.retired and host.disk.broken):
+            if not host.has_run or (host.retired and host.disk.broken):
                 continue
             committed = host.replica.voters.committed.offset
             for entry in host.replica.voters.entries:

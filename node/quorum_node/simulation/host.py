@@ -82,6 +82,11 @@ class SimulatedHost:
         return self.driver.replica
 
     @property
+    def has_run(self) -> bool:
+        """A start that the disk refused makes no replica."""
+        return hasattr(self, "driver")
+
+    @property
     def is_leader(self) -> bool:
         return self.up and isinstance(self.driver.replica.role, Leader)
 

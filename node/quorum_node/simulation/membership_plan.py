@@ -139,8 +139,9 @@ class MembershipPlan:
         choices = []
         if len(self.wanted) < MAX_MEMBERS:
             choices += ["grow"] * 2
-        if len(self.wanted) > 1:
+        if len(self.wanted) > (3 if self._cluster.with_witness else 1):
             choices += ["shrink"] * (2 if len(self.wanted) > 3 else 1)
+        if len(self.wanted) > 1:
             choices += ["swap"]
         choice = self._random.choice(choices)
         if choice in ("shrink", "swap"):

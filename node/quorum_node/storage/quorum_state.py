@@ -70,7 +70,7 @@ def _to_v1(state: QuorumState) -> dict[str, Any]:
         "votedId": _NOBODY if voted is None else voted.id,
         "votedDirectoryId": uuid_text(None if voted is None else voted.uuid),
         "data_version": 1,
-        "clusterId": state.cluster_id,
+        "clusterId": state.cluster_id or "",  # Kafka reads the field in both versions, and no null
         "appliedOffset": state.applied_offset,
         "committedVoters": [_voter_document(voter) for voter in state.current_voters],
         "votersOffset": state.voters_offset,
@@ -88,7 +88,7 @@ def _from_v1(document: dict[str, Any]) -> QuorumState:
         leader_epoch=int(document["leaderEpoch"]),
         leader_id=int(document["leaderId"]),
         voted=_voted(int(document["votedId"]), document["votedDirectoryId"]),
-        cluster_id=document.get("clusterId"),
+        cluster_id=document.get("clusterId") or None,
         applied_offset=int(document.get("appliedOffset", 0)),
         current_voters=tuple(_voter(entry) for entry in document.get("committedVoters", [])),
         target_voters=None if target is None else tuple(_key(entry) for entry in target),
