@@ -7,10 +7,11 @@ last epoch; what a start then does with them is what is measured.
 
 from pathlib import Path
 
+from kafka_writes import BROKER
+
 from quorum_node.records.batches import encode_values, split_batches
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 
-BROKER = 4
 VALUE = "v" * 256
 _RECORDS_A_BATCH = 100
 _SEGMENT_BYTES = 64 << 20

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import uvloop
 
@@ -30,8 +30,8 @@ from quorum_node.protocol.fetch import (
 from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.server.wire.partitions import METADATA_TOPIC_ID
 
-METADATA_TOPIC_ID = UUID(int=1)
 FETCH_VERSION = 17
 FIRST_ID = 10_000
 MAX_BYTES = 1 << 20

@@ -4,7 +4,6 @@ Owns sockets. Must not know what is asked. Any trouble on a connection ends it a
 """
 
 import socket
-from types import TracebackType
 from typing import TypeVar
 
 from quorum_node.protocol.apis import Api
@@ -24,23 +23,12 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 
 class Connections:
-    """Use as a context manager, or `close` it."""
+    """To be closed by whoever made them."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._open: dict[Address, socket.socket] = {}
         self._correlation_id = 0
-
-    def __enter__(self) -> "Connections":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all of them."""
