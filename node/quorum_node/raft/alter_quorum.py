@@ -143,11 +143,17 @@ def situation(replica: ReplicaState, leader: Leader) -> Situation:
                 live.add(key)
         elif key.uuid is not None:
             ready = caught_up and _listens(key, progress)
-            observers.append(Observer(key, ready, leader.plan_failures.get(key, 0)))
+            observers.append(Observer(key, ready))
     target = replica.voters.latest.record.target_voters or ()
     witnesses = frozenset(key for key in live if safety.is_witness(replica, leader, key))
     return Situation(
-        replica.key, voters.ordered_keys, target, frozenset(live), tuple(observers), witnesses
+        replica.key,
+        voters.ordered_keys,
+        target,
+        frozenset(live),
+        tuple(observers),
+        witnesses,
+        leader.plan_failures,
     )
 
 
@@ -166,15 +172,22 @@ def outlook(replica: ReplicaState, leader: Leader) -> str:
         return f"waiting for the first commit of epoch {replica.epoch}"
     match next_step(situation(replica, leader)):
         case Add(key):
-            return f"next: add {key}"
+            endpoints = leader.progress[key].endpoints
+            refusal = safety.check_add(replica, key, endpoints, count_newcomer=False)
+            return f"next: add {key}" if refusal is None else _refused(f"add {key}", refusal)
         case Remove(key):
-            return f"next: remove {key}"
+            refusal = safety.check_remove(replica, key)
+            return f"next: remove {key}" if refusal is None else _refused(f"remove {key}", refusal)
         case HandOver(successor):
             return f"next: hand leadership over to {successor}"
         case Finish():
             return "next: clear the target, which is reached"
         case Wait(reason):
             return f"waiting: {reason}"
+
+
+def _refused(what: str, refusal: Refusal) -> str:
+    return f"waiting: can't {what} now: {refusal.error.value}: {refusal.message}"
 
 
 def _refusal_of_target(

@@ -17,7 +17,8 @@ Source: KIP-595, "Reassignment Algorithm" (K595-23); the project's change rule a
    which tolerates no more failures and has one more replica that can fail, then lasts one commit.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from quorum_node.raft.quorum import majority
 from quorum_node.records.identity import ReplicaKey
@@ -29,15 +30,14 @@ class Observer:
 
     key: ReplicaKey
     ready: bool
-    failures: int = 0
-    """Attempts of this leader to add it that came to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What a leader sees. `live`: voters that fetch and have caught up, itself included.
 
-    `witnesses`: voters that never lead.
+    `witnesses`: voters that never lead. `failures`: how often this leader tried in vain to add or remove
+    a replica since the voters changed; others go before it.
     """
 
     leader: ReplicaKey
@@ -46,6 +46,7 @@ class Situation:
     live: frozenset[ReplicaKey]
     observers: tuple[Observer, ...] = ()
     witnesses: frozenset[ReplicaKey] = frozenset()
+    failures: Mapping[ReplicaKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def tolerance(live: int, size: int) -> int:
 def _addition(situation: Situation, plan: Comparison) -> Step:
     wanted = plan.new
     ready = [observer for each in wanted if (observer := _best_for(situation, each)) is not None]
-    ready.sort(key=lambda observer: observer.failures)
+    ready.sort(key=lambda observer: _failures(situation, observer.key))
     size = len(situation.voters)
     needed = 2 if not plan.removing and len(wanted) > 1 and size % 2 == 1 else 1
     if len(ready) < needed:
@@ -146,7 +147,9 @@ def _removal(situation: Situation, plan: Comparison) -> Step:
     if not others:
         return _hand_over(situation, plan)
     # Of equals the one with the highest id, as in the document's example; of one id the oldest.
-    order = sorted(others, key=lambda key: (key in situation.live, -key.id))
+    order = sorted(
+        others, key=lambda key: (_failures(situation, key), key in situation.live, -key.id)
+    )
     leaving = order[0]
     unsafe = _unsafe_removal(situation, leaving)
     return Remove(leaving) if unsafe is None else Wait(unsafe)
@@ -181,12 +184,16 @@ def _unsafe_removal(situation: Situation, leaving: ReplicaKey) -> str | None:
 def _best_for(situation: Situation, wanted: ReplicaKey) -> Observer | None:
     """The ready observer for an entry of the target; of several the one that failed least."""
     fitting = [each for each in situation.observers if each.ready and fits(wanted, each.key)]
-    return min(fitting, key=lambda each: each.failures, default=None)
+    return min(fitting, key=lambda each: _failures(situation, each.key), default=None)
 
 
 def fits(wanted: ReplicaKey, key: ReplicaKey) -> bool:
     """Whether a replica is the one that an entry of the target means."""
     return wanted == key or (wanted.uuid is None and wanted.id == key.id)
+
+
+def _failures(situation: Situation, key: ReplicaKey) -> int:
+    return situation.failures.get(key, 0)
 
 
 def _live(situation: Situation, voters: tuple[ReplicaKey, ...]) -> int:

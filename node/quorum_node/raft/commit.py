@@ -57,6 +57,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
     if not voters.latest_is_committed and voters.latest.offset < committed:
         replica.commit_voters()
         leader.plan_look_ms = replica.now_ms
+        leader.plan_failures.clear()
         _finish_change(replica, leader)
 
 

@@ -108,9 +108,9 @@ def begin_planned_add(
     timeout_ms: float,
 ) -> None:
     """A step of an AlterQuorum: as an AddVoter that nobody waits for."""
-    refusal = safety.check_add(replica, voter, endpoints, count_newcomer=False)
-    if refusal is not None:
-        return  # the plan looks again; what is missing stands in its outlook
+    if safety.check_add(replica, voter, endpoints, count_newcomer=False) is not None:
+        _note_failure(leader, voter)  # the plan looks again; the reason stands in its outlook
+        return
     leader.change = PendingChange(
         kind=ChangeKind.ADD,
         request_id=None,
@@ -126,19 +126,21 @@ def begin_planned_add(
 def give_up_planned_add(leader: Leader) -> None:
     """Another newcomer may have better luck."""
     if leader.change is not None:
-        _note_failure(leader, leader.change)
+        _note_failure(leader, leader.change.voter)
     leader.change = None
 
 
-def _note_failure(leader: Leader, change: PendingChange) -> None:
-    leader.plan_failures[change.voter] = leader.plan_failures.get(change.voter, 0) + 1
+def _note_failure(leader: Leader, voter: ReplicaKey) -> None:
+    leader.plan_failures[voter] = leader.plan_failures.get(voter, 0) + 1
 
 
 def begin_planned_removal(replica: ReplicaState, leader: Leader, voter: ReplicaKey) -> None:
     """A step of an AlterQuorum: as a RemoveVoter that nobody waits for."""
-    if safety.check_remove(replica, voter) is None:
-        voters = replica.voters.latest.voters.removed(voter)
-        _append_change(replica, leader, ChangeKind.REMOVE, voter, voters, planned=True)
+    if safety.check_remove(replica, voter) is not None:
+        _note_failure(leader, voter)
+        return
+    voters = replica.voters.latest.voters.removed(voter)
+    _append_change(replica, leader, ChangeKind.REMOVE, voter, voters, planned=True)
 
 
 def handle_update_voter(
@@ -418,6 +420,6 @@ def _abort(replica: ReplicaState, leader: Leader, refusal: Refusal) -> None:
     change = leader.change
     leader.change = None
     if change is not None and change.planned:
-        _note_failure(leader, change)
+        _note_failure(leader, change.voter)
     if change is not None and change.request_id is not None:
         refuse(replica, change.request_id, refusal)

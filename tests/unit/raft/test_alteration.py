@@ -1,5 +1,6 @@
 """The planner of AlterQuorum: which single change comes next (KIP-595, "Reassignment Algorithm")."""
 
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -91,9 +92,22 @@ def test_whoever_has_caught_up_is_added_first() -> None:
 
 def test_whoever_could_not_be_added_lets_others_go_first() -> None:
     seen = situation(keys(1, 2, 3), any_of(4, 5, 6))
-    observers = (Observer(key(4), True, 2), Observer(key(5), True, 1), Observer(key(6), False))
-    seen = Situation(seen.leader, seen.voters, seen.target, seen.live, observers)
+    observers = (Observer(key(4), True), Observer(key(5), True), Observer(key(6), False))
+    seen = replace(seen, observers=observers, failures={key(4): 2, key(5): 1})
     assert next_step(seen) == Add(key(5))
+
+
+def test_whoever_could_not_be_removed_lets_others_go_first() -> None:
+    seen = situation(keys(1, 2, 3, 4, 5), any_of(1, 2, 3))
+    assert next_step(seen) == Remove(key(5))
+    assert next_step(replace(seen, failures={key(5): 1})) == Remove(key(4))
+
+
+def test_a_witness_is_handed_no_leadership() -> None:
+    seen = situation(keys(1, 2, 3, 4), any_of(2, 3, 4))
+    assert next_step(replace(seen, witnesses=frozenset(keys(4)))) == HandOver(key(3))
+    waiting = next_step(replace(seen, witnesses=frozenset(keys(2, 3, 4))))
+    assert isinstance(waiting, Wait)
 
 
 @pytest.mark.requirement("K595-23")
@@ -195,11 +209,10 @@ def situations(draw: st.DrawFn) -> Situation:
     live = {leader, *draw(st.lists(st.sampled_from(voters), max_size=7))}
     strangers = draw(st.lists(KEYS, max_size=7, unique=True))
     observers = tuple(
-        Observer(each, draw(st.booleans()), draw(st.integers(0, 2)))
-        for each in strangers
-        if each not in voters
+        Observer(each, draw(st.booleans())) for each in strangers if each not in voters
     )
-    return Situation(leader, voters, target, frozenset(live), observers)
+    failures = draw(st.dictionaries(st.sampled_from((*voters, *strangers)), st.integers(1, 3)))
+    return Situation(leader, voters, target, frozenset(live), observers, failures=failures)
 
 
 @given(situations())
