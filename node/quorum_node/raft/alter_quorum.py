@@ -145,7 +145,9 @@ def situation(replica: ReplicaState, leader: Leader) -> Situation:
             ready = caught_up and _listens(key, progress)
             observers.append(Observer(key, ready))
     target = replica.voters.latest.record.target_voters or ()
-    witnesses = frozenset(key for key in live if safety.is_witness(replica, leader, key))
+    witnesses = frozenset(
+        key for key in (replica.key, *leader.progress) if safety.is_witness(replica, leader, key)
+    )
     return Situation(
         replica.key,
         voters.ordered_keys,

@@ -12,7 +12,8 @@ Source: KIP-595, "Reassignment Algorithm" (K595-23); the project's change rule a
 4. Else remove one, the dead first, this leader last: it hands leadership over, and the next leader
    removes it.
 5. A removal may not leave fewer live voters than a majority, nor lower the failure tolerance below that
-   of the target less one.
+   of the target less one. Witnesses stay fewer than a majority: if that bars all who are to come, a
+   witness that is to leave goes first.
 6. From an odd size, with nobody to leave and two or more to come, two have to be ready: an even size,
    which tolerates no more failures and has one more replica that can fail, then lasts one commit.
 """
@@ -36,7 +37,7 @@ class Observer:
 class Situation:
     """What a leader sees. `live`: voters that fetch and have caught up, itself included.
 
-    `witnesses`: voters that never lead. `failures`: how often this leader tried in vain to add or remove
+    `witnesses`: replicas that never lead. `failures`: how often this leader tried in vain to add or remove
     a replica since the voters changed; others go before it.
     """
 
@@ -127,7 +128,10 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
     if len(ready) < needed:
         missing = [str(each) for each in wanted if _best_for(situation, each) is None]
         return Wait(f"not caught up as an observer yet: {_listed(missing)}")
-    newcomer = ready[0].key
+    fitting = [each for each in ready if not _too_many_witnesses(situation, each.key)]
+    if not fitting:
+        return _witness_removal(situation, plan)
+    newcomer = fitting[0].key
     live = _live(situation, situation.voters)
     if size > 1 and live < majority(size + 1):
         dead = [key for key in plan.removing if key not in situation.live]
@@ -140,6 +144,23 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
     if newcomer.id == situation.leader.id:
         return _hand_over(situation, plan)
     return Add(newcomer)
+
+
+def _too_many_witnesses(situation: Situation, newcomer: ReplicaKey) -> bool:
+    witnesses = sum(key in situation.witnesses for key in (*situation.voters, newcomer))
+    return witnesses >= majority(len(situation.voters) + 1)
+
+
+def _witness_removal(situation: Situation, plan: Comparison) -> Step:
+    """A witness makes room for the next one."""
+    reason = "half of the voters would be witnesses, which never lead"
+    for key in plan.removing:
+        if key in situation.witnesses and key != situation.leader:
+            unsafe = _unsafe_removal(situation, key)
+            if unsafe is None:
+                return Remove(key)
+            reason = unsafe
+    return Wait(reason)
 
 
 def _removal(situation: Situation, plan: Comparison) -> Step:

@@ -97,6 +97,14 @@ def handle_remove_voter(
         refuse(replica, request_id, refusal)
         return
     voters = replica.voters.latest.voters.removed(request.voter)
+    leader = replica.role
+    assert isinstance(leader, Leader)
+    if request.voter == replica.key and safety.needs_witness(replica, leader, voters):
+        # What it wrote last might reach the witness alone, and then nobody left could lead.
+        message = "the leader hands over before it leaves voters that need a witness's vote"
+        refuse(replica, request_id, Refusal(RaftError.NOT_QUORUM_LEADER, message))
+        handover.start(replica, leader, None, None)
+        return
     _append_voters(replica, request_id, ChangeKind.REMOVE, request, voters)
 
 

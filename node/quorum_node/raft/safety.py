@@ -107,6 +107,12 @@ def _check_witnesses(
     return Refusal(RaftError.UNSAFE_CHANGE, message)
 
 
+def needs_witness(replica: ReplicaState, leader: Leader, voters: VoterSet) -> bool:
+    """Whether those who may lead are no majority of their own, even if all are alive."""
+    may_lead = sum(not is_witness(replica, leader, key) for key in voters.ordered_keys)
+    return may_lead < majority(len(voters))
+
+
 def stock_voters(replica: ReplicaState, leader: Leader) -> tuple[ReplicaKey, ...]:
     """Voters that showed by their fetches, in this epoch, that they know no private fields.
 

@@ -15,6 +15,7 @@ from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
 from quorum_node.raft.quorum import majority
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.simulation.alterations import survives_the_way
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.membership_plan import MembershipPlan
@@ -438,6 +439,11 @@ class Faults:
                     continue
                 if not _set_survives(cluster, entry.voters, gone, wanted):
                     return False
+                targets = [entry.record.target_voters]
+                if self._plan.by_target or cluster is not self._cluster:
+                    targets.append(tuple(wanted))
+                if not _targets_survive(cluster, entry.voters, gone, targets):
+                    return False
         return True
 
 
@@ -456,3 +462,16 @@ def _set_survives(
         if alive < majority(len(left)):
             return False
     return True
+
+
+def _targets_survive(
+    cluster: Cluster,
+    voters: VoterSet,
+    gone: SimulatedHost,
+    targets: list[tuple[ReplicaKey, ...] | None],
+) -> bool:
+    """Also on the way to the target voters, which a leader goes by itself."""
+    dead = {host.key for host in cluster.hosts.values() if host.disk.broken} | {gone.key}
+    return all(
+        target is None or survives_the_way(voters.ordered_keys, target, dead) for target in targets
+    )

@@ -16,6 +16,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
 )
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.simulation.alterations import Alterations
 from quorum_node.simulation.cluster import CLUSTER_ID, Cluster
 from quorum_node.simulation.host import SimulatedHost
 
@@ -24,6 +25,7 @@ LOOK_AGAIN_MS = 40.0
 PAUSE_MS = 1500.0
 RETIRE_AGAIN_MS = 300.0
 MAX_MEMBERS = 7
+BY_TARGET_SHARE = 0.4
 
 
 class MembershipPlan:
@@ -47,6 +49,10 @@ class MembershipPlan:
         """Whether the other partition of these machines has what is wanted."""
         self.may_switch_off: Callable[[SimulatedHost], bool] = lambda host: True
         """Whether the other partition needs this machine no more."""
+        self.alterations = Alterations(cluster, random)
+        self.by_target = False
+        """Whether the members change by an AlterQuorum now, and not one by one."""
+        self._retiring: set[str] = set()
 
     def found(self, size: int) -> None:
         """A founder, and the others as observers that want to become voters."""
@@ -78,6 +84,8 @@ class MembershipPlan:
             return False
         voters = leader.replica.voters
         wanted = {host.key for host in self.wanted}
+        if voters.latest.record.target_voters is not None:
+            return False
         return voters.latest_is_committed and set(voters.latest.voters.ordered_keys) == wanted
 
     def newcomer_waits(self) -> bool:
@@ -109,7 +117,12 @@ class MembershipPlan:
         if self._asking_until_ms is not None and now_ms < self._asking_until_ms:
             return
         leader = self._cluster.leader
-        if leader is None or not leader.replica.voters.latest_is_committed:
+        if leader is None:
+            return
+        if self.by_target or self.alterations.target_of(leader) is not None:
+            self._look_by_target(leader)
+            return
+        if not leader.replica.voters.latest_is_committed:
             return
         self._asking_until_ms = None
         voters = leader.replica.voters.latest.voters
@@ -125,16 +138,56 @@ class MembershipPlan:
                 self._want_something_else(leader)
             return
         doubled = newcomers and self._is_doubled(leader, newcomers[0])
-        if newcomers and not (surplus and (self._remove_first or doubled)):
+        may_shrink = len(voters) > 1 and bool(surplus)
+        if newcomers and not (may_shrink and (self._remove_first or doubled)):
             self._add(leader, newcomers[0], bool(surplus))
             self._be_impatient(leader, surplus)
         elif not newcomers or doubled or self._has_caught_up(leader, newcomers[0]):
             self._remove(leader, surplus[0])
 
+    def _look_by_target(self, leader: SimulatedHost) -> None:
+        """The leader does it all; what is wanted may change on the way."""
+        self.by_target = True
+        if self.is_done():
+            self.by_target = False
+            self.changes += 1
+            for host in list(self._cluster.hosts.values()):
+                if host not in self.wanted and not host.retired:
+                    self._retire_once(host)
+            return
+        if self.restless and self._random.random() < 0.01 and not self._death_is_news():
+            self._want_others()
+        self.alterations.pursue(leader, self.wanted, restless=self.restless)
+        surplus = [
+            key
+            for key in leader.replica.voters.latest.voters.ordered_keys
+            if not self._is_wanted(key)
+        ]
+        if self._random.random() < 0.05:
+            self._be_impatient(leader, surplus)
+
+    def _want_others(self) -> None:
+        """Any number of members goes, and any number comes."""
+        stay = [host for host in self.wanted if self._random.random() < 0.5]
+        if not self._cluster.with_witness or any(not host.config.witness for host in stay):
+            self.wanted = stay
+        come = self._random.randint(0 if self.wanted else 1, 3)
+        for _ in range(min(come, MAX_MEMBERS - len(self.wanted))):
+            self.wanted.append(self._new_host())
+
+    def _retire_once(self, host: SimulatedHost) -> None:
+        if host.address not in self._retiring:
+            self._retiring.add(host.address)
+            self._retire_later(host.key)
+
     def _want_something_else(self, leader: SimulatedHost) -> None:
-        """Everything is as wanted: grow or shrink by one, or swap one for a new id."""
+        """Everything is as wanted: grow or shrink by one, swap one for a new id, or take a target."""
         if self.ids_are_fixed:
             self._want_another_uuid(leader)
+            return
+        if self._random.random() < BY_TARGET_SHARE:
+            self.by_target = True
+            self._want_others()
             return
         choices = []
         if len(self.wanted) < MAX_MEMBERS:

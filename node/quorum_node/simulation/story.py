@@ -194,7 +194,10 @@ class Story:
         for host in (host for each in self.partitions for host in each.hosts.values()):
             state = "up" if host.up else "retired" if host.retired else "down"
             replica = host.replica
-            voters = " ".join(str(key.id) for key in replica.voters.latest.voters.ordered_keys)
+            latest = replica.voters.latest
+            voters = " ".join(str(key.id) for key in latest.voters.ordered_keys)
+            if latest.record.target_voters is not None:
+                voters += " → " + " ".join(str(key.id) for key in latest.record.target_voters)
             lines.append(
                 f"{host.address} {state} {replica.role.name.value} epoch {replica.epoch}"
                 f" log {replica.epochs.last_epoch}/{replica.log_end}"
@@ -203,6 +206,9 @@ class Story:
             )
         wanted = " ".join(host.address for host in self.plan.wanted)
         lines.append(f"wanted: {wanted}; changes {self.plan.changes}; {self.plan.refusals}")
+        lines.append(f"target voters: {dict(self.plan.alterations.counts)}")
+        if self.cluster.leader is not None:
+            lines.append(self.cluster.leader.driver.describe().plan)
         lines.append(
             f"{len(self.cluster.clients.acknowledged)} writes, {self.faults.count} faults,"
             f" {self.plan.changes} changes"

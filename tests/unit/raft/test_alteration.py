@@ -138,6 +138,15 @@ def test_a_leader_hands_over_before_another_key_of_its_id_becomes_a_voter() -> N
     assert step == HandOver(key(3))
 
 
+def test_a_witness_makes_room_for_another() -> None:
+    seen = situation(keys(1, 2), any_of(1, 3), ready=keys(3))
+    assert next_step(replace(seen, witnesses=frozenset(keys(2)))) == Add(key(3))
+    seen = replace(seen, witnesses=frozenset(keys(2, 3)))
+    assert next_step(seen) == Remove(key(2)), "two of three would be witnesses"
+    only = situation(keys(1), any_of(1, 3), ready=keys(3))
+    assert next_step(replace(only, witnesses=frozenset(keys(3)))) == Add(key(3))
+
+
 def test_leadership_goes_to_nobody_who_leaves_or_is_silent() -> None:
     voters = keys(1, 2, 3, 4)
     assert next_step(situation(voters, any_of(2, 3, 4), dead=keys(4))) == HandOver(key(3))
@@ -212,7 +221,8 @@ def situations(draw: st.DrawFn) -> Situation:
         Observer(each, draw(st.booleans())) for each in strangers if each not in voters
     )
     failures = draw(st.dictionaries(st.sampled_from((*voters, *strangers)), st.integers(1, 3)))
-    return Situation(leader, voters, target, frozenset(live), observers, failures=failures)
+    witnesses = frozenset(draw(st.lists(st.sampled_from((*voters, *strangers)), max_size=2)))
+    return Situation(leader, voters, target, frozenset(live), observers, witnesses, failures)
 
 
 @given(situations())
@@ -239,9 +249,10 @@ def test_every_step_is_one_safe_change_towards_the_target(seen: Situation) -> No
             assert left >= majority(len(remaining))
             floor = max(0, (len(seen.target) - 1) // 2 - 1)
             assert tolerance(left, len(remaining)) >= min(floor, tolerance(live, len(seen.voters)))
-            if len(plan.new) >= len(plan.removing):
+            if len(plan.new) >= len(plan.removing) and leaving not in seen.witnesses:
                 assert leaving not in seen.live, "only a dead one may go before its successor comes"
         case HandOver(successor):
+            assert successor not in seen.witnesses
             assert successor in plan.retained
             assert successor in seen.live
             assert successor != seen.leader
