@@ -3,7 +3,7 @@
 Owns how progress is reported. Must not change anything. Source: KIP-595, "DescribeQuorum" (K595-22).
 """
 
-from quorum_node.raft import alter_quorum, safety
+from quorum_node.raft import planned_steps, safety
 from quorum_node.raft.alteration import fits
 from quorum_node.raft.commit import durable_end_of, required_to_form
 from quorum_node.raft.config import CONTROLLER
@@ -120,7 +120,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         voters_progress=voters_progress(replica, leader) if leader else (),
         observers_progress=observers_progress(replica, leader) if leader else (),
         target_voters=voters.latest.record.target_voters,
-        plan=alter_quorum.outlook(replica, leader) if leader else "",
+        plan=planned_steps.outlook(replica, leader) if leader else "",
     )
 
 

@@ -1,6 +1,5 @@
-"""AlterQuorum on real cores: taking a target, going there, and going on under another leader."""
+"""AlterQuorum, the request: what is taken, refused, repeated and cancelled (KIP-595)."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,106 +16,17 @@ from quorum_node.raft.messages import (
     VotersPosition,
 )
 from quorum_node.raft.voters import VoterSet
-from quorum_node.records.batches import decode_records, split_batches
-from quorum_node.records.control import VotersRecord, decode_control
-from quorum_node.records.identity import Endpoint, ReplicaKey
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
-
-
-def target_of(ids: Iterable[int] | None) -> tuple[ReplicaKey, ...] | None:
-    return None if ids is None else tuple(ReplicaKey(each) for each in ids)
-
-
-def alter(node: Node, cores: Cores, ids: Iterable[int] | None) -> VoterChangeResponse:
-    answer = cores.request(node, AlterQuorumRequest(CLUSTER_ID, target_of(ids), 3000))
-    assert isinstance(answer, VoterChangeResponse), answer
-    return answer
-
-
-def records(node: Node) -> list[VotersRecord]:
-    return [
-        control
-        for batch in node.batches
-        for whole in split_batches(batch.data)[0]
-        if whole.header.is_control
-        for record in decode_records(whole)
-        if isinstance(control := decode_control(record), VotersRecord)
-    ]
-
-
-def ids_of(record: VotersRecord) -> list[int]:
-    return [voter.key.id for voter in record.voters]
-
-
-def history(node: Node) -> list[list[int]]:
-    """Voter ids from record to record, without repetitions."""
-    sets = [ids_of(record) for record in records(node)]
-    return [sets[0]] + [after for before, after in pairwise(sets) if set(before) != set(after)]
-
-
-def target(node: Node) -> list[int] | None:
-    found = node.replica.voters.latest.record.target_voters
-    return None if found is None else [key.id for key in found]
-
-
-def six(*initial: str) -> tuple[Cores, Node]:
-    """A quorum of (1, 2, 3) led by 1, and caught-up observers 4, 5 and 6."""
-    cores = Cores()
-    one = cores.quorum(*(initial or ("1", "2", "3")))
-    for name in ("4", "5", "6"):
-        if name not in cores.nodes:
-            cores.start(name, bootstrap=["1", "2"])
-    cores.advance(700)
-    return cores, one
-
-
-def is_reached(cores: Cores, ids: set[int]) -> bool:
-    leaders = [node for node in cores.nodes.values() if node.is_leader]
-    if not leaders:
-        return False
-    voters = max(leaders, key=lambda node: node.replica.epoch).replica.voters
-    reached = {key.id for key in voters.latest.voters.ordered_keys} == ids
-    return reached and voters.latest_is_committed and voters.latest.record.target_voters is None
-
-
-def reach(cores: Cores, ids: set[int], limit_ms: float = 20_000) -> Node:
-    for _ in range(int(limit_ms / 50)):
-        if is_reached(cores, ids):
-            return cores.leader
-        cores.advance(50)
-    voters = {name: history(node)[-1] for name, node in cores.nodes.items() if node.batches}
-    raise AssertionError(f"{ids} not reached: {voters}, {cores.leader.replica.describe(0).plan}")
-
-
-@pytest.mark.requirement("K595-23")
-def test_all_three_voters_are_swapped_in_one_call() -> None:
-    cores, one = six()
-    answer = alter(one, cores, (4, 5, 6))
-    assert answer.error is RaftError.NONE
-    leader = reach(cores, {4, 5, 6})
-    sets = history(leader)[2:]
-    assert sets == [
-        [1, 2, 3],
-        [1, 2, 3, 4],
-        [1, 2, 4],
-        [1, 2, 4, 5],
-        [1, 4, 5],
-        [1, 4, 5, 6],
-        [4, 5, 6],
-    ]
-    assert leader.replica.epoch == 2, "the one election is the hand-over of the leader that leaves"
-    cores.advance(1000)
-    assert not one.replica.is_voter
-    assert cores.propose(leader, "after") in leader.committed
-
-
-@pytest.mark.requirement("K595-23")
-def test_the_target_rides_on_every_record_until_it_is_reached() -> None:
-    cores, one = six()
-    alter(one, cores, (4, 5, 6))
-    leader = reach(cores, {4, 5, 6})
-    targets = [record.target_voters for record in records(leader)][3:]
-    assert targets == [target_of((4, 5, 6))] * 7 + [None]
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import Endpoint
+from support.raft.altered import (
+    alter,
+    history,
+    reach,
+    six,
+    target,
+    target_of,
+)
+from support.raft.cores import CLUSTER_ID, Node, endpoints_of, key_of
 
 
 @pytest.mark.requirement("K595-24")
@@ -225,41 +135,6 @@ def test_another_target_drops_an_add_that_is_not_written_yet() -> None:
     assert not any(4 in ids for ids in history(one))
 
 
-@pytest.mark.requirement("K595-23", "K595-26")
-def test_nobody_becomes_a_voter_before_it_has_caught_up() -> None:
-    cores, one = six()
-    cores.partition(["1", "2", "3", "5", "6"], ["4"])
-    cores.advance(2500)
-    alter(one, cores, (1, 2, 4))
-    cores.advance(2000)
-    assert history(one)[-1] == [1, 2, 3]
-    assert "not caught up" in one.replica.describe(cores.now_ms).plan
-    cores.heal()
-    reach(cores, {1, 2, 4})
-
-
-@pytest.mark.requirement("K595-23")
-def test_a_dead_voter_is_replaced_and_nothing_waits_for_it() -> None:
-    cores, one = six()
-    cores.crash(cores.nodes["3"])
-    cores.advance(2500)
-    assert alter(one, cores, (1, 2, 4)).error is RaftError.NONE
-    reach(cores, {1, 2, 4})
-    assert history(one)[-3:] == [[1, 2, 3], [1, 2], [1, 2, 4]], "removed first: the change rule"
-
-
-@pytest.mark.requirement("K595-23")
-def test_a_live_majority_is_never_given_away() -> None:
-    cores, one = six()
-    cores.crash(cores.nodes["2"])
-    cores.advance(2500)
-    alter(one, cores, (1, 2, 4))
-    cores.advance(3000)
-    assert history(one)[-1] == [1, 2, 3], "without 3 only 1 would be left of 1 and 2"
-    cores.restart(cores.nodes["2"])
-    reach(cores, {1, 2, 4})
-
-
 @pytest.mark.requirement("K595-24")
 def test_single_changes_are_refused_while_there_is_a_target() -> None:
     cores, one = six()
@@ -364,108 +239,6 @@ def test_a_request_that_nobody_waits_for_is_dropped_unless_it_is_written() -> No
     assert not any(5 in ids for ids in history(one))
 
 
-@pytest.mark.requirement("K595-23")
-def test_the_target_survives_the_restart_of_everyone() -> None:
-    cores, one = six()
-    cores.crash(cores.nodes["6"])
-    cores.advance(2500)
-    alter(one, cores, (4, 5, 6))
-    cores.advance(1000)
-    nodes = [node for node in cores.nodes.values() if node.up]
-    for node in nodes:
-        cores.crash(node)
-    for node in nodes:
-        cores.restart(node)
-    cores.advance(4000)
-    assert target(cores.leader) == [4, 5, 6]
-    cores.restart(cores.nodes["6"])
-    reach(cores, {4, 5, 6})
-
-
-@pytest.mark.requirement("K595-03", "K595-23")
-def test_quorum_state_alone_keeps_the_target() -> None:
-    """A replica whose log does not hold the record any more knows the target from quorum-state."""
-    cores, one = six()
-    cores.crash(cores.nodes["4"])
-    cores.advance(2500)
-    alter(one, cores, (1, 2, 4))
-    cores.advance(100)
-    assert one.state is not None
-    assert one.state.target_voters == target_of((1, 2, 4))
-    cores.crash(one)
-    for batch in list(one.batches):
-        if split_batches(batch.data)[0][0].header.is_control:
-            one.batches.remove(batch)
-    cores.restart(one)
-    assert target(one) == [1, 2, 4]
-
-
-@pytest.mark.requirement("K595-04")
-def test_a_truncated_target_is_forgotten() -> None:
-    cores, one = six()
-    cores.partition(["1"], ["2", "3", "4", "5", "6"])
-    cores.do(one, RequestReceived(77, AlterQuorumRequest(CLUSTER_ID, target_of((4, 5, 6)), 9000)))
-    assert target(one) == [4, 5, 6]
-    cores.advance(5000)
-    assert cores.leader is not one
-    cores.heal()
-    cores.advance(3000)
-    assert target(one) is None
-    assert history(one)[-1] == [1, 2, 3]
-    answer = one.answers[77]
-    assert isinstance(answer, VoterChangeResponse)
-    assert answer.error is RaftError.LEADERSHIP_LOST
-
-
-def test_one_voter_is_replaced_by_another() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
-    cores.start("2", bootstrap=["1"])
-    cores.advance(300)
-    alter(one, cores, (2,))
-    leader = reach(cores, {2})
-    assert leader is cores.nodes["2"]
-
-
-def test_a_leader_is_replaced_by_another_disk_under_its_own_id() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
-    other = cores.start("1'", 1, incarnation=2, bootstrap=["1", "2"])
-    cores.advance(700)
-    wanted = (key_of(1, 2), ReplicaKey(2), ReplicaKey(3))
-    answer = cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000))
-    assert isinstance(answer, VoterChangeResponse)
-    assert answer.error is RaftError.NONE
-    leader = reach(cores, {1, 2, 3})
-    assert key_of(1, 2) in leader.replica.voters.latest.voters
-    assert key_of(1) not in leader.replica.voters.latest.voters
-    assert other.replica.is_voter
-
-
-def test_a_single_voter_grows_to_three() -> None:
-    cores = Cores()
-    one = cores.quorum("1")
-    for name in ("2", "3"):
-        cores.start(name, bootstrap=["1"])
-    cores.advance(300)
-    alter(one, cores, (1, 2, 3))
-    reach(cores, {1, 2, 3})
-
-
-def test_describe_shows_target_and_progress() -> None:
-    cores, one = six()
-    cores.crash(cores.nodes["6"])
-    cores.advance(2500)
-    assert one.replica.describe(cores.now_ms).target_voters is None
-    alter(one, cores, (2, 4, 6))
-    cores.advance(1000)
-    seen = cores.leader.replica.describe(cores.now_ms)
-    assert seen.target_voters == target_of((2, 4, 6))
-    assert "(6, ?)" in seen.plan
-    follower = cores.nodes["2"].replica.describe(cores.now_ms)
-    assert follower.target_voters == target_of((2, 4, 6)), "everyone has the record"
-
-
 def test_a_voter_without_our_features_forbids_a_plan() -> None:
     """Such a voter knows nothing of answer rounds, and nothing in its entry says otherwise."""
     cores, one = six()
@@ -484,16 +257,3 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert answer.error is RaftError.VOTER_LACKS_FEATURE
     assert str(key_of(3)) in answer.message
     assert "AddVoter" in answer.message
-
-
-@pytest.mark.requirement("K595-23")
-def test_a_newcomer_that_dies_while_it_is_added_makes_room_for_another() -> None:
-    cores, one = six()
-    cores.crash(cores.nodes["4"])
-    assert alter(one, cores, (4, 5, 6)).error is RaftError.NONE
-    plan = one.replica.describe(cores.now_ms).plan
-    assert plan.startswith(f"add {key_of(4)}: probing"), "it fetched a moment ago"
-    cores.advance(2500)
-    assert history(cores.leader)[-1] == [1, 6, 5] or 5 in history(cores.leader)[-1]
-    cores.restart(cores.nodes["4"])
-    reach(cores, {4, 5, 6})

@@ -9,6 +9,7 @@ from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
     AddVoterRequest,
     EndQuorumEpochRequest,
+    RemoveVoterRequest,
     ResignRequest,
     ResignResponse,
     VoterChangeResponse,
@@ -227,3 +228,19 @@ def test_a_leader_is_not_replaced_under_its_id_while_nobody_else_may_lead(names:
     assert "no other voter may lead" in answer.message
     assert one.is_leader
     assert broken == []
+
+
+def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() -> None:
+    """What it wrote last might reach the witness alone, whose vote the other one then never gets."""
+    cores, broken = with_witness("1", "2", "3")
+    one, two = cores.nodes["1"], cores.nodes["2"]
+    answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, one.key, 3000))
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.NOT_QUORUM_LEADER
+    assert "hands over" in answer.message
+    cores.advance(100)
+    assert two.is_leader
+    removed = cores.remove_voter(two, one.key)
+    assert removed is not None
+    assert removed.error is RaftError.NONE
+    assert not broken

@@ -1,0 +1,181 @@
+"""The plan of an AlterQuorum on the leader: what it sees, and one step at a time.
+
+Owns when a step is taken, and the words for it. Must not choose the steps (`alteration.py`) nor make the
+changes themselves (`membership.py`, `handover.py`), nor know requests (`alter_quorum.py`).
+Source: KIP-595, "Reassignment Algorithm" (K595-23).
+
+The target is part of the voters record, so it is durable, is truncated with it, and whoever leads goes
+on from there: a leader remembers nothing of a plan that a new leader would need.
+"""
+
+from dataclasses import replace
+
+from quorum_node.raft import handover, membership, safety
+from quorum_node.raft.alteration import (
+    Add,
+    Finish,
+    HandOver,
+    Observer,
+    Remove,
+    Situation,
+    Step,
+    Wait,
+    next_step,
+)
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.leadership import ChangePhase, Leader, Progress
+from quorum_node.raft.log_appends import append_control
+from quorum_node.raft.messages import VotersPosition, voter_entry
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.safety import Refusal
+from quorum_node.records.identity import ReplicaKey
+
+LOOK_AGAIN_MS = 50.0
+"""How often a leader looks whether a plan that had to wait can go on."""
+ADD_TIMEOUT_MS = 10_000.0
+"""A planned add that was not written by then makes room for another newcomer."""
+
+
+def proceed_plan(replica: ReplicaState, leader: Leader) -> None:
+    """One step, if one is possible and it is time to look."""
+    if replica.now_ms < leader.plan_look_ms:
+        return
+    if replica.voters.latest.record.target_voters is None:
+        return
+    if _newcomer_is_gone(replica, leader):
+        membership.give_up_planned_add(leader)
+    if is_unwritten_add(leader) or _settled(replica, leader):
+        leader.plan_look_ms = replica.now_ms + LOOK_AGAIN_MS
+    if _settled(replica, leader):
+        _take(replica, leader, next_step(situation(replica, leader)))
+
+
+def next_look_ms(replica: ReplicaState, leader: Leader) -> float:
+    """When the plan is to look again; never while it waits for a commit, which wakes it up."""
+    if not (is_unwritten_add(leader) or _settled(replica, leader)):
+        return float("inf")
+    return max(leader.plan_look_ms, replica.now_ms)
+
+
+def situation(replica: ReplicaState, leader: Leader) -> Situation:
+    """The plan's view of what this leader knows."""
+    voters = replica.voters.latest.voters
+    live = {replica.key}
+    observers = []
+    for key, progress in leader.progress.items():
+        caught_up = safety.is_caught_up(replica, progress)
+        if key in voters:
+            if caught_up:
+                live.add(key)
+        elif key.uuid is not None:
+            ready = caught_up and _listens(key, progress)
+            observers.append(Observer(key, ready))
+    target = replica.voters.latest.record.target_voters or ()
+    witnesses = frozenset(
+        key for key in (replica.key, *leader.progress) if safety.is_witness(replica, leader, key)
+    )
+    return Situation(
+        replica.key,
+        voters.ordered_keys,
+        target,
+        frozenset(live),
+        tuple(observers),
+        witnesses,
+        leader.plan_failures,
+    )
+
+
+def outlook(replica: ReplicaState, leader: Leader) -> str:
+    """What the plan does now or waits for, in words; empty without a plan."""
+    if replica.voters.latest.record.target_voters is None:
+        return ""
+    change = leader.change
+    if change is not None:
+        return f"{change.kind.value} {change.voter}: {change.phase.value}"
+    if leader.handover is not None:
+        return "handing leadership over to a voter that stays"
+    if not replica.voters.latest_is_committed:
+        return f"waiting for the commit of the voters record at {replica.voters.latest.offset}"
+    if not leader.own_epoch_committed:
+        return f"waiting for the first commit of epoch {replica.epoch}"
+    match next_step(situation(replica, leader)):
+        case Add(key):
+            endpoints = leader.progress[key].endpoints
+            refusal = safety.check_add(replica, key, endpoints, count_newcomer=False)
+            return f"next: add {key}" if refusal is None else _refused(f"add {key}", refusal)
+        case Remove(key):
+            refusal = safety.check_remove(replica, key)
+            return f"next: remove {key}" if refusal is None else _refused(f"remove {key}", refusal)
+        case HandOver(successor):
+            return f"next: hand leadership over to {successor}"
+        case Finish():
+            return "next: clear the target, which is reached"
+        case Wait(reason):
+            return f"waiting: {reason}"
+
+
+def _refused(what: str, refusal: Refusal) -> str:
+    return f"waiting: can't {what} now: {refusal.error.value}: {refusal.message}"
+
+
+def write_target(replica: ReplicaState, target: tuple[ReplicaKey, ...] | None) -> VotersPosition:
+    """The same voters with another target; such a record waits for the commit of the one before."""
+    assert replica.voters.latest_is_committed, "a second record before the first is committed"
+    record = replace(replica.voters.latest.record, target_voters=target)
+    replica.planned_handovers = 0
+    return VotersPosition(append_control(replica, (record,)), replica.epoch)
+
+
+def is_unwritten_add(leader: Leader) -> bool:
+    """A planned add whose record is not written: nothing is lost if it is dropped."""
+    change = leader.change
+    return change is not None and change.planned and change.phase is not ChangePhase.COMMITTING
+
+
+def _newcomer_is_gone(replica: ReplicaState, leader: Leader) -> bool:
+    """It fetched when its add began and does not any more: others may be there."""
+    change = leader.change
+    if change is None or not is_unwritten_add(leader):
+        return False
+    progress = leader.progress.get(change.voter)
+    return progress is None or not safety.is_fetching(replica, progress)
+
+
+def _settled(replica: ReplicaState, leader: Leader) -> bool:
+    """No change and no handover is under way, and everything known is committed."""
+    return (
+        leader.change is None
+        and leader.handover is None
+        and leader.own_epoch_committed
+        and replica.voters.latest_is_committed
+        and replica.is_voter
+        and not replica.disk_low
+    )
+
+
+def _take(replica: ReplicaState, leader: Leader, step: Step) -> None:
+    match step:
+        case Add(key):
+            endpoints = leader.progress[key].endpoints
+            membership.begin_planned_add(replica, leader, key, endpoints, ADD_TIMEOUT_MS)
+        case Remove(key):
+            membership.begin_planned_removal(replica, leader, key)
+        case HandOver(successor):
+            if replica.now_ms >= replica.hand_over_again_ms:
+                replica.planned_handovers += 1
+                replica.hand_over_again_ms = replica.now_ms + _pause_ms(replica)
+                handover.start(replica, leader, None, successor)
+        case Finish():
+            write_target(replica, None)
+        case Wait():
+            pass
+
+
+def _listens(key: ReplicaKey, progress: Progress) -> bool:
+    return voter_entry(key, progress.endpoints).endpoint(CONTROLLER) is not None
+
+
+def _pause_ms(replica: ReplicaState) -> float:
+    """A leader that is elected again gives the others longer and longer before it tries again."""
+    attempts = min(replica.planned_handovers, 6)
+    return replica.config.election_timeout_ms * float(2**attempts)
