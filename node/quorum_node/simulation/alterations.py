@@ -7,7 +7,7 @@ know faults, nor which members are wanted.
 from collections import Counter
 from random import Random
 
-from quorum_node.raft.alteration import compare
+from quorum_node.raft.alteration import compare, fits
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import AlterQuorumRequest, Response, VoterChangeResponse
 from quorum_node.raft.quorum import majority
@@ -89,7 +89,7 @@ def survives_the_way(
     new, leaving = len(plan.new), len(plan.removing)
     alive_retained = sum(key not in dead for key in plan.retained)
     alive_leaving = sum(key not in dead for key in plan.removing)
-    dead_new = sum(any(key.id == each.id for key in dead) for each in plan.new)
+    dead_new = sum(any(fits(each, key) for key in dead) for each in plan.new)
     added = removed = 0
     while True:
         size = len(plan.retained) + leaving - removed + added

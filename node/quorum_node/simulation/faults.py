@@ -8,6 +8,7 @@ minority of disks is lost for good in any voter set that may be in force.
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from uuid import UUID
 
 from quorum_node.raft.leadership import ChangePhase, Leader
 from quorum_node.raft.messages import ResignRequest
@@ -441,7 +442,8 @@ class Faults:
                     return False
                 targets = [entry.record.target_voters]
                 if self._plan.by_target or cluster is not self._cluster:
-                    targets.append(tuple(wanted))
+                    successor = ReplicaKey(gone.key.id, UUID(int=0))
+                    targets += [tuple(wanted), (*(wanted - {gone.key}), successor)]
                 if not _targets_survive(cluster, entry.voters, gone, targets):
                     return False
         return True

@@ -155,7 +155,7 @@ class MembershipPlan:
                 if host not in self.wanted and not host.retired:
                     self._retire_once(host)
             return
-        if self.restless and self._random.random() < 0.01 and not self._death_is_news():
+        if self.restless and self._random.random() < 0.01 and self._all_alive(leader):
             self._want_others()
         self.alterations.pursue(leader, self.wanted, restless=self.restless)
         surplus = [
@@ -165,6 +165,11 @@ class MembershipPlan:
         ]
         if self._random.random() < 0.05:
             self._be_impatient(leader, surplus)
+
+    def _all_alive(self, leader: SimulatedHost) -> bool:
+        """No disk is gone that the leader may still count on: else a new target might be beyond help."""
+        voters = leader.replica.voters.latest.voters.ordered_keys
+        return all(self._is_alive(key) for key in voters) and not self._death_is_news()
 
     def _want_others(self) -> None:
         """Any number of members goes, and any number comes."""
