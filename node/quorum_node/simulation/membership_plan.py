@@ -176,9 +176,13 @@ class MembershipPlan:
         stay = [host for host in self.wanted if self._random.random() < 0.5]
         if not self._cluster.with_witness or any(not host.config.witness for host in stay):
             self.wanted = stay
-        come = self._random.randint(0 if self.wanted else 1, 3)
+        come = max(self._random.randint(0, 3), self._fewest() - len(self.wanted))
         for _ in range(min(come, MAX_MEMBERS - len(self.wanted))):
             self.wanted.append(self._new_host())
+
+    def _fewest(self) -> int:
+        """Of two members, one a witness, the other one may lose what it had not synced and the witness has."""
+        return 3 if self._cluster.with_witness else 1
 
     def _retire_once(self, host: SimulatedHost) -> None:
         if host.address not in self._retiring:
@@ -197,7 +201,7 @@ class MembershipPlan:
         choices = []
         if len(self.wanted) < MAX_MEMBERS:
             choices += ["grow"] * 2
-        if len(self.wanted) > (3 if self._cluster.with_witness else 1):
+        if len(self.wanted) > self._fewest():
             choices += ["shrink"] * (2 if len(self.wanted) > 3 else 1)
         if len(self.wanted) > 1:
             choices += ["swap"]
