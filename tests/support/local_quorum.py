@@ -82,7 +82,7 @@ class LocalNode:
     port: int
     admin_port: int
     overrides: dict[str, str] = field(default_factory=dict)
-    module: str = "quorum_node.server.main"
+    module: str = "quorum_node.server"
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None

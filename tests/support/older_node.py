@@ -1,7 +1,7 @@
 """A node whose software knows no pre-vote: the real one, with Vote up to VOTE_MAX_VERSION (0 or 1) only.
 
 It announces no more in ApiVersions, refuses more, and so sends no more: what every Kafka controller
-before pre-vote looks like to its peers. Run as a process in place of `quorum_node.server.main`.
+before pre-vote looks like to its peers. Run as a process in place of `quorum_node.server`.
 """
 
 import os

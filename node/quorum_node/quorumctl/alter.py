@@ -58,11 +58,19 @@ def follow(client: AdminClient, *, quiet: bool) -> list[str]:
         if quorum is not None:
             if quorum.target_voters is None and not quorum.pending_change:
                 return [f"done: the voters are {render.ids(quorum.voters)}"]
-            line = f"{render.ids(quorum.voters)} → {render.targets(quorum)}  {quorum.plan}".rstrip()
+            line = _way(quorum)
             if line != last and not quiet:
                 print(line, flush=True)
             last = line
         time.sleep(_LOOK_SECONDS)
+
+
+def _way(quorum: QuorumDescription) -> str:
+    """Where it stands; the target is gone before the record that reached it is committed."""
+    voters = render.ids(quorum.voters)
+    if quorum.target_voters is None:
+        return f"{voters}  the last change is not committed yet"
+    return f"{voters} → {render.targets(quorum)}  {quorum.plan}".rstrip()
 
 
 def _look(client: AdminClient) -> QuorumDescription | None:

@@ -122,6 +122,3 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
     return parser
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -38,7 +38,7 @@ class Course:
         seed: int,
         *,
         nodes: int = VOTERS + 1,
-        module: str = "quorum_node.server.main",
+        module: str = "quorum_node.server",
         patience: Sequence[Patience] = (IMPATIENT,) * 4 + (PATIENT,) * 2,
     ) -> None:
         self.name = name

@@ -31,7 +31,7 @@ class FilteredQuorum(LocalQuorum):
         nodes: int,
         *,
         initial_voters: int,
-        module: str = "quorum_node.server.main",
+        module: str = "quorum_node.server",
     ) -> None:
         self.network = network
         super().__init__(root, nodes, initial_voters=initial_voters, properties=QUICK)
