@@ -121,4 +121,3 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
     return parser
-
