@@ -5,7 +5,12 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("support")
 
-pytest_plugins = ["support.requirement_plugin", "support.stages", "support.long_run"]
+pytest_plugins = [
+    "support.requirement_plugin",
+    "support.stages",
+    "support.long_run",
+    "support.warm_start",
+]
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("patient", deadline=None)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -24,6 +24,7 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 
 T = TypeVar("T")
+NODE_MODULE = "quorum_node.server"
 DEFAULT_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.01
 TOKEN = "test-token"
@@ -73,6 +74,36 @@ def wait_until(
         time.sleep(_POLL_SECONDS)
 
 
+class NodeProcess(Protocol):
+    """What is used of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended."""
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it, if it still runs."""
+
+    def kill(self) -> None:
+        """SIGKILL."""
+
+
+def _start_cold(prefix: list[str], module: str, arguments: list[str], log: Path) -> NodeProcess:
+    command = [*prefix, sys.executable, "-m", module, *arguments]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=_environment()
+        )
+
+
+start_process = _start_cold
+"""How nodes are started: prefix of the command line, module, arguments, log file."""
+
+
 @dataclass
 class LocalNode:
     """One node: its files, ports, and the process while there is one."""
@@ -82,10 +113,10 @@ class LocalNode:
     port: int
     admin_port: int
     overrides: dict[str, str] = field(default_factory=dict)
-    module: str = "quorum_node.server"
+    module: str = NODE_MODULE
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = None
+    process: "NodeProcess | None" = None
     data_dir: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,14 +142,11 @@ class LocalNode:
     def start(self) -> None:
         """Start the process; returns at once."""
         assert self.process is None or self.process.poll() is not None, "already running"
-        command = [*self.prefix, sys.executable, "-m", self.module]
-        command += ["--config", str(self.root / "node.properties")]
+        arguments = ["--config", str(self.root / "node.properties")]
         for key, value in self.overrides.items():
-            command += ["--override", f"{key}={value}"]
-        with (self.root / "node.log").open("ab") as output:
-            self.process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=_environment()
-            )
+            arguments += ["--override", f"{key}={value}"]
+        log = self.root / "node.log"
+        self.process = start_process(list(self.prefix), self.module, arguments, log)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the running process."""
