@@ -3,8 +3,8 @@ PYTHON ?= python3
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 CLUSTER := $(PY) tests/e2e/kind/cluster.py
-# A worker per core; a file of tests stays together. Real processes mostly wait, so both are busy.
-SIDE_BY_SIDE := -n 2 --dist loadscope --no-loadscope-reorder
+# A file of tests stays together. Tests of real processes mostly wait: one more worker than cores is busy.
+SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 # Arguments for pytest, for example: make unit ARGS="-k election -x"
 ARGS ?=
 
@@ -50,7 +50,7 @@ test: venv ## the short set: test-local, then kind with real disk failures
 
 .PHONY: test-long
 test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
-	@$(PYTEST) $(SIDE_BY_SIDE) -n 3 -m long --long-run-report=docs/long-run.md tests $(ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m long --long-run-report=docs/long-run.md tests $(ARGS)
 
 .PHONY: interop
 interop: venv ## stock Apache Kafka tools against our quorum

@@ -129,6 +129,7 @@ def test_all_three_voters_are_swapped_while_writes_go_on(make_quorum) -> None:
     quorum.put("k2", "the new ones are a quorum of their own")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("K595-23", "K595-24")
 def test_the_leader_is_killed_half_way_and_the_target_changed(make_quorum) -> None:

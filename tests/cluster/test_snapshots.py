@@ -218,6 +218,7 @@ def flip_bit(path: Path, position: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K853-08")
 @pytest.mark.requirement("K595-30")
 def test_downloads_that_are_cut_and_damaged(make_quorum: MakeQuorum) -> None:

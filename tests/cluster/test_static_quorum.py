@@ -90,6 +90,7 @@ def uuids(quorum: StaticQuorum) -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K853-03", "K853-04", "K595-21")
 def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
     quorum = make_static(3)

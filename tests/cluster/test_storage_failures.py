@@ -144,6 +144,7 @@ def test_a_full_follower_exits_and_comes_back_with_its_data(
     assert list(quorum.log_records(node.id)) == list(quorum.log_records(quorum.leader.id))
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_before_the_snapshot_is_written_costs_the_snapshot_alone(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:

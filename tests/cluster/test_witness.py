@@ -34,6 +34,7 @@ def readiness(quorum: LocalQuorum, node: LocalNode) -> str:
     return str(answer.json()["reason"]) if answer is not None else ""
 
 
+@pytest.mark.long
 def test_a_witness_elects_and_acknowledges_but_never_leads(make_quorum) -> None:
     quorum = make_quorum(3)
     witness = with_witness(quorum)

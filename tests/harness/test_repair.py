@@ -106,6 +106,7 @@ def test_a_second_disk_that_fails_during_the_first_replacement(scene: Scene) -> 
     assert len(quorum.incarnations()) == 7, "no extra replacement"
 
 
+@pytest.mark.long
 def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
     scene: Scene, operator: OperatorProcess
 ) -> None:

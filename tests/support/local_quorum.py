@@ -100,7 +100,8 @@ def _start_cold(prefix: list[str], module: str, arguments: list[str], log: Path)
         )
 
 
-start_process = _start_cold
+NodeStart = Callable[[list[str], str, list[str], Path], NodeProcess]
+start_process: NodeStart = _start_cold
 """How nodes are started: prefix of the command line, module, arguments, log file."""
 
 

@@ -8,7 +8,6 @@ nodes outside of pytest (the benchmark) start cold, as does the product on kind.
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -17,7 +16,7 @@ from signal import Signals
 import pytest
 
 from support import local_quorum
-from support.local_quorum import NODE_MODULE, NodeProcess
+from support.local_quorum import NODE_MODULE, NodeProcess, NodeStart
 
 _CONTEXT = get_context("forkserver")
 
@@ -64,9 +63,7 @@ def _run(arguments: list[str], log: str) -> None:
     sys.exit(main(arguments))
 
 
-def _start(
-    cold: Callable[[list[str], str, list[str], Path], NodeProcess],
-) -> Callable[[list[str], str, list[str], Path], NodeProcess]:
+def _start(cold: NodeStart) -> NodeStart:
     def start(prefix: list[str], module: str, arguments: list[str], log: Path) -> NodeProcess:
         if prefix or module != NODE_MODULE:
             return cold(prefix, module, arguments, log)
