@@ -135,6 +135,7 @@ def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
     assert quorum.fetch_from(pod, "/v1/voter-history")["history"] == history
 
 
+@pytest.mark.long
 def test_a_crashed_process_comes_back_and_nothing_is_moved(scene: Scene) -> None:
     quorum = scene.create(3, repair=_EAGER)
     before = quorum.wait_ready(3)
