@@ -78,6 +78,10 @@ demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrin
 bench: venv ## side by side with Apache Kafka and etcd; writes docs/benchmarks.md
 	@$(PY) -m bench $(ARGS)
 
+.PHONY: bench-growth
+bench-growth: venv ## only what grows (voters, observers, records, the log), beside the last comparison
+	@$(PY) bench/growth.py $(ARGS)
+
 .PHONY: cluster
 cluster: venv ## a kind cluster with three workers
 	@$(CLUSTER) up

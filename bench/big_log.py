@@ -1,8 +1,8 @@
 """A metadata log of any size, written straight into a stopped member's directory, for us and for Kafka alike.
 
-Both keep Kafka's files, so both can be given the very same records: config changes of the broker default with 256-byte
-values, a hundred in a batch, over a number of keys. They continue the log that the member itself has begun, in its
-last epoch; what a start then does with them is what is measured.
+Both keep Kafka's files, so both can be given the very same records: config changes of brokers with 256-byte values,
+a hundred in a batch, over a number of keys, a hundred of a broker's. They continue the log that the member itself
+has begun, in its last epoch; what a start then does with them is what is measured.
 """
 
 from pathlib import Path
@@ -13,6 +13,8 @@ from quorum_node.records.batches import encode_values, split_batches
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 
 VALUE = "v" * 256
+RECORD_BYTES = 285
+"""About what one takes in the log."""
 _RECORDS_A_BATCH = 100
 _SEGMENT_BYTES = 64 << 20
 
@@ -31,7 +33,7 @@ def extend(folder: Path, size_bytes: int, keys: int) -> int:
     first, written = offset, 0
     names = [
         [
-            encode_metadata(ConfigRecord(BROKER, "", f"bench-{key % keys}", VALUE))
+            encode_metadata(ConfigRecord(BROKER, str(start // 100), f"bench-{key % keys}", VALUE))
             for key in range(start, start + _RECORDS_A_BATCH)
         ]
         for start in range(0, keys, _RECORDS_A_BATCH)

@@ -20,6 +20,16 @@ def write_request(key: str, value: str) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
 
+def write_many(prefix: str, count: int) -> IncrementalAlterConfigsRequest:
+    """Many config changes of 256 bytes in one request."""
+    changes = tuple(
+        AlterableConfig(name=f"{prefix}-{number}", config_operation=0, value="v" * 256)
+        for number in range(count)
+    )
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=changes)
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+
 def write_frame(key: str, value_bytes: int, correlation_id: int = 0) -> bytes:
     """The whole frame of a write; bytes 8 to 12 hold the correlation id."""
     body = write_request(key, "v" * value_bytes)

@@ -1,9 +1,9 @@
 """`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
 
-    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--output build/bench.json]
+    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--output build/bench.json]
 
 One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
-slow spell of the machine hits all of them. Results go to a JSON file and, through bench/report.py, into
+slow spell of the machine hits all of them. Then growth.py measures what grows. Results go to a JSON file and, through bench/report.py, into
 docs/benchmarks.md with its picture.
 """
 
@@ -26,6 +26,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
+import growth  # noqa: E402
 import report  # noqa: E402
 from contender import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
 from etcd_members import EtcdCluster  # noqa: E402
@@ -70,6 +71,13 @@ def main() -> None:
     parser.add_argument("--terms", type=int, default=4, help="SIGTERM of the leader, a round")
     parser.add_argument("--only", default=",".join(SYSTEMS))
     parser.add_argument(
+        "--growth",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also what grows: voters, observers, records, the log",
+    )
+    parser.add_argument("--log-mib", type=int, default=growth.LOG_MIB, help="the large log")
+    parser.add_argument(
         "--report",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -92,6 +100,9 @@ def main() -> None:
             results["machine"]["others_cpu_share"] = max(0.0, others / capacity)
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             arguments.output.write_text(json.dumps(results, indent=1))
+    if arguments.growth:
+        results["growth"] = growth.measure(arguments.log_mib)
+        arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
         report.write(arguments.output)
 
