@@ -27,6 +27,7 @@ PREFIX_BYTES = 12
 HEADER_BYTES = 61
 CONTROL_FLAG = 0x20
 _COMPRESSION_MASK = 0x07
+_MAGIC_AT = 16
 _CRC_COVERS_FROM = 21
 _MIN_RECORD_BYTES = 7
 
@@ -168,19 +169,30 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     if len(buffer) - position < HEADER_BYTES:
         raise CorruptBatch(position, f"{len(buffer) - position} bytes are no batch header")
+    header = _header_at(buffer, position)
+    if buffer[position + _MAGIC_AT] != MAGIC:
+        raise CorruptBatch(position, f"magic {buffer[position + _MAGIC_AT]}")
+    if header.size_bytes < HEADER_BYTES:
+        raise CorruptBatch(position, f"length {header.size_bytes - PREFIX_BYTES}")
+    _check_counts(header, position)
+    return header
+
+
+def _header_at(buffer: Buffer, position: int) -> BatchHeader:
     (
-        base_offset, length, epoch, magic, crc, attributes, last_delta, base_ts, max_ts, _, _, _, count,
+        base_offset, length, epoch, _, crc, attributes, last_delta, base_ts, max_ts, _, _, _, count,
     ) = _HEADER.unpack_from(buffer, position)  # fmt: skip
-    if magic != MAGIC:
-        raise CorruptBatch(position, f"magic {magic}")
-    if length < HEADER_BYTES - PREFIX_BYTES:
-        raise CorruptBatch(position, f"length {length}")
-    if base_offset < 0 or last_delta < 0 or not 0 < count <= last_delta + 1:
-        reason = f"offset {base_offset}, last delta {last_delta}, {count} records"
-        raise CorruptBatch(position, reason)
     return BatchHeader(
         base_offset, length + PREFIX_BYTES, epoch, crc, attributes, last_delta, base_ts, max_ts, count
     )  # fmt: skip
+
+
+def _check_counts(header: BatchHeader, position: int) -> None:
+    """Numbers that a batch can have."""
+    base_offset, last_delta, count = header[0], header[5], header[8]
+    if base_offset < 0 or last_delta < 0 or not 0 < count <= last_delta + 1:
+        reason = f"offset {base_offset}, last delta {last_delta}, {count} records"
+        raise CorruptBatch(position, reason)
 
 
 def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
@@ -202,19 +214,13 @@ def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
         end = position + PREFIX_BYTES + length
         if end > total:
             break
-        data = view[position:end]
-        (crc,) = _CRC.unpack_from(data, 0)
-        if crc32c(data[_CRC_COVERS_FROM:]) != crc:
+        header = _header_at(view, position)
+        if crc32c(view[position + _CRC_COVERS_FROM : end]) != header.crc:
             raise CorruptBatch(position, "checksum differs")
-        try:
-            batches.append(Batch(read_header(data), data))
-        except CorruptBatch as error:
-            raise CorruptBatch(position, error.reason) from None
+        _check_counts(header, position)
+        batches.append(Batch(header, view[position:end]))
         position = end
     return batches, total - position
-
-
-_CRC = Struct(">17xI")
 
 
 def decode_records(batch: Batch) -> list[DecodedRecord]:

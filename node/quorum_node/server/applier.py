@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Protocol
 
 from quorum_node.records.batches import Batch, decode_records, split_batches
+from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
@@ -149,6 +150,10 @@ class Applier:
 
 
 def _replay(image: ConfigImage, batch: Batch) -> None:
+    changes = None if image.in_transaction else config_changes(batch)
+    if changes is not None:
+        image.replay_configs(changes)
+        return
     for record in decode_records(batch):
         if record.value is not None:
             image.replay(decode_metadata(record.value))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
+from quorum_node.records.config_changes import ConfigChange
 from quorum_node.records.metadata import (
     TYPE_NAMES,
     ConfigRecord,
@@ -128,6 +129,16 @@ class ConfigImage:
         """Apply one record, or hold it back until the transaction that it belongs to ends."""
         for each in self._transactions.take(record):
             self._apply(each)
+
+    def replay_configs(self, changes: list[ConfigChange]) -> None:
+        """`replay` of many config records at once; not within a transaction."""
+        assert not self._transactions.is_open, "records of a transaction are held back"
+        self._values.set_all(changes)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether records are held back until their transaction ends."""
+        return self._transactions.is_open
 
     def _apply(self, record: MetadataRecord | UnknownMetadata) -> None:
         if not isinstance(record, UnknownMetadata) and record.tagged_fields:

@@ -38,6 +38,21 @@ class LayeredValues:
         else:
             self._set_in_base(resource, name, value)
 
+    def set_all(self, changes: Iterable[tuple[int, str, str, str | None]]) -> None:
+        """`set` of many at once: resource type, resource name, name, value."""
+        base = self._base
+        if self._changes is not None:
+            for kind, resource_name, name, value in changes:
+                self.set((kind, resource_name), name, value)
+            return
+        for kind, resource_name, name, value in changes:
+            resource = (kind, resource_name)
+            values = base.get(resource)
+            if values is None or value is None:
+                self._set_in_base(resource, name, value)
+            else:
+                values[name] = value
+
     def remove(self, resource: Resource) -> None:
         """Delete everything of a resource."""
         if self._changes is None:
