@@ -10,6 +10,7 @@ A part that fails, or for which no time is left, is told as not measured; the ot
 import argparse
 import json
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -92,6 +93,8 @@ def main() -> None:
     parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     arguments = parser.parse_args()
+    # What was started has to end, too, when a time limit ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     only = tuple(name for name in arguments.only.split(",") if name)
     found = measure(arguments.log_mib, arguments.seconds, arguments.starts, only)
     path: Path = arguments.output

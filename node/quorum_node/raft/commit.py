@@ -50,7 +50,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
         )
     linger_ms = replica.now_ms + replica.config.high_watermark_linger_ms
     for parked in leader.parked.values():
-        if linger_ms < parked.deadline_ms:
+        if linger_ms < parked.deadline_ms and not parked.has_turn:
             parked.deadline_ms = linger_ms
     if first:
         reads.own_epoch_committed(replica, leader)

@@ -5,7 +5,7 @@ Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment 
 before the leader's own fsync.
 """
 
-from quorum_node.raft import membership, reads
+from quorum_node.raft import membership, observer_pace, reads
 from quorum_node.raft.commit import advance_as_leader
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, ParkedFetch, Progress
@@ -62,28 +62,39 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             ),
         )
         return
+    behind = True
     if request.replica.id != CONSUMER_ID:
-        _note_progress(replica, leader, request)
+        behind = _note_progress(replica, leader, request)
         if replica.role is not leader:  # its removal was committed by this very fetch
             replica.respond(
                 request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, replica.current_leader())
             )
             return
-    _answer_or_park(replica, leader, request_id, request)
+    _answer_or_park(replica, leader, request_id, request, behind)
 
 
-def answer_parked(replica: ReplicaState, leader: Leader) -> None:
-    """Answer every parked fetch: there is new data, or a new answer round."""
-    if not leader.parked:
-        return
-    parked, leader.parked = leader.parked, {}
-    for fetch in parked.values():
-        if fetch.request.replica.id == CONSUMER_ID and not _has_news(
-            replica, leader, fetch.request
-        ):
-            leader.parked[fetch.request_id] = fetch
-        else:
+def answer_voters(replica: ReplicaState, leader: Leader) -> None:
+    """There is new data: answer the parked fetches of those whom a commit may wait for."""
+    urgent = [
+        fetch
+        for fetch in leader.parked.values()
+        if observer_pace.is_urgent(replica, leader, fetch.request)
+    ]
+    for fetch in urgent:
+        del leader.parked[fetch.request_id]
+        _answer(replica, leader, fetch.request_id, fetch.request)
+
+
+def answer_observers(replica: ReplicaState, leader: Leader) -> None:
+    """There is new data: answer some of the others, and let the rest wait for their turns."""
+    for fetch in list(leader.parked.values()):
+        if fetch.has_turn or not _has_news(replica, leader, fetch.request):
+            continue
+        if observer_pace.may_answer_now(replica, leader):
+            del leader.parked[fetch.request_id]
             _answer(replica, leader, fetch.request_id, fetch.request)
+        else:
+            observer_pace.wait_for_turn(replica, leader, fetch)
 
 
 def tell_round(replica: ReplicaState, leader: Leader) -> None:
@@ -239,13 +250,17 @@ def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) 
             progress.answer = request.answer
 
 
-def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
-    """The sender has everything before its fetch offset durably; see what follows from that."""
+def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
+    """The sender has everything before its fetch offset durably; see what follows from that.
+
+    True if it still lacks some of what was there when it asked before.
+    """
     key = request.replica
     progress = _fetcher(replica, leader, request)
     if progress is None:
-        return
+        return False
     offset, now_ms = request.fetch_offset, replica.now_ms
+    behind = offset < progress.last_fetch_leader_end
     if offset >= replica.log_end:
         progress.last_caught_up_ms = now_ms
     elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
@@ -269,6 +284,7 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
     if leader.change is not None:
         membership.replica_fetched(replica, leader, key)
     membership.resign_if_removed(replica)
+    return behind
 
 
 def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
@@ -282,16 +298,27 @@ def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> b
 
 
 def _answer_or_park(
-    replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest
+    replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest, behind: bool
 ) -> None:
-    if request.max_wait_ms <= 0 or _has_news(replica, leader, request):
+    news = _has_news(replica, leader, request)
+    if request.max_wait_ms <= 0 or (
+        news
+        and (
+            behind
+            or observer_pace.is_urgent(replica, leader, request)
+            or observer_pace.may_answer_now(replica, leader)
+        )
+    ):
         _answer(replica, leader, request_id, request)
         return
     now_ms = replica.now_ms
-    deadline_ms = now_ms + request.max_wait_ms
+    expires_ms = deadline_ms = now_ms + request.max_wait_ms
     if -1 < request.high_watermark < replica.high_watermark:
         deadline_ms = min(deadline_ms, now_ms + replica.config.high_watermark_linger_ms)
-    leader.parked[request_id] = ParkedFetch(request_id, request, deadline_ms)
+    fetch = ParkedFetch(request_id, request, expires_ms, deadline_ms)
+    leader.parked[request_id] = fetch
+    if news:
+        observer_pace.wait_for_turn(replica, leader, fetch)
 
 
 def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:

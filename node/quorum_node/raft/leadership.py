@@ -44,11 +44,17 @@ class Progress:
 
 @dataclass(slots=True)
 class ParkedFetch:
-    """A fetch at the end of the log, waiting for something to tell."""
+    """A fetch at the end of the log, waiting for something to tell.
+
+    `deadline_ms` may come before its sender's wait is over. `has_turn`: an observer's, whose deadline is its turn;
+    see observer_pace.
+    """
 
     request_id: int
     request: FetchRequest
+    expires_ms: float
     deadline_ms: float
+    has_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,8 @@ class Leader:
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     proposals: deque[PendingProposal] = field(default_factory=deque)
     reads: deque[PendingRead] = field(default_factory=deque)
+    observer_turn_ms: float = 0.0
+    """When the last observer in the queue has its turn."""
     answer_round: int = 0
     round_sent: bool = False
     own_epoch_committed: bool = False

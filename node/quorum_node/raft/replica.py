@@ -171,8 +171,9 @@ class Replica(ReplicaState):
             if self.log_end > role.told_end_offset:
                 # Followers first, then the own disk: the two run side by side.
                 role.told_end_offset = self.log_end
-                fetch_serving.answer_parked(self, role)
+                fetch_serving.answer_voters(self, role)
                 self.out.append(FlushLog())
+                fetch_serving.answer_observers(self, role)
             if self.config.witness and role.handover is None:
                 handover.leave_to_others(self, role)
             elif role.handover is not None:

@@ -83,7 +83,9 @@ def test_leaves_other_records_to_the_reference_path() -> None:
         assert fast(batch_of([config, other])) is None
         assert fast(batch_of([other, config])) is None
     keyed = Record(b"key", encode_metadata(config))
-    assert fast(encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[keyed])) is None
+    assert (
+        fast(encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[keyed])) is None
+    )
     null = Record(None, None)
     assert fast(encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[null])) is None
 
