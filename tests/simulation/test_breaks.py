@@ -17,6 +17,15 @@ from support.raft.transcript import Transcript
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 41)
+TRIED_FIRST = {
+    "accept_a_uuid_change_in_one_record": 10,
+    "campaign_as_a_witness": 16,
+    "change_before_the_last_is_committed": 9,
+    "give_a_read_offset_without_the_round": 11,
+    "serve_after_a_storage_failure": 32,
+    "step_before_the_last_is_committed": 9,
+}
+"""What catches rare ones at once, as the stories are now; when they change, the others are tried."""
 breaks = BreakFiles()
 
 
@@ -29,7 +38,8 @@ def ids(broken: object) -> str | None:
 def test_the_simulation_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
-    for seed in SEEDS:
+    first = TRIED_FIRST.get(getattr(broken, "__name__", ""), SEEDS[0])
+    for seed in sorted(SEEDS, key=lambda seed: seed != first):
         result = run_seed(seed, breaks.faults_for.get(broken, frozenset()))
         if isinstance(result, Failure):
             assert result.problem.startswith(("Violation", "AssertionError", "Spinning")), result
