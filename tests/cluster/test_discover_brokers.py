@@ -37,6 +37,7 @@ def move(node: LocalNode) -> None:
     node.overrides = {"listeners": address, "advertised.listeners": address}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K595-18")
 def test_a_moved_node_is_found_with_too_few_voters_for_a_quorum(tmp_path: Path) -> None:
     with LocalQuorum(tmp_path) as quorum:

@@ -46,6 +46,15 @@ def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, 
     assert sorted(status.values()) == ["Follower", "Follower", "Leader"]
 
 
+def test_the_program_ends_with_the_code_of_its_command(ctl: Ctl) -> None:
+    done = ctl.run_program("describe", "status")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "LeaderEpoch" in done.stdout
+    failed = ctl.run_program("describe", "local", "--admin", "http://127.0.0.1:1")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("quorumctl: ")
+
+
 def test_local_and_json(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     url = shared_quorum.nodes[2].admin_url
     shown = ctl.run("describe", "local", "--admin", url)

@@ -86,6 +86,7 @@ def test_a_failed_disk_ends_its_replica_and_nothing_else(
     assert (node.id, uuid) in voters
 
 
+@pytest.mark.long
 def test_an_idle_replica_notices_its_failed_disk(
     make_quorum, disks: list[LoopDisk], tmp_path: Path
 ) -> None:

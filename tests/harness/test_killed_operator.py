@@ -197,6 +197,7 @@ def test_an_operator_that_was_away_catches_up(scene: Scene) -> None:
     settle()
 
 
+@pytest.mark.long
 def test_a_stopped_operator_ends_in_order(scene: Scene) -> None:
     operator, _ = scene.add_operator()
     operator.start()

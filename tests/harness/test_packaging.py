@@ -141,6 +141,7 @@ def test_plain_manifests_install_and_go_in_one_command_each(empty: Empty) -> Non
     empty.wait_gone()
 
 
+@pytest.mark.long
 def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
     empty.kubectl("apply", "-f", str(chart.PLAIN))
     empty.add_quorum()
@@ -150,6 +151,7 @@ def test_helm_goes_on_from_plain_manifests(empty: Empty) -> None:
     assert empty.has_quorum()
 
 
+@pytest.mark.long
 def test_an_operator_that_is_there_first_waits_for_the_definition(
     empty: Empty, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ def test_an_operator_that_is_there_first_waits_for_the_definition(
         wait_for("its work", lambda: empty.api.find(identity), timeout_s=30, seen=log.read_text)
 
 
+@pytest.mark.long
 def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
     for name in ("blue", "green"):
         empty.api.create(

@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 OURS = 7
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K595-27", "K853-05")
 def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
     """Ours follows from an empty directory, is added, is needed for every commit, elects, is removed."""

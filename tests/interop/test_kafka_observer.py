@@ -66,6 +66,7 @@ def test_a_stock_controller_replicates_our_log_byte_for_byte(tmp_path: Path) -> 
         assert OBSERVER_ID not in quorum.voter_ids()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K853-08")
 def test_a_stock_controller_downloads_our_snapshot_and_goes_on_with_the_log(tmp_path: Path) -> None:
     """FetchSnapshot as Kafka's own Raft client speaks it: its copy is ours to the byte, and so is its log behind it."""

@@ -1,14 +1,21 @@
 """quorumctl as people run it, on the nodes of a local quorum."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+from unittest.mock import patch
 
+from quorum_node.quorumctl.main import main
 from support.local_quorum import LocalQuorum
 
 
 class Ctl:
-    """Runs quorumctl with the quorum's URLs and token in the environment."""
+    """Runs quorumctl with the quorum's URLs and token in the environment.
+
+    In this process, for loading it again takes longer than most commands; `run_program` starts the real one.
+    """
 
     def __init__(self, quorum: LocalQuorum) -> None:
         self.environment = {
@@ -20,13 +27,26 @@ class Ctl:
 
     def run(self, *arguments: str, code: int = 0, **environment: str) -> str:
         """stdout of a run that succeeds, stderr of one that is to fail."""
-        done = subprocess.run(
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            patch.dict(os.environ, {**self.environment, **environment}),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                returned = main(list(arguments))
+            except SystemExit as ended:  # argparse's way
+                returned = ended.code if isinstance(ended.code, int) else 1
+        assert returned == code, out.getvalue() + err.getvalue()
+        return err.getvalue() if code else out.getvalue()
+
+    def run_program(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The program in a process of its own."""
+        return subprocess.run(
             [sys.executable, "-m", "quorum_node.quorumctl.main", *arguments],
-            env={**self.environment, **environment},
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stderr if code else done.stdout

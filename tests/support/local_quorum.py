@@ -26,7 +26,7 @@ from quorum_node.records.identity import uuid_text
 T = TypeVar("T")
 NODE_MODULE = "quorum_node.server"
 DEFAULT_WAIT_SECONDS = 60.0
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.04
 TOKEN = "test-token"
 
 

@@ -73,5 +73,7 @@ def _start(cold: NodeStart) -> NodeStart:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    _CONTEXT.set_forkserver_preload(["quorum_node.server.main", "support.warm_start"])
+    _CONTEXT.set_forkserver_preload(
+        ["quorum_node.server.main", "pydantic.v1", "support.warm_start"]
+    )
     local_quorum.start_process = _start(local_quorum.start_process)

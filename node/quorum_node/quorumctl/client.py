@@ -54,6 +54,12 @@ class AdminClient:
             trust_env=False,
         )
 
+    def __enter__(self) -> "AdminClient":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._http.close()
+
     def call(
         self, model: type[M], method: str, path: str, body: BaseModel | None = None, **query: Any
     ) -> M:

@@ -27,13 +27,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
-        client = AdminClient(
+        with AdminClient(
             _urls(parsed.admin), _token(parsed.token_file), parsed.timeout_ms, parsed.partition
-        )
-        if parsed.command is watch:
-            watch(client, parsed.interval, parsed.count)
-            return 0
-        document, lines = parsed.command(client, parsed)
+        ) as client:
+            if parsed.command is watch:
+                watch(client, parsed.interval, parsed.count)
+                return 0
+            document, lines = parsed.command(client, parsed)
     except CommandFailed as error:
         print(f"quorumctl: {error}", file=sys.stderr)
         return 1

@@ -64,7 +64,6 @@ async def _run(
 ) -> ExitCode:
     process = NodeProcess(config, directory, token, termination)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     asyncio.get_running_loop().set_exception_handler(_on_loop_error(termination))
