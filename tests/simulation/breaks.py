@@ -319,6 +319,22 @@ def skip_the_link_check_of_a_pre_vote(patch: Patch) -> None:
     patch.setattr(vote, "_would_grant", generous)
 
 
+def let_a_witness_be_ahead_of_the_leaders_disk(patch: Patch) -> None:
+    """A witness is sent what is not on the leader's own disk yet.
+
+    Would: leave records on witnesses alone after a crash, so that nobody who may lead gets their votes.
+    """
+    patch.setattr(
+        fetch_serving,
+        "_served_end",
+        lambda state, request: (
+            state.high_watermark
+            if request.replica.id == fetch_serving.CONSUMER_ID
+            else state.log_end
+        ),
+    )
+
+
 def campaign_as_a_witness(patch: Patch) -> None:
     """A witness campaigns like any other voter.
 
@@ -372,6 +388,7 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
     (keep_truncated_voters, "truncated-voter-change"),
     (count_the_removed_voter, "leader-removes-itself"),
     (campaign_as_a_witness, "witness"),
+    (let_a_witness_be_ahead_of_the_leaders_disk, "witness-and-one-voter"),
     (read_a_followers_state_without_asking, "read-on-an-observer"),
     (read_before_the_offset_is_reached, "read-on-an-observer"),
     (give_a_read_offset_without_the_round, "read-on-an-observer"),

@@ -2,7 +2,8 @@
 
 Owns what a fetch is answered and when. Must not know the bytes: an answer names a range of the log.
 Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment something is appended,
-before the leader's own fsync.
+before the leader's own fsync; a witness's after it. Else a witness could be the only one that has what
+the leader lost in a crash, and would refuse its vote to everyone who may lead.
 """
 
 from quorum_node.raft import membership, observer_pace, reads
@@ -79,6 +80,7 @@ def answer_voters(replica: ReplicaState, leader: Leader) -> None:
         fetch
         for fetch in leader.parked.values()
         if observer_pace.is_urgent(replica, leader, fetch.request)
+        and (not fetch.request.witness or _has_news(replica, leader, fetch.request))
     ]
     for fetch in urgent:
         del leader.parked[fetch.request_id]
@@ -95,6 +97,14 @@ def answer_observers(replica: ReplicaState, leader: Leader) -> None:
             _answer(replica, leader, fetch.request_id, fetch.request)
         else:
             observer_pace.wait_for_turn(replica, leader, fetch)
+
+
+def answer_witnesses(replica: ReplicaState, leader: Leader) -> None:
+    """The own log is durable further than before."""
+    for fetch in [each for each in leader.parked.values() if each.request.witness]:
+        if _has_news(replica, leader, fetch.request):
+            del leader.parked[fetch.request_id]
+            _answer(replica, leader, fetch.request_id, fetch.request)
 
 
 def tell_round(replica: ReplicaState, leader: Leader) -> None:
@@ -261,13 +271,14 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
         return False
     offset, now_ms = request.fetch_offset, replica.now_ms
     behind = offset < progress.last_fetch_leader_end
-    if offset >= replica.log_end:
+    end_offset = _served_end(replica, request)
+    if offset >= end_offset:
         progress.last_caught_up_ms = now_ms
     elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
         before = progress.last_caught_up_ms
         progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
     progress.last_fetch_ms = now_ms
-    progress.last_fetch_leader_end = replica.log_end
+    progress.last_fetch_leader_end = end_offset
     if request.endpoints:
         progress.endpoints = request.endpoints
     if leader.unendorsed:
@@ -287,10 +298,18 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
     return behind
 
 
-def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
+def _served_end(replica: ReplicaState, request: FetchRequest) -> int:
+    """How far the log is shown to the sender (see the module)."""
     if request.replica.id == CONSUMER_ID:
-        return request.fetch_offset < replica.high_watermark
-    return request.fetch_offset < replica.log_end or (
+        return replica.high_watermark
+    return replica.durable_end if request.witness else replica.log_end
+
+
+def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
+    has_records = request.fetch_offset < _served_end(replica, request)
+    if has_records or request.replica.id == CONSUMER_ID:
+        return has_records
+    return (
         bool(leader.reads)
         and STOCK_SENDER < request.answer < leader.answer_round
         and _may_confirm(replica, request)
@@ -323,7 +342,7 @@ def _answer_or_park(
 
 def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:
     consumer = request.replica.id == CONSUMER_ID
-    limit = replica.high_watermark if consumer else replica.log_end
+    limit = _served_end(replica, request)
     data = None
     if request.fetch_offset < limit:
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes)

@@ -313,6 +313,7 @@ def _on_flushed(replica: Replica, event: LogFlushed) -> None:
     leader = replica.role
     if type(leader) is Leader:
         commit.advance_as_leader(replica, leader)
+        fetch_serving.answer_witnesses(replica, leader)
         membership.resign_if_removed(replica)
 
 

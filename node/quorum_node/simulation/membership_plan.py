@@ -128,9 +128,10 @@ class MembershipPlan:
         voters = leader.replica.voters.latest.voters
         newcomers = [host for host in self.wanted if host.key not in voters]
         surplus = [key for key in voters.ordered_keys if not self._is_wanted(key)]
-        # The dead ones leave first, of one id the newest: the older one waits for its successor.
+        # The dead ones leave first, then witnesses, which must not become too many; of one id the newest:
+        # the older one waits for its successor.
         surplus.reverse()
-        surplus.sort(key=self._is_alive)
+        surplus.sort(key=lambda key: (self._is_alive(key), not self._is_witness(key)))
         if not newcomers and not surplus:
             pause_is_over = now_ms >= self._pause_until_ms and self.others_settled()
             if self.restless and pause_is_over and not self._death_is_news():
@@ -176,13 +177,9 @@ class MembershipPlan:
         stay = [host for host in self.wanted if self._random.random() < 0.5]
         if not self._cluster.with_witness or any(not host.config.witness for host in stay):
             self.wanted = stay
-        come = max(self._random.randint(0, 3), self._fewest() - len(self.wanted))
+        come = self._random.randint(0 if self.wanted else 1, 3)
         for _ in range(min(come, MAX_MEMBERS - len(self.wanted))):
             self.wanted.append(self._new_host())
-
-    def _fewest(self) -> int:
-        """Of two members, one a witness, the other one may lose what it had not synced and the witness has."""
-        return 3 if self._cluster.with_witness else 1
 
     def _retire_once(self, host: SimulatedHost) -> None:
         if host.address not in self._retiring:
@@ -201,10 +198,8 @@ class MembershipPlan:
         choices = []
         if len(self.wanted) < MAX_MEMBERS:
             choices += ["grow"] * 2
-        if len(self.wanted) > self._fewest():
-            choices += ["shrink"] * (2 if len(self.wanted) > 3 else 1)
         if len(self.wanted) > 1:
-            choices += ["swap"]
+            choices += ["shrink"] * (2 if len(self.wanted) > 3 else 1) + ["swap"]
         choice = self._random.choice(choices)
         if choice in ("shrink", "swap"):
             gone = leader if self._random.random() < 0.35 else self._random.choice(self.wanted)
@@ -251,6 +246,10 @@ class MembershipPlan:
     def _is_alive(self, key: ReplicaKey) -> bool:
         host = self._cluster.host_of(key)
         return host is not None and not host.retired
+
+    def _is_witness(self, key: ReplicaKey) -> bool:
+        host = self._cluster.host_of(key)
+        return host is not None and host.config.witness
 
     def _has_caught_up(self, leader: SimulatedHost, newcomer: SimulatedHost) -> bool:
         role = leader.replica.role

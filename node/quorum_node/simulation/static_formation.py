@@ -122,6 +122,8 @@ class StaticFormation:
         """The disk is gone, the configuration is not."""
         if self._losable == 0 or host not in self._plan.wanted:
             return
+        if self._cluster.with_witness and not host.config.witness:
+            return  # the others that may lead could lack what the witness has
         self._losable -= 1
         self._note("empty the disk of", host)
         host.machine.retired, host.machine.disk_broken = True, True

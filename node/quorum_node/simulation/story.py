@@ -98,9 +98,7 @@ class Story:
         self.size = random.choice(SIZES)
         self.cluster = Cluster(seed, initial_voters=self.size)
         starts_static = Random(seed + 8).random() < STATIC_SHARE
-        # Of two members, one a witness, the other may lose what it had not synced and the witness has.
-        may_have_witness = self.size > 2 and not starts_static
-        self.cluster.with_witness = may_have_witness and Random(seed + 5).random() < WITNESS_SHARE
+        self.cluster.with_witness = Random(seed + 5).random() < WITNESS_SHARE
         self.plan = MembershipPlan(self.cluster, Random(seed + 3))
         self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
         self.outcome = Outcome(seed, self.size)

@@ -19,6 +19,7 @@ ROWS = {
     "replacement-add-first": ("K853-06",),
     "replacement-remove-first": ("K853-06",),
     "witness": (),
+    "witness-and-one-voter": (),
     "slow-follower-after-a-snapshot": ("K853-08",),
     "newcomer-joins-from-a-snapshot": ("K853-08", "K595-17"),
     "gridlock": ("K595-09",),

@@ -244,3 +244,50 @@ def test_a_leader_leaves_voters_that_need_a_witness_only_after_handing_over() ->
     assert removed is not None
     assert removed.error is RaftError.NONE
     assert not broken
+
+
+def test_a_witness_never_has_what_the_leader_could_lose_in_a_crash() -> None:
+    """Two voters, one a witness: what is on the witness alone would keep the other from ever leading."""
+    cores, broken = with_witness("1", "2", witnesses="2")
+    one, two = cores.nodes["1"], cores.nodes["2"]
+    one.hold_flush = True
+    cores.propose(one, "not on the leader's disk")
+    cores.advance(200)
+    assert two.replica.log_end == one.replica.durable_end < one.replica.log_end
+    cores.crash(one)
+    one.hold_flush = False
+    cores.restart(one)
+    cores.advance(5000)
+    assert cores.leader is one
+    cores.propose(one, "after")
+    cores.advance(100)
+    assert two.committed_values() == ["after"]
+    assert not broken
+
+
+def test_a_parked_fetch_of_a_witness_is_answered_when_the_leader_has_flushed() -> None:
+    cores, _ = with_witness("1", "2", "3")
+    one, two, three = (cores.nodes[name] for name in "123")
+    one.hold_flush = True
+    cores.propose(one, "a")
+    cores.advance(50)
+    assert two.replica.log_end == one.replica.log_end, "others need not wait for the leader's disk"
+    assert three.replica.log_end < one.replica.log_end
+    cores.release_flush(one)
+    cores.advance(5)
+    assert three.replica.log_end == one.replica.log_end
+
+
+def test_a_witness_keeps_up_though_the_leader_is_always_ahead_of_its_own_disk() -> None:
+    cores, _ = with_witness("1", "2", "3")
+    one = cores.nodes["1"]
+    for number in range(60):
+        one.hold_flush = True
+        cores.propose(one, str(number))
+        cores.advance(50)
+        cores.release_flush(one)
+        one.hold_flush = True
+        cores.propose(one, f"{number} again")
+        cores.advance(1)
+    live = {each.key.id: each.caught_up for each in one.replica.describe(cores.now_ms).voters_progress}
+    assert live == {1: True, 2: True, 3: True}
