@@ -21,7 +21,13 @@ from quorum_node.api import (
     ResignRequest,
 )
 from quorum_operator.desired.names import ADMIN_PORT, CONTROLLER_PORT
-from quorum_operator.planner.observed import Key, NodeReport, QuorumView, ReplicaView
+from quorum_operator.planner.observed import (
+    Key,
+    NodeReport,
+    QuorumView,
+    ReplicaView,
+    TargetVoter,
+)
 from quorum_operator.planner.step import VotersPosition
 
 REPORT_TIMEOUT_S = 1.0
@@ -185,6 +191,9 @@ def _view(told: QuorumDescription) -> QuorumView:
         own_epoch_committed=told.own_epoch_committed,
         formed=told.formed,
         initial_voters=told.initial_voters,
+        target_voters=None
+        if told.target_voters is None
+        else tuple(TargetVoter(each.id, each.uuid) for each in told.target_voters),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase
+from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
 
@@ -26,6 +27,8 @@ DISK_FULL = "DiskFull"
 """A member's disk is full. Never mended by replacement."""
 EVEN_VOTERS = "EvenVoters"
 """The voter set has an even size, which was not asked for."""
+ALTERATION_PENDING = "AlterationPending"
+"""Somebody set target voters through AlterQuorum; the operator moves no voter meanwhile."""
 SPEC_INVALID = "SpecInvalid"
 """The spec can't be carried out as it is."""
 
@@ -84,6 +87,7 @@ def _findings(
     )
     yield _disk_full(members)
     yield _even(at)
+    yield _alteration(at)
     wrong = at.seen.invalid
     yield Finding(
         SPEC_INVALID,
@@ -127,3 +131,11 @@ def _even(at: Situation) -> Finding:
         else f"{size} voters"
     )
     return Finding(EVEN_VOTERS, even, "BetweenMoves" if even else "AsWanted", message)
+
+
+def _alteration(at: Situation) -> Finding:
+    view = at.view
+    if view is None or view.target_voters is None:
+        message = "nobody has set target voters through AlterQuorum"
+        return Finding(ALTERATION_PENDING, False, "NoTarget", message)
+    return Finding(ALTERATION_PENDING, True, "TargetVotersSet", explain(at, view))

@@ -32,7 +32,7 @@ def plan_membership(at: Situation) -> Step | None:
     assert view is not None
     if not at.leaving and not at.slots:
         return None
-    created = _create(at)
+    created = create_newcomer(at)
     if isinstance(created, CreateMember):
         return created
     blocked = change_gate(view)
@@ -45,11 +45,12 @@ def plan_membership(at: Situation) -> Step | None:
     return _add_or_remove(at, view)
 
 
-def _create(at: Situation) -> CreateMember | Wait | None:
+def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMember | Wait | None:
+    """Start what a slot lacks, as an observer; or what keeps that from being done."""
     identity = at.identity
     assert identity is not None
     for slot in at.slots:
-        if slot.incarnation is not None:
+        if slot.incarnation is not None or (successors_only and slot.replaces is None):
             continue
         if at.seen.invalid is not None:
             return Wait(at.seen.invalid, "the spec", 5.0)

@@ -186,6 +186,14 @@ class ReplicaView:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetVoter:
+    """One of the target voters of an AlterQuorum; without UUID whatever replica has the id."""
+
+    id: int
+    uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QuorumView:
     """A describe that a majority confirmed, begun in this reconcile."""
 
@@ -201,6 +209,8 @@ class QuorumView:
     own_epoch_committed: bool
     formed: bool
     initial_voters: int
+    target_voters: tuple[TargetVoter, ...] | None = None
+    """Where an AlterQuorum is heading; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

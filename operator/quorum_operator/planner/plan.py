@@ -9,6 +9,7 @@ confirmed nothing is stopped, removed or deleted.
 from collections.abc import Callable, Iterator
 
 from quorum_operator.planner import evidence
+from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
@@ -200,6 +201,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_idle_restart
     yield plan_formation
     yield _unconfirmed
+    yield hold_for_target
     yield plan_membership
     yield _leftovers
     yield plan_restart

@@ -30,6 +30,8 @@ ACTIONS = (
     "retire",
     "config",
     "flicker",
+    "alter",
+    "cancel",
     "calm",
 )
 
@@ -75,6 +77,19 @@ def _converge(model: Model) -> None:
     raise AssertionError(f"not settled: {model.current_voters()} live {model.live()}\n{history}")
 
 
+def _held(model: Model) -> None:
+    """Under a target that somebody else has set the operator comes to rest waiting for it, and says so."""
+    for _ in range(CALM_LIMIT):
+        model.tick(0.3)
+        step = _run(model, 1)
+        if model.target is None:
+            return  # reached
+        if isinstance(step, Wait) and "AlterQuorum" in step.reason:
+            assert "quorumctl alter --cancel" in step.blocked_by
+            return
+    raise AssertionError(f"not held: {step}")
+
+
 def _may_lose_one(model: Model) -> bool:
     """One more voter may die without the quorum being lost."""
     return len(model.live()) - 1 >= majority(len(model.current_voters()))
@@ -91,8 +106,13 @@ def _act(model: Model, action: str, draw: random.Random) -> None:
     elif action == "retire":
         if len(wanted.retire) < 3 and victim is not None:
             model.wanted = replace(wanted, retire=wanted.retire | {victim.node_id})
+    elif action == "cancel":
+        model.target = None
     elif victim is None or not model.formed.get(model.index, False):
         return
+    elif action == "alter":
+        ids = sorted({key.id for key in model.current_voters()})
+        model.target = tuple(draw.sample([*ids, 99], draw.randint(1, len(ids))))
     elif action == "crash" and _may_lose_one(model):
         model.crash_pod(victim)
     elif action == "claim" and _may_lose_one(model):
@@ -122,6 +142,9 @@ def test_every_step_is_safe_and_the_quorum_comes_to_rest(
     for action, reconciles in actions:
         _run(model, reconciles)
         _act(model, action, draw)
+    if model.target is not None:
+        _held(model)
+        model.target = None
     _converge(model)
     assert _no_key_comes_back(model)
     assert model.wanted.retire.isdisjoint(key.id for key in model.current_voters())

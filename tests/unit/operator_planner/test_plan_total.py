@@ -20,6 +20,7 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
+    TargetVoter,
     Templates,
     VolumeFacts,
     Wanted,
@@ -89,6 +90,9 @@ incarnations = st.builds(
 )
 
 
+targets = st.sampled_from([None, None, None, None, (TargetVoter(4), TargetVoter(5, "x"))])
+
+
 @st.composite
 def views(draw: st.DrawFn) -> QuorumView:
     voters = draw(st.lists(replicas, min_size=1, max_size=6, unique_by=lambda each: each.key))
@@ -107,6 +111,7 @@ def views(draw: st.DrawFn) -> QuorumView:
         own_epoch_committed=draw(mostly),
         formed=draw(mostly),
         initial_voters=3,
+        target_voters=draw(targets),
     )
 
 
@@ -167,6 +172,7 @@ def _check_move(
     assert not view.pending_change
     assert view.voters_committed
     assert view.own_epoch_committed
+    assert view.target_voters is None, "the leader moves voters towards a target"
     size, live = len(view.voters), _live(view)
     if isinstance(step, steps.TransferLeadership):
         assert step.leader == view.leader

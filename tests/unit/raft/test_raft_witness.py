@@ -289,5 +289,7 @@ def test_a_witness_keeps_up_though_the_leader_is_always_ahead_of_its_own_disk() 
         one.hold_flush = True
         cores.propose(one, f"{number} again")
         cores.advance(1)
-    live = {each.key.id: each.caught_up for each in one.replica.describe(cores.now_ms).voters_progress}
+    live = {
+        each.key.id: each.caught_up for each in one.replica.describe(cores.now_ms).voters_progress
+    }
     assert live == {1: True, 2: True, 3: True}

@@ -1,0 +1,55 @@
+"""Target voters that somebody set through AlterQuorum: two hands must not pull at the voters.
+
+Owns the words, and what still goes on. The operator itself never sets a target; while there is one, the
+leader moves voters towards it and refuses single changes (KIP-595, "AlterQuorum"), so the planner moves
+nobody until the target is reached or given up, and then goes on to its spec. Only the successor of a
+failed disk is started, as an observer: whatever is decided in the end needs it.
+"""
+
+from quorum_operator.planner.membership import create_newcomer
+from quorum_operator.planner.observed import QuorumView
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import CreateMember, Step, Wait
+
+RETRY_TARGET_S = 1.0
+
+
+def hold_for_target(at: Situation) -> Step | None:
+    """Wait while there is a target."""
+    view = at.view
+    if view is None or view.target_voters is None:
+        return None
+    created = create_newcomer(at, successors_only=True)
+    if isinstance(created, CreateMember):
+        return created
+    return Wait(
+        f"AlterQuorum is changing the voters to {target_text(view)}: no voter is added, removed or"
+        " restarted until that is reached or given up",
+        f"target voters set by AlterQuorum; to give them up: {_cancel(at, view)}",
+        RETRY_TARGET_S,
+    )
+
+
+def explain(at: Situation, view: QuorumView) -> str:
+    """For people: what the target is, what follows from it, what to do."""
+    return (
+        f"the target voters {target_text(view)} were set by AlterQuorum, not by this resource: it moves"
+        f" no voter until they are reached, and then goes back to its spec; to give them up now:"
+        f" {_cancel(at, view)}"
+    )
+
+
+def target_text(view: QuorumView) -> str:
+    """The ids, with their UUIDs where those were given."""
+    assert view.target_voters is not None
+    names = [
+        str(each.id) if each.uuid is None else f"{each.id} ({each.uuid})"
+        for each in view.target_voters
+    ]
+    return ", ".join(names)
+
+
+def _cancel(at: Situation, view: QuorumView) -> str:
+    leader = at.by_key.get(view.leader)
+    pod = leader.pod.name if leader is not None and leader.pod is not None else "POD"
+    return f"kubectl exec {pod} -- quorumctl alter --cancel"
