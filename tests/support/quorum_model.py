@@ -28,6 +28,7 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
     Wanted,
 )
+from support.pursued_target import pursue_target
 
 STORAGE = StorageChoice("1Gi", None)
 
@@ -107,8 +108,7 @@ class Model:
         self.epoch = 1
         self.leader: Key | None = None
         self.changes: list[tuple[str, Key]] = []
-        self.target: tuple[int, ...] | None = None
-        """Ids that somebody set through AlterQuorum; the leader goes there by itself."""
+        self.target: tuple[TargetVoter, ...] | None = None  # set by somebody, through AlterQuorum
         self.serial = 0
         self.steps: list[steps.Step] = []
 
@@ -161,24 +161,7 @@ class Model:
             self.epoch += 1
         for each in self.sets.values():
             self._replicate(each)
-        self._pursue_target()
-
-    def _pursue_target(self) -> None:
-        """The leader removes who is not wanted, one voter at a time, and forgets a target that it reached."""
-        if self.target is None or self.leader is None:
-            return
-        voters = self.voters[self.index]
-        surplus = [key for key in voters if key.id not in self.target]
-        missing = [each for each in self.target if each not in {key.id for key in voters}]
-        going = [key for key in surplus if key != self.leader]
-        live_after = [key for key in self.live() if key not in going[:1]]
-        if going and len(live_after) >= majority(len(voters) - 1):
-            voters.remove(going[0])
-            self.offset += 1
-            self.changes.append(("-", going[0]))
-        elif not surplus and not missing:
-            self.target = None
-            self.offset += 1
+        pursue_target(self)
 
     def _control(self, each: Set) -> None:
         if each.replicas == 0:
@@ -325,9 +308,7 @@ class Model:
             own_epoch_committed=True,
             formed=self.formed[index],
             initial_voters=self.identity(index).initial_voters,
-            target_voters=None
-            if self.target is None
-            else tuple(TargetVoter(each) for each in self.target),
+            target_voters=self.target,
         )
 
     def _replica(self, key: Key) -> ReplicaView:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
-from quorum_operator.planner.observed import Key, Wanted
+from quorum_operator.planner.observed import Key, TargetVoter, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
@@ -112,7 +112,8 @@ def _act(model: Model, action: str, draw: random.Random) -> None:
         return
     elif action == "alter":
         ids = sorted({key.id for key in model.current_voters()})
-        model.target = tuple(draw.sample([*ids, 99], draw.randint(1, len(ids))))
+        wanted_ids = draw.sample([*ids, 99], draw.randint(1, len(ids)))
+        model.target = tuple(TargetVoter(each) for each in wanted_ids)
     elif action == "crash" and _may_lose_one(model):
         model.crash_pod(victim)
     elif action == "claim" and _may_lose_one(model):

@@ -373,3 +373,57 @@ def test_from_three_to_five_nobody_joins_before_both_have_caught_up() -> None:
     assert isinstance(step, steps.AddVoter)
     step = plan(observed(wanted, members, {"a", "b", "c", "d"}, {"e"}))
     assert isinstance(step, steps.AddVoter), "the stay at four is one commit"
+
+
+TARGET = (TargetVoter(1), TargetVoter(2), TargetVoter(9, "zz"))
+
+
+def under_a_target(seen: Observation) -> Observation:
+    assert seen.view is not None
+    return replace(seen, view=replace(seen.view, target_voters=TARGET))
+
+
+def test_under_a_target_of_somebody_else_no_voter_moves_and_the_way_out_is_told() -> None:
+    """Four voters where three are wanted: the surplus one stays until the target is gone."""
+    members = [member(number, 1, uuid) for number, uuid in ((1, "a"), (2, "b"), (3, "c"), (4, "d"))]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c", "d"}, set())
+    assert isinstance(plan(seen), steps.RemoveVoter)
+    held = under_a_target(seen)
+    step = plan(held)
+    assert isinstance(step, steps.Wait)
+    assert "changing the voters to 1, 2, 9 (zz)" in step.reason
+    assert "quorumctl alter --cancel" in step.blocked_by
+    status = build_status(held, step, MetadataQuorumStatus(), "a=b")
+    condition = next(each for each in status.conditions if each.type == "AlterationPending")
+    assert (condition.status, condition.reason) == ("True", "TargetVotersSet")
+    assert "1, 2, 9 (zz)" in condition.message
+    assert "quorumctl alter --cancel" in condition.message
+    status = build_status(seen, plan(seen), status, "a=b")
+    condition = next(each for each in status.conditions if each.type == "AlterationPending")
+    assert (condition.status, condition.reason) == ("False", "NoTarget")
+
+
+def test_a_target_is_told_of_though_the_voters_are_as_wanted() -> None:
+    members = [member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
+    assert isinstance(plan(seen), steps.Nothing)
+    assert isinstance(plan(under_a_target(seen)), steps.Wait)
+
+
+def test_a_member_that_left_towards_a_target_is_not_stopped_yet() -> None:
+    """It may be wanted again the moment the target is cancelled; and one to come may be an observer."""
+    members = [member(number, 1, uuid) for number, uuid in ((1, "a"), (2, "b"), (3, "c"), (4, "d"))]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, {"d"})
+    assert isinstance(plan(seen), steps.ScaleToZero)
+    assert isinstance(plan(under_a_target(seen)), steps.Wait)
+
+
+def test_under_a_target_the_successor_of_a_failed_disk_is_started_all_the_same() -> None:
+    """As an observer; and nobody else is."""
+    members = [member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c", dead=True)]
+    seen = under_a_target(observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set()))
+    step = plan(seen)
+    assert isinstance(step, steps.CreateMember)
+    assert (step.node_id, step.number) == (3, 2)
+    growing = under_a_target(observed(Wanted(5, STORAGES[0]), members[:2], {"a", "b"}, set()))
+    assert isinstance(plan(growing), steps.Wait)
