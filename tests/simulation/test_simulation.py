@@ -23,7 +23,7 @@ SNAPSHOT_EVENTS = (
     "resumed after restart",
     "resumed elsewhere",
 )
-SHORT = range(1, 206)
+SHORT = range(1, 201)
 LONG = range(10_001, 12_101)
 ROWS = (
     "K595-06",
