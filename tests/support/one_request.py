@@ -2,7 +2,7 @@
 
 import socket
 
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.protocol.schema import Message
 

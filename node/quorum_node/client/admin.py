@@ -28,7 +28,7 @@ from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDes
 from quorum_node.protocol import alter_quorum as alter
 from quorum_node.protocol import apis, voters
 from quorum_node.protocol import describe as desc
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.discover_brokers import (
     CLIENT_ID,
     DiscoverBrokersRequest,

@@ -5,9 +5,8 @@ Source: Kafka's protocol guide, "API Keys", restricted to what this node serves;
 from 20000 up, which stock clients pass over in ApiVersions.
 """
 
-from dataclasses import dataclass, field
-
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest, AlterQuorumResponse
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
@@ -36,7 +35,6 @@ from quorum_node.protocol.elections import (
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetRequest, ReadOffsetResponse
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -45,23 +43,6 @@ from quorum_node.protocol.voters import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Api:
-    """One API; both ends of its versions are inclusive."""
-
-    key: int
-    name: str
-    request: type[Message]
-    response: type[Message]
-    min_version: int
-    max_version: int
-    flexible_since: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "flexible_since", self.request.FLEXIBLE_SINCE)
-
 
 FETCH = Api(1, "Fetch", FetchRequest, FetchResponse, 4, 18)
 API_VERSIONS = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, 0, 4)

@@ -9,7 +9,8 @@ import struct
 from dataclasses import dataclass
 from struct import Struct
 
-from quorum_node.protocol.apis import API_VERSIONS, APIS, Api
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import API_VERSIONS, APIS
 from quorum_node.protocol.codec import decode, encode_into
 from quorum_node.protocol.encoder import Part
 from quorum_node.protocol.schema import MalformedMessage, Message

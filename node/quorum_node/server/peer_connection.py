@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import NamedTuple, cast
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsResponse
-from quorum_node.protocol.apis import API_VERSIONS, Api
+from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import (
     decode_response,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorum_node.protocol import elections as el
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from quorum_node.protocol.apis import APIS, Api
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS
 from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.frames import decode_request, decode_response, read_size
 from quorum_node.protocol.schema import MalformedMessage

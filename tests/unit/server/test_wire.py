@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import ANSWER_UNSUPPORTED, FetchRequest, FetchResponse

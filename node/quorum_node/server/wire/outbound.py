@@ -10,8 +10,8 @@ from typing import Any
 
 from quorum_node.protocol import apis
 from quorum_node.protocol import elections as el
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.apis import Api
 from quorum_node.protocol.discover_brokers import DiscoverBrokersResponse
 from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
