@@ -89,7 +89,7 @@ def test_same_bytes_and_same_values(api: Api, version: int, side: str, data: Any
     )
 
 
-RENAMED = {"k_raft_version_feature": "kraft_version_feature"}
+RENAMED = {"k_raft_version_feature": "kraft_version_feature", "id_": "id"}
 
 
 def our_names(cls: type[Message], version: int) -> Iterator[str]:
