@@ -27,7 +27,7 @@ from kafka_writes import WRITE_VERSION, write_request  # noqa: E402
 
 from quorum_node.protocol.apis import INCREMENTAL_ALTER_CONFIGS  # noqa: E402
 from quorum_node.protocol.configs import IncrementalAlterConfigsResponse  # noqa: E402
-from quorum_node.protocol.schema import MalformedMessage  # noqa: E402
+from quorum_node.schema.schema import MalformedMessage  # noqa: E402
 from support.local_quorum import LocalNode, LocalQuorum, wait_until  # noqa: E402
 from support.one_request import ask  # noqa: E402
 

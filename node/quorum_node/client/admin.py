@@ -35,8 +35,8 @@ from quorum_node.protocol.discover_brokers import (
     DiscoverBrokersResponse,
 )
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")

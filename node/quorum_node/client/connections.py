@@ -14,7 +14,7 @@ from quorum_node.protocol.frames import (
     read_size,
     response_correlation_id,
 )
-from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.schema.schema import MalformedMessage, Message
 
 Address = tuple[str, int]
 M = TypeVar("M", bound=Message)

@@ -3,7 +3,7 @@
 The numbers of resource types, pattern types, operations and permissions are in `controller/acl_terms.py`.
 """
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     INT8,
     INT16,
     INT32,

@@ -4,7 +4,7 @@
 """
 
 from quorum_node.protocol.configs import AlterConfigsResult
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT8,
     INT32,

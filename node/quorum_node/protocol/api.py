@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from quorum_node.protocol.schema import Message
+from quorum_node.schema.schema import Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """CreatePartitions, as shipped (KIP-195)."""
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     INT8,
     INT16,
     INT32,

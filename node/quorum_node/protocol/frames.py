@@ -11,15 +11,15 @@ from struct import Struct
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import API_VERSIONS, APIS
-from quorum_node.protocol.codec import decode, encode_into
-from quorum_node.protocol.encoder import Part
-from quorum_node.protocol.schema import MalformedMessage, Message
-from quorum_node.records.primitives import (
+from quorum_node.schema.codec import decode, encode_into
+from quorum_node.schema.encoder import Part
+from quorum_node.schema.primitives import (
     Buffer,
     MalformedRecord,
     encode_tagged_fields,
     read_tagged_fields,
 )
+from quorum_node.schema.schema import MalformedMessage, Message
 
 SIZE_BYTES = 4
 _SIZE = Struct(">i")

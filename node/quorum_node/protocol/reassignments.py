@@ -1,6 +1,6 @@
 """AlterPartitionReassignments and ListPartitionReassignments, as shipped (KIP-455, KIP-860)."""
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials, as shipped (KIP-554, KIP-900)."""
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BYTES,
     INT8,
     INT16,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from quorum_node.records.primitives import (
+from quorum_node.schema.primitives import (
     Buffer,
     MalformedRecord,
     encode_long_uvarint,

@@ -18,7 +18,7 @@ from quorum_node.protocol.frames import (
     decode_request,
     encode_response_parts,
 )
-from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.request_times import RequestTimes

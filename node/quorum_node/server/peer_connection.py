@@ -19,10 +19,10 @@ from quorum_node.protocol.frames import (
     encode_request,
     response_correlation_id,
 )
-from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
-from quorum_node.records.primitives import Buffer
+from quorum_node.schema.primitives import Buffer
+from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.sockets import prepare_socket
 from quorum_node.server.wire.outbound import (

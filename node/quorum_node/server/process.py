@@ -76,7 +76,7 @@ class NodeProcess:
         self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
-            ConfigApi(first.appends, first.reads, first.applier.image),
+            ConfigApi(first.appends, first.reads, lambda: first.applier.image),
             membership_allowed=config.membership_on_controller_listener,
         )
         self._listener = KafkaListener(

@@ -15,10 +15,10 @@ from kio.static.constants import EntityType
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
-from quorum_node.protocol.codec import decode, encode
-from quorum_node.protocol.schema import Array, Message
-from quorum_node.protocol.source import wire_fields
 from quorum_node.protocol.topic_apis import TOPIC_APIS
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Array, Message
+from quorum_node.schema.source import wire_fields
 from support.wire_messages import messages
 
 CASES = [

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.primitives import Buffer, any_uuid_from_bytes, read_uvarint, uuid_from_bytes
+from quorum_node.schema.schema import (
+    ANY_UUID,
     STRING,
     UUID_TYPE,
     Array,
@@ -25,8 +27,7 @@ from quorum_node.protocol.schema import (
     Variable,
     WireType,
 )
-from quorum_node.protocol.source import Source, wire_fields
-from quorum_node.records.primitives import Buffer, read_uvarint, uuid_from_bytes
+from quorum_node.schema.source import Source, wire_fields
 
 MAX_ELEMENTS = 50_000
 """Array elements and unknown tagged fields of one message, all arrays together."""
@@ -96,6 +97,8 @@ def _emit_run(source: Source, run: list[tuple[str, Fixed]]) -> None:
     for target, kind in run:
         if kind is UUID_TYPE:
             source.add(f"{target} = {source.name(uuid_from_bytes)}({target})")
+        elif kind is ANY_UUID:
+            source.add(f"{target} = {source.name(any_uuid_from_bytes)}({target})")
 
 
 def _emit_value(

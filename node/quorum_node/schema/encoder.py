@@ -11,7 +11,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.primitives import encode_tagged_fields, encode_uvarint, uuid_to_bytes
+from quorum_node.schema.schema import (
+    ANY_UUID,
     STRING,
     UUID_TYPE,
     Array,
@@ -21,8 +23,7 @@ from quorum_node.protocol.schema import (
     Variable,
     WireType,
 )
-from quorum_node.protocol.source import Source, wire_fields
-from quorum_node.records.primitives import encode_tagged_fields, encode_uvarint, uuid_to_bytes
+from quorum_node.schema.source import Source, wire_fields
 
 Part = bytes | memoryview
 Encoder = Callable[[Any, Callable[[Part], None]], None]
@@ -89,7 +90,8 @@ def _emit_run(source: Source, run: list[tuple[str, Fixed]], add: str) -> None:
         return
     pack = source.name(Struct(">" + "".join(kind.code for _, kind in run)).pack)
     to_bytes = source.name(uuid_to_bytes)
-    values = [f"{to_bytes}({v})" if kind is UUID_TYPE else v for v, kind in run]
+    forms = {id(UUID_TYPE): f"{to_bytes}({{}})", id(ANY_UUID): "{}.bytes"}
+    values = [forms.get(id(kind), "{}").format(v) for v, kind in run]
     source.add(f"{add}({pack}({', '.join(values)}))")
 
 

@@ -6,10 +6,10 @@ Owns the boundary between compiled code and callers. Must not know frames or hea
 import struct
 from typing import TypeVar
 
-from quorum_node.protocol.decoder import MAX_ELEMENTS, decoder
-from quorum_node.protocol.encoder import Part, encoder
-from quorum_node.protocol.schema import MalformedMessage, Message
-from quorum_node.records.primitives import Buffer, MalformedRecord
+from quorum_node.schema.decoder import MAX_ELEMENTS, decoder
+from quorum_node.schema.encoder import Part, encoder
+from quorum_node.schema.primitives import Buffer, MalformedRecord
+from quorum_node.schema.schema import MalformedMessage, Message
 
 _M = TypeVar("_M", bound=Message)
 

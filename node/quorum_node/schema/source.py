@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from quorum_node.protocol.schema import FieldSpec, Message
+from quorum_node.schema.schema import FieldSpec, Message
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from quorum_node.records.primitives import TaggedFields
+from quorum_node.schema.primitives import TaggedFields
 
 NEVER = 0x7FFF
 """A version that no API reaches."""
@@ -48,7 +48,11 @@ INT16 = Fixed("h", 2)
 UINT16 = Fixed("H", 2)
 INT32 = Fixed("i", 4)
 INT64 = Fixed("q", 8)
+FLOAT64 = Fixed("d", 8)
 UUID_TYPE = Fixed("16s", 16)
+"""A UUID that may be missing: all zero is None in Python."""
+ANY_UUID = Fixed("16s", 16)
+"""A UUID, all zero included."""
 STRING = Variable("string")
 BYTES = Variable("bytes")
 RECORDS = Variable("records")

@@ -143,13 +143,14 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str, int]:
 
 
 @lru_cache(maxsize=1024)
-def _uuid(data: bytes) -> UUID:
+def any_uuid_from_bytes(data: bytes) -> UUID:
+    """16 bytes to a UUID, all zero included. The same few come again and again: cached."""
     return UUID(bytes=data)
 
 
 def uuid_from_bytes(data: bytes) -> UUID | None:
-    """16 bytes to a UUID; all zero means unknown. The same few replicas come again and again: cached."""
-    return None if data == _NIL_UUID_BYTES else _uuid(data)
+    """16 bytes to a UUID; all zero means unknown."""
+    return None if data == _NIL_UUID_BYTES else any_uuid_from_bytes(data)
 
 
 def uuid_to_bytes(uuid: UUID | None) -> bytes:

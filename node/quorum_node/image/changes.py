@@ -1,0 +1,139 @@
+"""A run of records on its way into an image: replay itself. PURE.
+
+Owns which record changes which part. Each part knows how. Topics and configs are changed in place on copies that
+nobody sees before `finish`; the other parts are small and rarely change.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from quorum_node.image.configs import ConfigsChanges
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.image.topics_changes import TopicsChanges
+from quorum_node.records import metadata as md
+
+if TYPE_CHECKING:
+    from quorum_node.image.cluster_image import ClusterImage
+
+_TAGGED_FIELDS_KEPT = frozenset(
+    (
+        md.RegisterBrokerRecord,
+        md.RegisterControllerRecord,
+        md.TopicRecord,
+        md.PartitionRecord,
+        md.AccessControlEntryRecord,
+        md.UserScramCredentialRecord,
+        md.DelegationTokenRecord,
+        md.NoOpRecord,
+        md.BeginTransactionRecord,
+        md.EndTransactionRecord,
+        md.AbortTransactionRecord,
+    )
+)
+"""What an unknown tagged field says is in the image, too, or is about nothing that lasts."""
+
+
+class ImageChanges:
+    """Begins as an image, ends as another one; to be used once."""
+
+    __slots__ = ("_configs", "_image", "_left_out", "_parts", "_topics")
+
+    def __init__(self, image: "ClusterImage") -> None:
+        self._image = image
+        self._topics: TopicsChanges | None = None
+        self._configs: ConfigsChanges | None = None
+        self._parts: dict[str, Any] = {}
+        """The other parts that have changed, by the name of the field."""
+        self._left_out: set[str] = set()
+
+    @property
+    def topics(self) -> TopicsChanges:
+        """Made on first use."""
+        if self._topics is None:
+            self._topics = TopicsChanges(self._image.topics)
+        return self._topics
+
+    @property
+    def configs(self) -> ConfigsChanges:
+        """Made on first use."""
+        if self._configs is None:
+            self._configs = ConfigsChanges(self._image.configs)
+        return self._configs
+
+    def part(self, name: str) -> Any:
+        """A part as changed so far."""
+        return self._parts[name] if name in self._parts else getattr(self._image, name)
+
+    def replay(self, record: md.AnyMetadata) -> None:
+        """Apply one record. Raises ValueError where it contradicts what came before: the log is damaged."""
+        if isinstance(record, md.UnknownMetadata):
+            name = md.record_type_name(record.type)
+            self._left_out.add(f"{name} v{record.version}")
+            return
+        kind = type(record)
+        if record.tagged_fields and kind not in _TAGGED_FIELDS_KEPT:
+            self._left_out.add(f"{kind.__name__} with fields of a newer version")
+        _REPLAY[kind](self, record)
+
+    def remove_topic(self, record: md.RemoveTopicRecord) -> None:
+        """A topic's configs end with it."""
+        name = self.topics.replay_remove(record)
+        if name is not None:
+            self.configs.remove((TOPIC, name))
+
+    def replace_part(self, name: str, part: Any) -> None:
+        """A part has changed."""
+        self._parts[name] = part
+
+    def finish(self) -> "ClusterImage":
+        """The image with all changes."""
+        parts = self._parts
+        if self._topics is not None:
+            parts["topics"] = self._topics.finish()
+        if self._configs is not None:
+            parts["configs"] = self._configs.finish()
+        if self._left_out - self._image.left_out:
+            parts["left_out"] = self._image.left_out | self._left_out
+        return replace(self._image, **parts) if parts else self._image
+
+
+def _in(part: str, method: str) -> Callable[[ImageChanges, Any], None]:
+    def apply(changes: ImageChanges, record: Any) -> None:
+        changes.replace_part(part, getattr(changes.part(part), method)(record))
+
+    return apply
+
+
+def _nothing(changes: ImageChanges, record: Any) -> None:
+    """It moves the high watermark, bounds a transaction, or belongs to a time that is over."""
+
+
+_REPLAY: dict[type[md.MetadataMessage], Callable[[ImageChanges, Any], None]] = {
+    md.FeatureLevelRecord: _in("features", "replay_level"),
+    md.RegisterBrokerRecord: _in("brokers", "replay_register"),
+    md.UnregisterBrokerRecord: _in("brokers", "replay_unregister"),
+    md.FenceBrokerRecord: _in("brokers", "replay_fence"),
+    md.UnfenceBrokerRecord: _in("brokers", "replay_fence"),
+    md.BrokerRegistrationChangeRecord: _in("brokers", "replay_change"),
+    md.RegisterControllerRecord: _in("controllers", "replay_register"),
+    md.TopicRecord: lambda changes, record: changes.topics.replay_topic(record),
+    md.PartitionRecord: lambda changes, record: changes.topics.replay_partition(record),
+    md.PartitionChangeRecord: lambda changes, record: changes.topics.replay_change(record),
+    md.ClearElrRecord: lambda changes, record: changes.topics.replay_clear_elr(record),
+    md.RemoveTopicRecord: lambda changes, record: changes.remove_topic(record),
+    md.ConfigRecord: lambda changes, record: changes.configs.replay_config(record),
+    md.ClientQuotaRecord: _in("client_quotas", "replay_quota"),
+    md.ProducerIdsRecord: _in("producer_ids", "replay_block"),
+    md.AccessControlEntryRecord: _in("acls", "replay_add"),
+    md.RemoveAccessControlEntryRecord: _in("acls", "replay_remove"),
+    md.UserScramCredentialRecord: _in("scram", "replay_set"),
+    md.RemoveUserScramCredentialRecord: _in("scram", "replay_remove"),
+    md.DelegationTokenRecord: _in("delegation_tokens", "replay_set"),
+    md.RemoveDelegationTokenRecord: _in("delegation_tokens", "replay_remove"),
+    md.NoOpRecord: _nothing,
+    md.ZkMigrationStateRecord: _nothing,
+    md.BeginTransactionRecord: _nothing,
+    md.EndTransactionRecord: _nothing,
+    md.AbortTransactionRecord: _nothing,
+}

@@ -1,0 +1,51 @@
+"""The image that the committed records of one log amount to, and up to where. PURE.
+
+Owns the position, and records of a transaction that has not ended. The caller replays what is below the high
+watermark, in order, once.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.transactions import Transactions
+from quorum_node.records.metadata import AnyMetadata
+
+
+class CommittedImage:
+    """`image` as of `end_offset` (exclusive). `epoch` and `timestamp_ms` are those of the last batch before."""
+
+    __slots__ = ("_transactions", "end_offset", "epoch", "image", "timestamp_ms")
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self._transactions = Transactions()
+        self.end_offset = 0
+        self.epoch = 0
+        self.timestamp_ms = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun and not ended: its records are not in the image yet."""
+        return self._transactions.is_open
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a snapshot of the image would say all that the log says up to here."""
+        return not self.image.left_out and not self._transactions.is_open
+
+    def replay(self, records: Iterable[AnyMetadata]) -> None:
+        """Apply records, or hold them back until the transaction that they belong to ends."""
+        self.image = self.image.replay_all(self._effective(records))
+
+    def _effective(self, records: Iterable[AnyMetadata]) -> Iterator[AnyMetadata]:
+        for record in records:
+            yield from self._transactions.take(record)
+
+    def reached(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        """Everything below `end_offset` was replayed; the last batch had this epoch and time."""
+        self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
+
+    def become(self, other: "CommittedImage") -> None:
+        """Be what `other` is, all at once; `other` must not be used any more."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
