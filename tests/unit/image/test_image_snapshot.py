@@ -40,6 +40,16 @@ def snapshot(image: ClusterImage) -> list[bytes]:
     return list(image.snapshot_records())
 
 
+@pytest.mark.requirement("K853-08")
+@given(history=HISTORIES)
+def test_a_loaded_snapshot_is_the_state_again(history: list[MetadataMessage]) -> None:
+    image = image_of(history)
+    records = snapshot(image)
+    again = ClusterImage().replay_all(decode_metadata(data) for data in records)
+    assert again == image
+    assert snapshot(again) == records
+
+
 @pytest.mark.requirement("K595-30")
 @given(history=HISTORIES, seed=st.integers(0, 99))
 def test_one_state_gives_the_same_records_however_it_came_about(
