@@ -3,12 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-MIGRATING = UUID(int=0)
-"""Nobody said yet where the replica is: the broker registered before directories had ids."""
-UNASSIGNED = UUID(int=1)
-"""The broker chooses."""
-LOST = UUID(int=2)
-"""In a directory that failed."""
+from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
 
 
 def is_online(directory: UUID, registered: Collection[UUID]) -> bool:
@@ -26,3 +21,8 @@ def default_directory(registered: Collection[UUID]) -> UUID:
     if not registered:
         return MIGRATING
     return next(iter(registered)) if len(registered) == 1 else UNASSIGNED
+
+
+def is_reserved(directory: UUID) -> bool:
+    """Whether an id can't be that of a directory (the first hundred mean something else, or will)."""
+    return directory.int < 100

@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-NO_LEADER = -1
-LEADER_UNCHANGED = -2
-"""What a PartitionChangeRecord says of a leader that stays without a new leader epoch."""
+from quorum_node.records.metadata import NO_LEADER
 
 
 class Election(Enum):

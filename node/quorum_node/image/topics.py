@@ -44,6 +44,16 @@ class BrokerPartition(NamedTuple):
     partition: Partition
 
 
+def metric_name(name: str) -> str:
+    """A topic's name in the names of its metrics."""
+    return name.replace(".", "_")
+
+
+def may_collide(name: str) -> bool:
+    """Whether another name could have the same metrics."""
+    return "." in name or "_" in name
+
+
 IndexKey = tuple[int, int]
 """Topic id as an integer, partition."""
 Marked = Map[IndexKey, None]
@@ -60,6 +70,9 @@ class TopicsImage:
     marked_leaderless: Marked = Map()
     marked_reassigning: Marked = Map()
     marked_not_preferred: Marked = Map()
+    by_metric_name: Map[str, tuple[str, ...]] = Map()
+    """What the names of metrics make of a topic's name → the names of the topics. Only names that differ from others
+    by '.' and '_' alone could have it in common, so only names with one of these are here."""
     partition_count: int = 0
 
     def __len__(self) -> int:
@@ -76,6 +89,10 @@ class TopicsImage:
         """The topic of that name."""
         number = self.ids.get(name)
         return None if number is None else self.by_id[number]
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose metrics have the same names as those of a topic of this name would have."""
+        return next(iter(self.by_metric_name.get(metric_name(name), ())), None)
 
     def partition(self, topic_id: UUID, partition_id: int) -> Partition | None:
         """The partition, or None."""

@@ -11,7 +11,7 @@ from uuid import UUID
 from immutables import Map, MapMutation
 
 from quorum_node.image.partition import Partition, changed, partition_of
-from quorum_node.image.topics import Topic, TopicsImage
+from quorum_node.image.topics import Topic, TopicsImage, may_collide, metric_name
 from quorum_node.records.metadata import (
     NO_LEADER,
     ClearElrRecord,
@@ -41,6 +41,7 @@ class TopicsChanges:
         self._leaderless = image.marked_leaderless.mutate()
         self._reassigning = image.marked_reassigning.mutate()
         self._not_preferred = image.marked_not_preferred.mutate()
+        self._by_metric_name = image.by_metric_name.mutate()
         self._partition_count = image.partition_count
         self._open: dict[int, _OpenTopic] = {}
         self._gained: dict[int, dict[int, int]] = {}
@@ -57,6 +58,7 @@ class TopicsChanges:
             marked_leaderless=self._leaderless.finish(),
             marked_reassigning=self._reassigning.finish(),
             marked_not_preferred=self._not_preferred.finish(),
+            by_metric_name=self._by_metric_name.finish(),
             partition_count=self._partition_count,
         )
 
@@ -64,6 +66,7 @@ class TopicsChanges:
         """A topic without partitions yet."""
         number = record.topic_id.int
         self._ids[record.name] = number
+        self._name(record.name, there=True)
         self._open[number] = _OpenTopic(
             record.name, record.topic_id, Map[int, Partition]().mutate(), record.tagged_fields
         )
@@ -80,6 +83,7 @@ class TopicsChanges:
         self._by_id.pop(number, None)
         if self._ids.get(topic.name) == number:
             del self._ids[topic.name]
+            self._name(topic.name, there=False)
         return topic.name
 
     def replay_partition(self, record: PartitionRecord) -> None:
@@ -122,6 +126,17 @@ class TopicsChanges:
         for partition_id, partition in before.items():
             if partition.eligible_leader_replicas or partition.last_known_elr:
                 topic.partitions[partition_id] = without_elr(partition)
+
+    def _name(self, name: str, *, there: bool) -> None:
+        if not may_collide(name):
+            return
+        key = metric_name(name)
+        others = tuple(each for each in self._by_metric_name.get(key, ()) if each != name)
+        names = tuple(sorted((*others, name))) if there else others
+        if names:
+            self._by_metric_name[key] = names
+        else:
+            self._by_metric_name.pop(key, None)
 
     def _opened(self, number: int) -> _OpenTopic | None:
         topic = self._open.get(number)

@@ -134,3 +134,17 @@ def test_names_and_numbers() -> None:
     assert resource_type_number("Topic") == TOPIC
     assert resource_type_name(TOPIC) == "topic"
     assert resource_type_name(77) == "77"
+
+
+def test_topics_whose_metrics_would_have_the_same_names_are_found() -> None:
+    """A log of an older version may have several of them: each goes on its own."""
+    a, b = UUID(int=101), UUID(int=102)
+    both = ClusterImage().replay_all(
+        (TopicRecord(name="x_y", topic_id=b), TopicRecord(name="x.y", topic_id=a))
+    )
+    assert both.topics.colliding("x.y") == "x.y"
+    assert both.topics.colliding("xy") is None
+    one = both.replay(RemoveTopicRecord(topic_id=a))
+    assert one.topics.colliding("x.y") == "x_y"
+    assert ClusterImage().replay_all(one.snapshot_messages()) == one
+    assert one.replay(RemoveTopicRecord(topic_id=b)) == ClusterImage()
