@@ -101,6 +101,11 @@ def encode_response(api: Api, version: int, correlation_id: int, body: Message) 
     return _framed(_response_parts(api, version, correlation_id, body))
 
 
+def encode_response_body(api: Api, version: int, correlation_id: int, body: Message) -> bytes:
+    """Header and body without the size, as an Envelope carries them."""
+    return b"".join(_response_parts(api, version, correlation_id, body))
+
+
 def encode_response_parts(api: Api, version: int, correlation_id: int, body: Message) -> list[Part]:
     """The same for a gathering write: record data is not copied at all."""
     parts = _response_parts(api, version, correlation_id, body)
