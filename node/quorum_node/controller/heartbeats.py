@@ -7,10 +7,10 @@ Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 
 """
 
 from quorum_node.controller.broker_epochs import epoch_problem
+from quorum_node.controller.broker_partitions import leads_any
 from quorum_node.controller.broker_state import BrokerState, Facts, Wish, next_state, wish_of
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import Lease
-from quorum_node.controller.partition_repair import leads_any
 from quorum_node.controller.view import View
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,

@@ -143,13 +143,3 @@ class TopicsImage:
             for partition_id in sorted_lazily(topic.partitions):
                 partition = topic.partitions[partition_id]
                 yield record_of(topic.topic_id, partition_id, partition, metadata_version)
-
-
-def metric_name(name: str) -> str:
-    """TEMP."""
-    return name.replace(".", "_")
-
-
-def may_collide(name: str) -> bool:
-    """TEMP."""
-    return False
