@@ -37,7 +37,7 @@ _TAGGED_FIELDS_KEPT = frozenset(
 class ImageChanges:
     """Begins as an image, ends as another one; to be used once."""
 
-    __slots__ = ("_configs", "_image", "_left_out", "_parts", "_topics")
+    __slots__ = ("_configs", "_handlers", "_image", "_left_out", "_parts", "_topics")
 
     def __init__(self, image: "ClusterImage") -> None:
         self._image = image
@@ -46,6 +46,8 @@ class ImageChanges:
         self._parts: dict[str, Any] = {}
         """The other parts that have changed, by the name of the field."""
         self._left_out: set[str] = set()
+        self._handlers: dict[type, Callable[[Any], None]] = {}
+        """Filled as kinds of records come: a run has few kinds."""
 
     @property
     def topics(self) -> TopicsChanges:
@@ -74,7 +76,10 @@ class ImageChanges:
         kind = type(record)
         if record.tagged_fields and kind not in _TAGGED_FIELDS_KEPT:
             self._left_out.add(f"{kind.__name__} with fields of a newer version")
-        _REPLAY[kind](self, record)
+        handler = self._handlers.get(kind)
+        if handler is None:
+            handler = self._handlers[kind] = _HANDLERS[kind](self)
+        handler(record)
 
     def remove_topic(self, record: md.RemoveTopicRecord) -> None:
         """A topic's configs end with it."""
@@ -98,18 +103,21 @@ class ImageChanges:
         return replace(self._image, **parts) if parts else self._image
 
 
-def _in(part: str, method: str) -> Callable[[ImageChanges, Any], None]:
-    def apply(changes: ImageChanges, record: Any) -> None:
-        changes.replace_part(part, getattr(changes.part(part), method)(record))
+def _in(part: str, method: str) -> Callable[[ImageChanges], Callable[[Any], None]]:
+    def handler(changes: ImageChanges) -> Callable[[Any], None]:
+        def apply(record: Any) -> None:
+            changes.replace_part(part, getattr(changes.part(part), method)(record))
 
-    return apply
+        return apply
+
+    return handler
 
 
-def _nothing(changes: ImageChanges, record: Any) -> None:
+def _nothing(record: Any) -> None:
     """It moves the high watermark, bounds a transaction, or belongs to a time that is over."""
 
 
-_REPLAY: dict[type[md.MetadataMessage], Callable[[ImageChanges, Any], None]] = {
+_HANDLERS: dict[type[md.MetadataMessage], Callable[[ImageChanges], Callable[[Any], None]]] = {
     md.FeatureLevelRecord: _in("features", "replay_level"),
     md.RegisterBrokerRecord: _in("brokers", "replay_register"),
     md.UnregisterBrokerRecord: _in("brokers", "replay_unregister"),
@@ -117,12 +125,12 @@ _REPLAY: dict[type[md.MetadataMessage], Callable[[ImageChanges, Any], None]] = {
     md.UnfenceBrokerRecord: _in("brokers", "replay_fence"),
     md.BrokerRegistrationChangeRecord: _in("brokers", "replay_change"),
     md.RegisterControllerRecord: _in("controllers", "replay_register"),
-    md.TopicRecord: lambda changes, record: changes.topics.replay_topic(record),
-    md.PartitionRecord: lambda changes, record: changes.topics.replay_partition(record),
-    md.PartitionChangeRecord: lambda changes, record: changes.topics.replay_change(record),
-    md.ClearElrRecord: lambda changes, record: changes.topics.replay_clear_elr(record),
-    md.RemoveTopicRecord: lambda changes, record: changes.remove_topic(record),
-    md.ConfigRecord: lambda changes, record: changes.configs.replay_config(record),
+    md.TopicRecord: lambda changes: changes.topics.replay_topic,
+    md.PartitionRecord: lambda changes: changes.topics.replay_partition,
+    md.PartitionChangeRecord: lambda changes: changes.topics.replay_change,
+    md.ClearElrRecord: lambda changes: changes.topics.replay_clear_elr,
+    md.RemoveTopicRecord: lambda changes: changes.remove_topic,
+    md.ConfigRecord: lambda changes: changes.configs.replay_config,
     md.ClientQuotaRecord: _in("client_quotas", "replay_quota"),
     md.ProducerIdsRecord: _in("producer_ids", "replay_block"),
     md.AccessControlEntryRecord: _in("acls", "replay_add"),
@@ -131,9 +139,9 @@ _REPLAY: dict[type[md.MetadataMessage], Callable[[ImageChanges, Any], None]] = {
     md.RemoveUserScramCredentialRecord: _in("scram", "replay_remove"),
     md.DelegationTokenRecord: _in("delegation_tokens", "replay_set"),
     md.RemoveDelegationTokenRecord: _in("delegation_tokens", "replay_remove"),
-    md.NoOpRecord: _nothing,
-    md.ZkMigrationStateRecord: _nothing,
-    md.BeginTransactionRecord: _nothing,
-    md.EndTransactionRecord: _nothing,
-    md.AbortTransactionRecord: _nothing,
+    md.NoOpRecord: lambda changes: _nothing,
+    md.ZkMigrationStateRecord: lambda changes: _nothing,
+    md.BeginTransactionRecord: lambda changes: _nothing,
+    md.EndTransactionRecord: lambda changes: _nothing,
+    md.AbortTransactionRecord: lambda changes: _nothing,
 }

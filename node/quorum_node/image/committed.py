@@ -4,10 +4,11 @@ Owns the position, and records of a transaction that has not ended. The caller r
 watermark, in order, once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from quorum_node.image.changes import ImageChanges
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.transactions import Transactions
+from quorum_node.image.transactions import BOUNDARIES, Transactions
 from quorum_node.records.metadata import AnyMetadata
 
 
@@ -35,11 +36,14 @@ class CommittedImage:
 
     def replay(self, records: Iterable[AnyMetadata]) -> None:
         """Apply records, or hold them back until the transaction that they belong to ends."""
-        self.image = self.image.replay_all(self._effective(records))
-
-    def _effective(self, records: Iterable[AnyMetadata]) -> Iterator[AnyMetadata]:
+        changes, transactions = ImageChanges(self.image), self._transactions
         for record in records:
-            yield from self._transactions.take(record)
+            if transactions.is_open or type(record) in BOUNDARIES:
+                for each in transactions.take(record):
+                    changes.replay(each)
+            else:
+                changes.replay(record)
+        self.image = changes.finish()
 
     def reached(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         """Everything below `end_offset` was replayed; the last batch had this epoch and time."""

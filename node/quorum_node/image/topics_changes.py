@@ -4,6 +4,7 @@ Owns replay of topic and partition records and keeps the indexes of `TopicsImage
 record changes; a long run shares the cost of opening and closing the maps.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -21,6 +22,8 @@ from quorum_node.records.metadata import (
     TopicRecord,
 )
 from quorum_node.schema.primitives import TaggedFields
+
+_LEADERLESS, _REASSIGNING, _NOT_PREFERRED = 1, 2, 4
 
 
 @dataclass(slots=True)
@@ -44,7 +47,7 @@ class TopicsChanges:
         self._by_metric_name = image.by_metric_name.mutate()
         self._partition_count = image.partition_count
         self._open: dict[int, _OpenTopic] = {}
-        self._gained: dict[int, dict[int, int]] = {}
+        self._gained: defaultdict[int, dict[int, int]] = defaultdict(dict)
         """Broker → topic → replicas more (or fewer) than the image says."""
 
     def finish(self) -> TopicsImage:
@@ -166,18 +169,27 @@ class TopicsChanges:
         after = () if new is None else new.replicas
         if before is not after and before != after:
             for broker_id in before:
-                self._gain(broker_id, number, -1)
+                counts = self._gained[broker_id]
+                counts[number] = counts.get(number, 0) - 1
             for broker_id in after:
-                self._gain(broker_id, number, 1)
-        self._partition_count += (new is not None) - (old is not None)
-        key = (number, partition_id)
-        _mark(self._leaderless, key, _leaderless(old), _leaderless(new))
-        _mark(self._reassigning, key, _reassigning(old), _reassigning(new))
-        _mark(self._not_preferred, key, _not_preferred(old), _not_preferred(new))
+                counts = self._gained[broker_id]
+                counts[number] = counts.get(number, 0) + 1
+        was, marks = _marks(old), _marks(new)
+        if was != marks:
+            self._mark((number, partition_id), was, marks)
+        if old is None or new is None:
+            self._partition_count += (new is not None) - (old is not None)
 
-    def _gain(self, broker_id: int, number: int, count: int) -> None:
-        topics = self._gained.setdefault(broker_id, {})
-        topics[number] = topics.get(number, 0) + count
+    def _mark(self, key: tuple[int, int], was: int, marks: int) -> None:
+        for bit, marked in (
+            (_LEADERLESS, self._leaderless),
+            (_REASSIGNING, self._reassigning),
+            (_NOT_PREFERRED, self._not_preferred),
+        ):
+            if marks & bit > was & bit:
+                marked[key] = None
+            elif marks & bit < was & bit:
+                del marked[key]
 
     def _brokers(self) -> Map[int, Map[int, int]]:
         by_broker = self._by_broker.mutate()
@@ -201,24 +213,15 @@ def without_elr(partition: Partition) -> Partition:
     return replace(partition, eligible_leader_replicas=(), last_known_elr=())
 
 
-def _leaderless(partition: Partition | None) -> bool:
-    return partition is not None and partition.leader == NO_LEADER
-
-
-def _reassigning(partition: Partition | None) -> bool:
-    return partition is not None and partition.is_reassigning
-
-
-def _not_preferred(partition: Partition | None) -> bool:
-    if partition is None or partition.leader == NO_LEADER:
-        return False
-    return partition.leader != partition.preferred_leader
-
-
-def _mark(
-    marked: MapMutation[tuple[int, int], None], key: tuple[int, int], was: bool, is_: bool
-) -> None:
-    if is_ and not was:
-        marked[key] = None
-    elif was and not is_:
-        del marked[key]
+def _marks(partition: Partition | None) -> int:
+    """What about it asks for attention."""
+    if partition is None:
+        return 0
+    marks = 0
+    if partition.leader == NO_LEADER:
+        marks = _LEADERLESS
+    elif not partition.replicas or partition.leader != partition.replicas[0]:
+        marks = _NOT_PREFERRED
+    if partition.removing_replicas or partition.adding_replicas:
+        marks |= _REASSIGNING
+    return marks

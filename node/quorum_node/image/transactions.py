@@ -13,29 +13,29 @@ from quorum_node.records.metadata import (
     EndTransactionRecord,
 )
 
-_BOUNDARIES = frozenset((BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord))
+BOUNDARIES: frozenset[type] = frozenset(
+    (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+)
+"""The records that `take` must see even while no transaction is open."""
 
 
 class Transactions:
     """At most one transaction is open at a time."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "is_open")
 
     def __init__(self) -> None:
-        self._held: list[AnyMetadata] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a transaction has begun and not ended."""
-        return self._held is not None
+        self._held: list[AnyMetadata] = []
+        self.is_open = False
 
     def take(self, record: AnyMetadata) -> Sequence[AnyMetadata]:
         """What takes effect by this record, in order."""
         kind = type(record)
-        if kind not in _BOUNDARIES:
-            if self._held is None:
+        if kind not in BOUNDARIES:
+            if not self.is_open:
                 return (record,)
             self._held.append(record)
             return ()
-        held, self._held = self._held, [] if kind is BeginTransactionRecord else None
-        return held or () if kind is EndTransactionRecord else ()
+        held, self._held = self._held, []
+        self.is_open = kind is BeginTransactionRecord
+        return held if kind is EndTransactionRecord else ()

@@ -11,7 +11,7 @@ Runs of fixed-size fields become one struct call.
 """
 
 from collections.abc import Callable
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Any
 
 from quorum_node.schema.primitives import Buffer, any_uuid_from_bytes, read_uvarint, uuid_from_bytes
@@ -31,6 +31,8 @@ from quorum_node.schema.source import Source, wire_fields
 
 MAX_ELEMENTS = 50_000
 """Array elements and unknown tagged fields of one message, all arrays together."""
+
+_SHORT_ARRAY = 8
 
 Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
 """(buffer, position, length of the buffer, [elements that may still come]) -> (message, next position)."""
@@ -160,12 +162,25 @@ def _emit_array(
         least = smallest_bytes(kind.element, version, flexible)
         source.add(f"if {size} * {least} > n - p: raise Malformed('{target[2:]} is too long')")
         source.add(f"q[0] -= {size}", "if q[0] < 0: raise Malformed('too many elements')")
+        if isinstance(kind.element, Fixed) and kind.element not in (UUID_TYPE, ANY_UUID):
+            _emit_fixed_elements(source, target, kind.element, size)
+            return
         items, item = source.variable(), source.variable()
         source.add(f"{items} = []")
         with source.block(f"for _ in range({size}):"):
             _emit_value(source, item, kind.element, False, version, flexible)
             source.add(f"{items}.append({item})")
         source.add(f"{target} = tuple({items})")
+
+
+def _emit_fixed_elements(source: Source, target: str, kind: Fixed, size: str) -> None:
+    """All elements by one struct call."""
+    short = tuple(Struct(f">{count}{kind.code}").unpack_from for count in range(_SHORT_ARRAY))
+    with source.block(f"if {size} < {_SHORT_ARRAY}:"):
+        source.add(f"{target} = {source.name(short)}[{size}](b, p)")
+    with source.block("else:"):
+        source.add(f"{target} = {source.name(unpack_from)}(f'>{{{size}}}{kind.code}', b, p)")
+    source.add(f"p += {size} * {kind.size_bytes}")
 
 
 def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: int) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.batches import Batch, decode_records, split_batches
+from quorum_node.records.batches import Batch, record_values, split_batches
 from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
@@ -155,5 +155,4 @@ class Applier:
 
 
 def _replay(committed: CommittedImage, batch: Batch) -> None:
-    values = (record.value for record in decode_records(batch))
-    committed.replay(decode_metadata(value) for value in values if value is not None)
+    committed.replay(map(decode_metadata, record_values(batch)))

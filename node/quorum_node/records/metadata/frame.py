@@ -7,7 +7,12 @@ Source: KIP-631, "Record format".
 import struct
 from typing import Any
 
-from quorum_node.records.metadata.record import RECORDS_BY_TYPE, AnyMetadata, UnknownMetadata
+from quorum_node.records.metadata.record import (
+    RECORDS_BY_TYPE,
+    AnyMetadata,
+    UnknownMetadata,
+    record_type_name,
+)
 from quorum_node.schema.decoder import MAX_ELEMENTS, Decoder, decoder
 from quorum_node.schema.encoder import Encoder, Part, encoder
 from quorum_node.schema.primitives import MalformedRecord, encode_uvarint, read_uvarint
@@ -16,6 +21,9 @@ from quorum_node.schema.schema import MalformedMessage
 FRAME_VERSION = 1
 
 _DECODERS: dict[tuple[int, int], Decoder] = {}
+_HEAD_BYTES = 3
+_BY_HEAD: dict[bytes, Decoder] = {}
+"""By the bytes of frame version, type and version, where all three are one byte: the fast path of replay."""
 _ENCODERS: dict[tuple[type, int], tuple[bytes, Encoder]] = {}
 
 
@@ -45,6 +53,9 @@ def decode_metadata(data: bytes) -> AnyMetadata:
 
     Raises MalformedRecord on another frame version, or a body that is not of the record's format.
     """
+    decode = _BY_HEAD.get(data[:_HEAD_BYTES])
+    if decode is not None:
+        return _decoded(decode, data, _HEAD_BYTES)
     if not data or data[0] != FRAME_VERSION:
         raise MalformedRecord("not a metadata record frame")
     kind, position = read_uvarint(data, 1)
@@ -55,15 +66,26 @@ def decode_metadata(data: bytes) -> AnyMetadata:
         if cls is None or version > cls.HIGHEST_VERSION:
             return UnknownMetadata(kind, version, data[position:])
         decode = _DECODERS[kind, version] = decoder(cls, version, True)
+        if position == _HEAD_BYTES:
+            _BY_HEAD[data[:_HEAD_BYTES]] = decode
+    return _decoded(decode, data, position)
+
+
+def _decoded(decode: Decoder, data: bytes, position: int) -> AnyMetadata:
     try:
         record, end = decode(data, position, len(data), [MAX_ELEMENTS])
     except (struct.error, IndexError):
-        raise MalformedRecord(f"a record of type {kind} v{version} runs past the end") from None
+        raise MalformedRecord(f"{_named(data)} runs past the end") from None
     except UnicodeDecodeError:
-        raise MalformedRecord(f"a record of type {kind}: a string is not UTF-8") from None
+        raise MalformedRecord(f"{_named(data)}: a string is not UTF-8") from None
     except MalformedMessage as error:
-        raise MalformedRecord(f"a record of type {kind} v{version}: {error}") from None
+        raise MalformedRecord(f"{_named(data)}: {error}") from None
     if end != len(data):
-        raise MalformedRecord(f"{len(data) - end} bytes after a record of type {kind}")
+        raise MalformedRecord(f"{len(data) - end} bytes after {_named(data)}")
     made: AnyMetadata = record
     return made
+
+
+def _named(data: bytes) -> str:
+    kind, position = read_uvarint(data, 1)
+    return f"{record_type_name(kind)} v{read_uvarint(data, position)[0]}"
