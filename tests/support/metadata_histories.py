@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from quorum_node.image.resource_types import BROKER, TOPIC
 from quorum_node.records import metadata as md
 from quorum_node.records.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
     CORDONED_DIRECTORIES_LEVEL,
     DELEGATION_TOKENS_LEVEL,
     DIRECTORIES_LEVEL,
@@ -20,6 +21,7 @@ from quorum_node.records.metadata.metadata_version import (
     SCRAM_LEVEL,
     TRANSACTIONS_LEVEL,
 )
+from quorum_node.schema.primitives import TaggedFields
 
 BROKERS = st.integers(1, 4)
 SOME_BROKERS = st.lists(BROKERS, max_size=3, unique=True).map(tuple)
@@ -27,28 +29,35 @@ REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True).map(tuple)
 UUIDS = st.integers(0, 5).map(lambda number: UUID(int=number))
 NAMES = st.sampled_from(["", "a", "b", "é"])
 EPOCHS = st.integers(0, 3)
-TAGS = st.sampled_from([(), (), ((900, b"newer"),)])
+TAGS: st.SearchStrategy[TaggedFields] = st.sampled_from([(), (), ((900, b"newer"),)])
+NO_TAGS: st.SearchStrategy[TaggedFields] = st.just(())
 ENDPOINTS = st.lists(
     st.builds(
         md.NodeEndpoint, name=NAMES, host=NAMES, port=st.integers(0, 65535),
         security_protocol=st.integers(0, 3),
     ),
     max_size=2,
+    unique_by=lambda each: each.name,
 ).map(tuple)  # fmt: skip
 FEATURES = st.lists(
     st.builds(
-        md.SupportedFeature, name=NAMES, min_supported_version=EPOCHS, max_supported_version=EPOCHS
+        md.SupportedFeature,
+        name=NAMES,
+        min_supported_version=st.just(0),
+        max_supported_version=EPOCHS,
     ),
     max_size=2,
+    unique_by=lambda each: each.name,
 ).map(tuple)
 
 
 @dataclass
 class Writer:
-    """Draws one record after another."""
+    """Draws one record after another. `tags`: what a newer version has told beside the known fields."""
 
     draw: st.DrawFn
     level: int
+    tags: st.SearchStrategy[TaggedFields] = TAGS
     topics: dict[int, set[int]] = field(default_factory=dict)
     replicas: dict[tuple[int, int], int] = field(default_factory=dict)
     """How many replicas a partition has."""
@@ -58,13 +67,15 @@ class Writer:
         """One more record that makes sense now."""
         makers: list[Callable[[], md.MetadataMessage]] = [
             self.feature, self.config, self.broker, self.broker_change, self.broker_end,
-            self.controller, self.topic, self.topic, self.quota, self.producer_ids, self.acl,
+            self.topic, self.topic, self.quota, self.producer_ids, self.acl,
             self.acl_end, self.elr_end,
         ]  # fmt: skip
         if self.topics:
             makers += [self.partition] * 4 + [self.topic_end]
         if self.replicas:
             makers += [self.partition_change] * 8
+        if self.level >= CONTROLLER_REGISTRATION_LEVEL:
+            makers.append(self.controller)
         if self.level >= SCRAM_LEVEL:
             makers += [self.scram, self.scram_end]
         if self.level >= DELEGATION_TOKENS_LEVEL:
@@ -98,7 +109,7 @@ class Writer:
             in_controlled_shutdown=self.draw(st.booleans()),
             log_dirs=self.directories(2),
             cordoned_log_dirs=self.cordoned(),
-            tagged_fields=self.draw(TAGS),
+            tagged_fields=self.draw(self.tags),
         )
 
     def broker_change(self) -> md.MetadataMessage:
@@ -125,7 +136,7 @@ class Writer:
             incarnation_id=self.draw(UUIDS),
             end_points=self.draw(ENDPOINTS),
             features=self.draw(FEATURES),
-            tagged_fields=self.draw(TAGS),
+            tagged_fields=self.draw(self.tags),
         )
 
     def topic(self) -> md.MetadataMessage:
@@ -135,7 +146,7 @@ class Writer:
         number = self.draw(st.sampled_from(free))
         self.topics[number] = set()
         return md.TopicRecord(
-            name=f"t{number}", topic_id=UUID(int=number), tagged_fields=self.draw(TAGS)
+            name=f"t{number}", topic_id=UUID(int=number), tagged_fields=self.draw(self.tags)
         )
 
     def topic_end(self) -> md.MetadataMessage:
@@ -163,7 +174,7 @@ class Writer:
             directories=self.directories(len(replicas)),
             eligible_leader_replicas=self.electable(),
             last_known_elr=self.electable(),
-            tagged_fields=self.draw(TAGS),
+            tagged_fields=self.draw(self.tags),
         )
 
     def partition_change(self) -> md.MetadataMessage:
@@ -220,7 +231,7 @@ class Writer:
         return md.AccessControlEntryRecord(
             id=self.draw(UUIDS), resource_type=2, resource_name=self.draw(NAMES), pattern_type=3,
             principal="User:a", host="*", operation=self.draw(st.integers(2, 4)),
-            permission_type=3, tagged_fields=self.draw(TAGS),
+            permission_type=3, tagged_fields=self.draw(self.tags),
         )  # fmt: skip
 
     def acl_end(self) -> md.MetadataMessage:
@@ -230,7 +241,7 @@ class Writer:
         return md.UserScramCredentialRecord(
             name=self.draw(NAMES), mechanism=self.draw(st.integers(1, 2)), salt=b"salt",
             stored_key=b"stored", server_key=b"server", iterations=4096 + self.draw(EPOCHS),
-            tagged_fields=self.draw(TAGS),
+            tagged_fields=self.draw(self.tags),
         )  # fmt: skip
 
     def scram_end(self) -> md.MetadataMessage:
@@ -242,7 +253,7 @@ class Writer:
         return md.DelegationTokenRecord(
             owner="User:a", requester="User:a", renewers=("User:b",), issue_timestamp=1,
             max_timestamp=9, expiration_timestamp=self.draw(EPOCHS), token_id=self.draw(NAMES),
-            tagged_fields=self.draw(TAGS),
+            tagged_fields=self.draw(self.tags),
         )  # fmt: skip
 
     def token_end(self) -> md.MetadataMessage:
@@ -265,11 +276,17 @@ class Writer:
 
 
 @st.composite
-def histories(draw: st.DrawFn, max_size: int = 40, transactions: bool = True) -> list[bytes]:
-    """Values of a log; the first one finalizes a level, as in every log that a controller begins."""
-    writer = Writer(draw, level=draw(st.sampled_from([7, 14, 17, 23, 30])))
-    first = md.FeatureLevelRecord(name=md.METADATA_VERSION, feature_level=writer.level)
-    values = [md.encode_metadata(first)]
+def histories(
+    draw: st.DrawFn, max_size: int = 40, transactions: bool = True, newer: bool = True
+) -> list[bytes]:
+    """Values of a log; the first ones finalize levels, as in every log that a controller begins."""
+    level = draw(st.sampled_from([7, 14, 17, 23, 30]))
+    writer = Writer(draw, level=level, tags=TAGS if newer else NO_TAGS)
+    levels = {md.METADATA_VERSION: level, "eligible.leader.replicas.version": 1}
+    values = [
+        md.encode_metadata(md.FeatureLevelRecord(name=name, feature_level=each))
+        for name, each in levels.items()
+    ]
     for _ in range(draw(st.integers(0, max_size))):
         if transactions and writer.level >= TRANSACTIONS_LEVEL and draw(st.integers(0, 9)) == 0:
             record: md.MetadataMessage = md.BeginTransactionRecord(name="n")

@@ -21,6 +21,7 @@ from quorum_node.records.metadata import (
     UnregisterBrokerRecord,
 )
 from quorum_node.records.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
     CORDONED_DIRECTORIES_LEVEL,
     DIRECTORIES_LEVEL,
 )
@@ -100,7 +101,9 @@ class ControllersImage:
         """A registration replaces the one before."""
         return ControllersImage(self.by_id.set(record.controller_id, record))
 
-    def snapshot_records(self) -> Iterator[MetadataMessage]:
-        """One for each."""
+    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
+        """One for each, if the level knows them."""
+        if metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            return
         for controller_id in sorted(self.by_id):
             yield self.by_id[controller_id]

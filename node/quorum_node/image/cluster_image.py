@@ -60,7 +60,7 @@ class ClusterImage:
         level = self.features.metadata_version
         yield from self.features.snapshot_records()
         yield from self.brokers.snapshot_records(level)
-        yield from self.controllers.snapshot_records()
+        yield from self.controllers.snapshot_records(level)
         yield from self.topics.snapshot_records(level)
         yield from self.configs.snapshot_records()
         yield from self.client_quotas.snapshot_records()
