@@ -36,6 +36,7 @@ from quorum_node.protocol.elections import (
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetRequest, ReadOffsetResponse
+from quorum_node.protocol.topic_apis import TOPIC_APIS
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -94,6 +95,7 @@ APIS: dict[int, Api] = {
         REMOVE_RAFT_VOTER,
         UPDATE_RAFT_VOTER,
         *BROKER_APIS,
+        *TOPIC_APIS,
         ALTER_QUORUM,
         DISCOVER_BROKERS,
         READ_OFFSET,

@@ -68,6 +68,8 @@ KNOWN_KEYS = frozenset(
         "broker.metadata.max.age.ms",
         "default.replication.factor",
         "num.partitions",
+        "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds",
         "authorizer.class.name",
         "super.users",
         "allow.everyone.if.no.acl.found",

@@ -84,12 +84,14 @@ class KafkaApi:
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now, or when a replica has."""
         body = inbound.request.body
-        if body is not None and self._controller.api.serves(body):
-            self._controller.api.handle(inbound, body)
+        controller = self._controller
+        if body is not None and controller.api.serves(body):
+            if isinstance(body, IncrementalAlterConfigsRequest) and controller.is_held_back:
+                self._configs.alter(inbound, body)
+            else:
+                controller.api.handle(inbound, body)
             return
         match body:
-            case IncrementalAlterConfigsRequest():
-                self._configs.alter(inbound, body)
             case DescribeConfigsRequest():
                 self._configs.describe(inbound, body)
             case EnvelopeRequest():

@@ -81,6 +81,7 @@ class NodeProcess:
             session_timeout_ms=config.controller.session_timeout_ms,
             settings=config.controller.settings,
         )
+        self._controller.maintenance.balance_seconds = config.controller.balance_seconds
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
             ConfigApi(first.appends, first.reads, lambda: first.applier.image),

@@ -106,7 +106,7 @@ class ActiveController:
         self._events = events
         self._pending: ClusterImage | None = None
         self._epoch = -1
-        self._held_back = -1
+        self._held_back: int | None = -1
         self._in_flight: dict[Append, _Flight] = {}
         self._own = False
         self._checking = False
@@ -124,6 +124,11 @@ class ActiveController:
     def is_active(self) -> bool:
         """Whether commands are taken."""
         return self._pending is not None
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether this node leads, and a finalized feature keeps it from being the active controller."""
+        return self._pending is None and self._held_back == self._replica.leading_epoch()
 
     @property
     def epoch(self) -> int:

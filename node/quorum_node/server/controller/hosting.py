@@ -90,6 +90,11 @@ class HostedController:
         self.api = ControllerApi(self.controller, metrics)
         host.on_progress = self.controller.check
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether this node leads and may not decide: then plain configs are all that it takes."""
+        return self.controller.is_held_back
+
     def finalized_levels(self) -> Iterable[tuple[str, int]]:
         """Committed levels of features."""
         return self._replica.committed.image.features.levels.items()

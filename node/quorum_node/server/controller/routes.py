@@ -26,6 +26,7 @@ from quorum_node.protocol.features import UpdateFeaturesRequest
 from quorum_node.protocol.producer_ids import AllocateProducerIdsRequest
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.route import Route
+from quorum_node.server.controller.topic_routes import TOPIC_ROUTES
 
 ROUTES: dict[type[Message], Route] = {
     BrokerRegistrationRequest: Route(
@@ -40,4 +41,5 @@ ROUTES: dict[type[Message], Route] = {
         allocate_producer_ids, refuse_producer_ids, AclOperation.CLUSTER_ACTION
     ),
     UpdateFeaturesRequest: Route(update_features, refuse_update_features, AclOperation.ALTER),
+    **TOPIC_ROUTES,
 }

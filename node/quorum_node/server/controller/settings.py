@@ -14,9 +14,10 @@ _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """`session_timeout_ms`: the length of a broker's lease."""
+    """`session_timeout_ms`: the length of a broker's lease; `balance_seconds`: None for never."""
 
     session_timeout_ms: int
+    balance_seconds: int | None
     settings: Settings
 
 
@@ -26,6 +27,7 @@ def read_controller_config(pairs: Pairs) -> ControllerConfig:
         session_timeout_ms=pairs.integer(
             "broker.session.timeout.ms", 9000, minimum=100, maximum=3_600_000
         ),
+        balance_seconds=_balance_seconds(pairs),
         settings=Settings(
             max_metadata_age_ms=pairs.integer(
                 "broker.metadata.max.age.ms", 30_000, minimum=1000, maximum=3_600_000
@@ -40,6 +42,13 @@ def read_controller_config(pairs: Pairs) -> ControllerConfig:
             authorizer=_authorizer(pairs),
         ),
     )
+
+
+def _balance_seconds(pairs: Pairs) -> int | None:
+    seconds = pairs.integer(
+        "leader.imbalance.check.interval.seconds", 300, minimum=1, maximum=2**31 - 1
+    )
+    return seconds if pairs.boolean("auto.leader.rebalance.enable", default=True) else None
 
 
 def _authorizer(pairs: Pairs) -> AuthorizerSettings:
