@@ -6,6 +6,8 @@ Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 
 (cordoned directories).
 """
 
+from uuid import UUID
+
 from quorum_node.controller.broker_epochs import epoch_problem
 from quorum_node.controller.broker_partitions import leads_any
 from quorum_node.controller.broker_state import BrokerState, Facts, Wish, next_state, wish_of
@@ -29,6 +31,7 @@ from quorum_node.records.metadata.metadata_version import (
 
 _FENCE, _UNFENCE = 1, -1
 _FAR = 2**63
+_ZERO = UUID(int=0)
 
 
 def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
@@ -142,7 +145,7 @@ def _directory_changes(
         failed = set(request.offline_log_dirs)
         online = tuple(each for each in broker.log_dirs if each not in failed)
     if level >= CORDONED_DIRECTORIES_LEVEL and request.cordoned_log_dirs is not None:
-        cordoned = request.cordoned_log_dirs
+        cordoned = tuple(each or _ZERO for each in request.cordoned_log_dirs)
     changed_online = online != broker.log_dirs
     changed_cordoned = set(cordoned or ()) != set(broker.cordoned_log_dirs or ())
     if not changed_online and not changed_cordoned:

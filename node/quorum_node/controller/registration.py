@@ -8,6 +8,7 @@ loses with its next request. A stock controller would refuse the new process whi
 """
 
 from collections.abc import Iterator, Sequence
+from uuid import UUID
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
@@ -39,6 +40,7 @@ from quorum_node.records.metadata.metadata_version import (
     DIRECTORIES_LEVEL,
 )
 
+_ZERO = UUID(int=0)
 _RESERVED_IDS = 100
 """The first ids mean something else than a directory (KIP-858)."""
 
@@ -49,7 +51,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     if problem is not None:
         return Decision(answer=refuse_registration(request, *problem))
     existing = view.image.brokers.get(request.broker_id)
-    incarnation_id = request.incarnation_id
+    incarnation_id = request.incarnation_id or _ZERO
     same_process = existing is not None and existing.incarnation_id == incarnation_id
     if existing is not None and same_process:
         epoch, fenced, leaving = (
@@ -68,7 +70,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
         rack=request.rack,
         fenced=fenced,
         in_controlled_shutdown=leaving,
-        log_dirs=request.log_dirs
+        log_dirs=_directories(request)
         if view.image.features.metadata_version >= DIRECTORIES_LEVEL
         else (),
     )
@@ -109,7 +111,7 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
         return Decision(answer=refuse_controller_registration(request, error, text))
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
-        incarnation_id=request.incarnation_id,
+        incarnation_id=request.incarnation_id or _ZERO,
         end_points=_endpoints(request.listeners),
         features=tuple(_supported(each) for each in request.features),
     )
@@ -142,7 +144,7 @@ def _registration_problem(
 
 
 def _directory_problem(view: View, request: BrokerRegistrationRequest) -> str | None:
-    directories = request.log_dirs
+    directories = _directories(request)
     if not directories:
         return "no directories in the request"
     if any(each.int < _RESERVED_IDS for each in directories):
@@ -198,3 +200,7 @@ def _endpoints(listeners: Sequence[RegisteredListener]) -> tuple[NodeEndpoint, .
         )
         for each in listeners
     )
+
+
+def _directories(request: BrokerRegistrationRequest) -> tuple[UUID, ...]:
+    return tuple(each or _ZERO for each in request.log_dirs)

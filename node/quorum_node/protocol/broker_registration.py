@@ -6,13 +6,13 @@ A broker registers once per process and then renews its lease with heartbeats.
 from uuid import UUID
 
 from quorum_node.schema.schema import (
-    ANY_UUID,
     BOOL,
     INT16,
     INT32,
     INT64,
     STRING,
     UINT16,
+    UUID_TYPE,
     Array,
     Message,
     message,
@@ -45,12 +45,12 @@ class BrokerRegistrationRequest(Message):
 
     broker_id: int = wire(INT32)
     cluster_id: str = wire(STRING)
-    incarnation_id: UUID = wire(ANY_UUID)
+    incarnation_id: UUID | None = wire(UUID_TYPE)
     listeners: tuple[RegisteredListener, ...] = wire(Array(RegisteredListener))
     features: tuple[SupportedFeatureRange, ...] = wire(Array(SupportedFeatureRange))
     rack: str | None = wire(STRING, nullable_since=0)
     is_migrating_zk_broker: bool = wire(BOOL, since=1, default=False)
-    log_dirs: tuple[UUID, ...] = wire(Array(ANY_UUID), since=2, default=(), ignorable=True)
+    log_dirs: tuple[UUID | None, ...] = wire(Array(UUID_TYPE), since=2, default=(), ignorable=True)
     previous_broker_epoch: int = wire(INT64, since=3, default=-1, ignorable=True)
 
 
@@ -72,11 +72,11 @@ class BrokerHeartbeatRequest(Message):
     current_metadata_offset: int = wire(INT64)
     want_fence: bool = wire(BOOL)
     want_shut_down: bool = wire(BOOL)
-    offline_log_dirs: tuple[UUID, ...] = wire(
-        Array(ANY_UUID), since=1, tag=0, default=(), ignorable=True
+    offline_log_dirs: tuple[UUID | None, ...] = wire(
+        Array(UUID_TYPE), since=1, tag=0, default=(), ignorable=True
     )
-    cordoned_log_dirs: tuple[UUID, ...] | None = wire(
-        Array(ANY_UUID), since=2, nullable_since=2, tag=1, default=None, ignorable=True
+    cordoned_log_dirs: tuple[UUID | None, ...] | None = wire(
+        Array(UUID_TYPE), since=2, nullable_since=2, tag=1, default=None, ignorable=True
     )
 
 

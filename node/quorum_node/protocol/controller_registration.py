@@ -4,11 +4,11 @@ from uuid import UUID
 
 from quorum_node.protocol.broker_registration import RegisteredListener, SupportedFeatureRange
 from quorum_node.schema.schema import (
-    ANY_UUID,
     BOOL,
     INT16,
     INT32,
     STRING,
+    UUID_TYPE,
     Array,
     Message,
     message,
@@ -21,7 +21,7 @@ class ControllerRegistrationRequest(Message):
     """ControllerRegistration request."""
 
     controller_id: int = wire(INT32)
-    incarnation_id: UUID = wire(ANY_UUID)
+    incarnation_id: UUID | None = wire(UUID_TYPE)
     zk_migration_ready: bool = wire(BOOL)
     listeners: tuple[RegisteredListener, ...] = wire(Array(RegisteredListener))
     features: tuple[SupportedFeatureRange, ...] = wire(Array(SupportedFeatureRange))
