@@ -33,7 +33,14 @@ def extend(folder: Path, size_bytes: int, keys: int) -> int:
     first, written = offset, 0
     names = [
         [
-            encode_metadata(ConfigRecord(BROKER, str(start // 100), f"bench-{key % keys}", VALUE))
+            encode_metadata(
+                ConfigRecord(
+                    resource_type=BROKER,
+                    resource_name=str(start // 100),
+                    name=f"bench-{key % keys}",
+                    value=VALUE,
+                )
+            )
             for key in range(start, start + _RECORDS_A_BATCH)
         ]
         for start in range(0, keys, _RECORDS_A_BATCH)

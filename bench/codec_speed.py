@@ -94,7 +94,7 @@ def show(what: str, call: Callable[..., object], *arguments: object) -> None:
 
 def batches() -> None:
     """Batches of one and of a hundred config records."""
-    record = ConfigRecord(4, "1", "key", VALUE)
+    record = ConfigRecord(resource_type=4, resource_name="1", name="key", value=VALUE)
     value = encode_metadata(record)
     show("config record, encode", encode_metadata, record)
     show("config record, decode", decode_metadata, value)

@@ -10,7 +10,7 @@ from quorum_node.protocol.describe import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartition,
 )
-from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.schema.schema import MalformedMessage
 from support.one_request import ask
 
 METADATA_TOPIC = "__cluster_metadata"

@@ -24,7 +24,7 @@ from quorum_node.protocol.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.schema.schema import MalformedMessage
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
 

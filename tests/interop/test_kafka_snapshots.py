@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.image.image import ConfigImage
+from quorum_node.image.resource_types import TOPIC
 from quorum_node.records.batches import decode_records
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
 from quorum_node.records.metadata import ConfigRecord, FeatureLevelRecord, decode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.state.image import ConfigImage
-from quorum_node.state.resource_types import TOPIC
 from quorum_node.storage.snapshots import SnapshotStore
 from support import stock_kafka
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.apis import DESCRIBE_QUORUM, INCREMENTAL_ALTER_CONFIGS
 from quorum_node.protocol.configs import (
     AlterableConfig,
@@ -31,9 +32,8 @@ from quorum_node.protocol.describe import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartition,
 )
-from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.records.identity import uuid_text
-from quorum_node.state.resource_types import BROKER
+from quorum_node.schema.schema import MalformedMessage
 from support import stock_kafka
 from support.local_quorum import LocalNode, free_ports, wait_until
 from support.one_request import ask

@@ -2,9 +2,9 @@
 
 import socket
 
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
-from quorum_node.protocol.schema import Message
+from quorum_node.schema.schema import Message
 
 _MAX_ANSWER_BYTES = 64 << 20
 

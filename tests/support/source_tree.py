@@ -14,10 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("node/quorum_node", "operator/quorum_operator")
 # These decide and touch nothing. `state` holds the image that records build.
 PURE_PACKAGES = (
+    "node/quorum_node/controller",
+    "node/quorum_node/image",
     "node/quorum_node/protocol",
     "node/quorum_node/raft",
     "node/quorum_node/records",
-    "node/quorum_node/state",
+    "node/quorum_node/schema",
     "operator/quorum_operator/desired",
     "operator/quorum_operator/planner",
 )

@@ -8,8 +8,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
+    ANY_UUID,
     BOOL,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -22,7 +24,7 @@ from quorum_node.protocol.schema import (
     Message,
     WireType,
 )
-from quorum_node.protocol.source import wire_fields
+from quorum_node.schema.source import wire_fields
 
 FIRST_PRIVATE_TAG = 20000
 
@@ -34,6 +36,7 @@ _INTEGERS = {
     INT64: st.integers(-(2**63), 2**63 - 1),
 }
 _UUIDS = st.none() | st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
+_ANY_UUIDS = st.integers(0, 2**128 - 1).map(lambda number: UUID(int=number))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
@@ -62,6 +65,10 @@ def _values(kind: WireType, version: int, private: bool) -> st.SearchStrategy[An
         return st.booleans()
     if kind is UUID_TYPE:
         return _UUIDS
+    if kind is ANY_UUID:
+        return _ANY_UUIDS
+    if kind is FLOAT64:
+        return st.floats(allow_nan=False)
     if kind is STRING:
         return _TEXT
     if isinstance(kind, Fixed):

@@ -28,15 +28,15 @@ from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDes
 from quorum_node.protocol import alter_quorum as alter
 from quorum_node.protocol import apis, voters
 from quorum_node.protocol import describe as desc
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.discover_brokers import (
     CLIENT_ID,
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
 )
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.schema import Message
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")

@@ -6,7 +6,7 @@ Owns sockets. Must not know what is asked. Any trouble on a connection ends it a
 import socket
 from typing import TypeVar
 
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import (
     SIZE_BYTES,
     decode_response,
@@ -14,7 +14,7 @@ from quorum_node.protocol.frames import (
     read_size,
     response_correlation_id,
 )
-from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.schema.schema import MalformedMessage, Message
 
 Address = tuple[str, int]
 M = TypeVar("M", bound=Message)

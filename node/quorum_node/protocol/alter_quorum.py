@@ -8,7 +8,7 @@ leader and a message in the answer.
 from uuid import UUID
 
 from quorum_node.protocol.elections import NodeEndpoint
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     INT16,
     INT32,
     INT64,

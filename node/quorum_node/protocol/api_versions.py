@@ -1,6 +1,6 @@
 """ApiVersions: which APIs and features a node supports (KIP-511, KIP-584; as shipped, versions 0-4)."""
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

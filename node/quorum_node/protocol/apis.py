@@ -5,10 +5,10 @@ Source: Kafka's protocol guide, "API Keys", restricted to what this node serves;
 from 20000 up, which stock clients pass over in ApiVersions.
 """
 
-from dataclasses import dataclass, field
-
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest, AlterQuorumResponse
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -36,7 +36,7 @@ from quorum_node.protocol.elections import (
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetRequest, ReadOffsetResponse
-from quorum_node.protocol.schema import Message
+from quorum_node.protocol.topic_apis import TOPIC_APIS
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -45,23 +45,6 @@ from quorum_node.protocol.voters import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Api:
-    """One API; both ends of its versions are inclusive."""
-
-    key: int
-    name: str
-    request: type[Message]
-    response: type[Message]
-    min_version: int
-    max_version: int
-    flexible_since: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "flexible_since", self.request.FLEXIBLE_SINCE)
-
 
 FETCH = Api(1, "Fetch", FetchRequest, FetchResponse, 4, 18)
 API_VERSIONS = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, 0, 4)
@@ -111,6 +94,8 @@ APIS: dict[int, Api] = {
         ADD_RAFT_VOTER,
         REMOVE_RAFT_VOTER,
         UPDATE_RAFT_VOTER,
+        *BROKER_APIS,
+        *TOPIC_APIS,
         ALTER_QUORUM,
         DISCOVER_BROKERS,
         READ_OFFSET,
@@ -118,3 +103,7 @@ APIS: dict[int, Api] = {
 }
 """Every API by its key. Keys from 20000 up are private: what only the drafts define."""
 FIRST_PRIVATE_KEY = 20000
+FORWARDABLE = frozenset(
+    (19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81)
+)
+"""Keys of the requests that a broker may pass on for a client, in an Envelope (KIP-590)."""

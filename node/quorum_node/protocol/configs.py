@@ -5,7 +5,7 @@ A stock AdminClient writes and reads config values through them.
 
 from enum import IntEnum
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT8,
     INT16,

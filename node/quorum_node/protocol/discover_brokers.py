@@ -7,7 +7,7 @@ private as well (`apis.py`).
 
 from uuid import UUID
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     INT16,
     INT32,
     INT64,

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

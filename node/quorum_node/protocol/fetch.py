@@ -8,7 +8,7 @@ be made a voter.
 
 from uuid import UUID
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT8,
     INT16,

@@ -9,16 +9,17 @@ import struct
 from dataclasses import dataclass
 from struct import Struct
 
-from quorum_node.protocol.apis import API_VERSIONS, APIS, Api
-from quorum_node.protocol.codec import decode, encode_into
-from quorum_node.protocol.encoder import Part
-from quorum_node.protocol.schema import MalformedMessage, Message
-from quorum_node.records.primitives import (
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import API_VERSIONS, APIS
+from quorum_node.schema.codec import decode, encode_into
+from quorum_node.schema.encoder import Part
+from quorum_node.schema.primitives import (
     Buffer,
     MalformedRecord,
     encode_tagged_fields,
     read_tagged_fields,
 )
+from quorum_node.schema.schema import MalformedMessage, Message
 
 SIZE_BYTES = 4
 _SIZE = Struct(">i")
@@ -98,6 +99,11 @@ def encode_request(
 def encode_response(api: Api, version: int, correlation_id: int, body: Message) -> bytes:
     """A whole frame, size included; record data inside is copied once."""
     return _framed(_response_parts(api, version, correlation_id, body))
+
+
+def encode_response_body(api: Api, version: int, correlation_id: int, body: Message) -> bytes:
+    """Header and body without the size, as an Envelope carries them."""
+    return b"".join(_response_parts(api, version, correlation_id, body))
 
 
 def encode_response_parts(api: Api, version: int, correlation_id: int, body: Message) -> list[Part]:

@@ -6,7 +6,7 @@ tagged fields from 20000 up. The API key is private as well (`apis.py`).
 
 from quorum_node.protocol.elections import NodeEndpoint
 from quorum_node.protocol.fetch import NO_LEADER, LeaderIdAndEpoch
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

@@ -8,7 +8,7 @@ Stock peers skip them.
 
 from uuid import UUID
 
-from quorum_node.protocol.schema import (
+from quorum_node.schema.schema import (
     BOOL,
     INT16,
     INT32,

@@ -17,7 +17,7 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Link
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.batches import CorruptBatch, split_batches
-from quorum_node.records.primitives import MalformedRecord
+from quorum_node.schema.primitives import MalformedRecord
 
 _ACCEPTED = (RaftError.NONE, RaftError.NOT_FOLLOWER)
 

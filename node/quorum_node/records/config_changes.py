@@ -7,10 +7,10 @@ says what it is or what is wrong with it. Source: Kafka's documentation, "Record
 """
 
 from quorum_node.records.batches import HEADER_BYTES, Batch
-from quorum_node.records.metadata import CONFIG, FRAME_VERSION
+from quorum_node.records.metadata import FRAME_VERSION, ConfigRecord
 
 _COMPRESSION_MASK = 0x07
-_FRAME = bytes((FRAME_VERSION, CONFIG, 0))
+_FRAME = bytes((FRAME_VERSION, ConfigRecord.RECORD_TYPE, 0))
 _LONG = 1 << 14
 """What has more than two bytes of length is rare enough for the reference path, except for the record itself."""
 

@@ -15,7 +15,7 @@ from struct import Struct
 
 from quorum_node.records.batches import DecodedRecord, Record
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.records.primitives import (
+from quorum_node.schema.primitives import (
     INT16,
     INT32,
     INT64,

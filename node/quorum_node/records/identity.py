@@ -9,7 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from uuid import UUID
 
-from quorum_node.records.primitives import TaggedFields
+from quorum_node.schema.primitives import TaggedFields
 
 UUID_TEXT_LENGTH = 22
 KEEPS_TARGET_VOTERS = 1

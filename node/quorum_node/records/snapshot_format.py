@@ -31,8 +31,8 @@ from quorum_node.records.control import (
     decode_control,
     encode_control,
 )
-from quorum_node.records.primitives import MalformedRecord
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.schema.primitives import MalformedRecord
 
 BATCH_BYTES = 64 * 1024
 """A data batch is closed when its values reach this size: small, because whoever encodes it holds up the rest of

@@ -11,12 +11,13 @@ from heapq import heappop, heappush
 from time import perf_counter
 from typing import Protocol
 
-from quorum_node.records.batches import Batch, decode_records, split_batches
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.committed import CommittedImage
+from quorum_node.records.batches import Batch, record_values, split_batches
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
-from quorum_node.state.image import ConfigImage
 
 _PIECE_BYTES = 256 * 1024
 
@@ -36,7 +37,7 @@ class _Loading:
     timestamp_ms: int
     batches: Iterator[Batch]
     began: float
-    image: ConfigImage = field(default_factory=ConfigImage)
+    committed: CommittedImage = field(default_factory=CommittedImage)
 
 
 class Applier:
@@ -52,7 +53,7 @@ class Applier:
         metrics: PartitionMetrics,
     ) -> None:
         self._metrics = metrics
-        self.image = ConfigImage()
+        self.committed = CommittedImage()
         """One object for good: its content is replaced when a snapshot was loaded."""
         self.on_applied: Callable[[int], None] = lambda size_bytes: None
         self._loading: _Loading | None = None
@@ -79,19 +80,24 @@ class Applier:
             self._loop.call_soon(self._load_piece)
 
     @property
+    def image(self) -> ClusterImage:
+        """What is applied, as it is now; it never changes, another one takes its place."""
+        return self.committed.image
+
+    @property
     def loading(self) -> bool:
         """Whether the image is older than a snapshot that is on its way."""
         return self._loading is not None
 
     @property
     def _behind(self) -> bool:
-        return self.image.end_offset < self._high_watermark
+        return self.committed.end_offset < self._high_watermark
 
     def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
         """Call `ready` once everything below `offset` is in the image; at once if it is."""
-        if self.image.end_offset < offset:
+        if self.committed.end_offset < offset:
             self._apply_now()
-        if self.image.end_offset >= offset:
+        if self.committed.end_offset >= offset:
             ready()
             return
         self._next_waiter += 1
@@ -104,17 +110,17 @@ class Applier:
 
     def _apply_now(self) -> None:
         """Apply one piece."""
-        image = self.image
+        committed = self.committed
         if self._loading or not self._behind:
             return
         began = perf_counter()
         try:
-            data = self._log.read(image.end_offset, _PIECE_BYTES, self._high_watermark)
+            data = self._log.read(committed.end_offset, _PIECE_BYTES, self._high_watermark)
             for batch in split_batches(data)[0]:
                 header = batch.header
                 if not header.is_control:
-                    _replay(image, batch)
-                image.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
+                    _replay(committed, batch)
+                committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
         except Exception as error:  # damage below the high watermark: the replica must stop
             self._on_failure(error)
             return
@@ -129,7 +135,7 @@ class Applier:
         size_bytes = 0
         try:
             for batch in loading.batches:
-                _replay(loading.image, batch)
+                _replay(loading.committed, batch)
                 size_bytes += batch.header.size_bytes
                 if size_bytes >= _PIECE_BYTES:
                     self._loop.call_soon(self._load_piece)
@@ -138,22 +144,20 @@ class Applier:
             self._on_failure(error)
             return
         self._loading = None
-        loading.image.reached(loading.id.end_offset, loading.id.epoch, loading.timestamp_ms)
-        self.image.become(loading.image)
+        loading.committed.reached(loading.id.end_offset, loading.id.epoch, loading.timestamp_ms)
+        self.committed.become(loading.committed)
         self._metrics.observe("snapshot_load_seconds", perf_counter() - loading.began)
         self._tell_waiters()
         self.advance(self._high_watermark)
 
     def _tell_waiters(self) -> None:
-        while self._waiters and self._waiters[0][0] <= self.image.end_offset:
+        while self._waiters and self._waiters[0][0] <= self.committed.end_offset:
             heappop(self._waiters)[2]()
 
 
-def _replay(image: ConfigImage, batch: Batch) -> None:
-    changes = None if image.in_transaction else config_changes(batch)
+def _replay(committed: CommittedImage, batch: Batch) -> None:
+    changes = None if committed.in_transaction else config_changes(batch)
     if changes is not None:
-        image.replay_configs(changes)
-        return
-    for record in decode_records(batch):
-        if record.value is not None:
-            image.replay(decode_metadata(record.value))
+        committed.replay_configs(changes)
+    else:
+        committed.replay(map(decode_metadata, record_values(batch)))

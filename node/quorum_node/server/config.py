@@ -17,6 +17,7 @@ from quorum_node.server.config_values import (
     Pairs,
     VoterAddress,
 )
+from quorum_node.server.controller.settings import ControllerConfig, read_controller_config
 from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.storage.properties_text import parse_properties
 
@@ -62,6 +63,16 @@ KNOWN_KEYS = frozenset(
         "metadata.max.retention.bytes",
         "metadata.max.retention.ms",
         "quorum.partitions",
+        "quorum.reassignments.max",
+        "broker.session.timeout.ms",
+        "broker.metadata.max.age.ms",
+        "default.replication.factor",
+        "num.partitions",
+        "auto.leader.rebalance.enable",
+        "leader.imbalance.check.interval.seconds",
+        "authorizer.class.name",
+        "super.users",
+        "allow.everyone.if.no.acl.found",
         "socket.request.max.bytes",
         "log.level",
     }
@@ -118,6 +129,7 @@ class NodeConfig:
     segment_bytes: int
     reserve_bytes: int
     snapshots: SnapshotPolicy
+    controller: ControllerConfig
     max_request_bytes: int
     log_level: str
 
@@ -185,6 +197,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
             "metadata.log.reserve.bytes", 64 << 20, minimum=0, maximum=1 << 50
         ),
         snapshots=_snapshots(pairs),
+        controller=read_controller_config(pairs),
         max_request_bytes=pairs.integer(
             "socket.request.max.bytes", 8 << 20, minimum=1 << 10, maximum=1 << 30
         ),

@@ -4,6 +4,9 @@ Writes are answered after their commit, by the leader alone; reads are lineariza
 from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
 """
 
+from collections.abc import Callable
+
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.configs import (
     AlterConfigsResource,
     AlterConfigsResult,
@@ -23,7 +26,6 @@ from quorum_node.server.appends import AppendOutcome, AppendQueue, Committed, To
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.reads import ReadQueue
 from quorum_node.server.wire.errors import wire_error
-from quorum_node.state.image import ConfigImage
 
 _DYNAMIC_TOPIC_CONFIG = 1
 _NO_LEADER_HERE = (
@@ -36,9 +38,11 @@ _NO_LEADER_HERE = (
 
 
 class ConfigApi:
-    """Reads and writes of config values for Kafka's clients."""
+    """Reads and writes of config values for Kafka's clients. `image`: what is applied now."""
 
-    def __init__(self, appends: AppendQueue, reads: ReadQueue, image: ConfigImage) -> None:
+    def __init__(
+        self, appends: AppendQueue, reads: ReadQueue, image: Callable[[], ClusterImage]
+    ) -> None:
         self._appends = appends
         self._reads = reads
         self._image = image
@@ -88,7 +92,7 @@ class ConfigApi:
                 config_source=_DYNAMIC_TOPIC_CONFIG,
                 is_sensitive=False,
             )
-            for key, value in self._image.resource(kind, name).items()
+            for key, value in sorted(self._image().configs.of(kind, name).items())
             if wanted is None or key in wanted
         )
         return DescribeConfigsResult(
@@ -107,7 +111,12 @@ def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str 
             value = None
         else:
             return f"{change.name}: only SET and DELETE are served"
-        record = ConfigRecord(resource.resource_type, resource.resource_name, change.name, value)
+        record = ConfigRecord(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            name=change.name,
+            value=value,
+        )
         values.append(encode_metadata(record))
     return None
 

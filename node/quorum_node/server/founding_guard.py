@@ -17,7 +17,7 @@ from quorum_node.protocol.describe import (
     DescribeClusterResponse,
 )
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
-from quorum_node.protocol.schema import MalformedMessage
+from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.config_values import HostPort
 
 _ONE_SECONDS = 1.0

@@ -5,7 +5,7 @@ a frame that trickles in is not copied again with every piece. Knows sizes, not 
 """
 
 from quorum_node.protocol.frames import SIZE_BYTES, read_size
-from quorum_node.records.primitives import Buffer
+from quorum_node.schema.primitives import Buffer
 
 _VIEW_FROM_BYTES = 64 << 10
 """A frame of that size or more is given out as a view: a copy of a large fetch answer is worth avoiding."""

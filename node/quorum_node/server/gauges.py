@@ -51,7 +51,7 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "log_end_offset": description.log_end_offset,
             "log_end_epoch": description.log_end_epoch,
             "durable_end_offset": description.durable_end_offset,
-            "applied_offset": host.applier.image.end_offset,
+            "applied_offset": host.applier.committed.end_offset,
             "formed": float(description.formed),
             "log_start_offset": description.log_start_offset,
             **_age_of_state(description, host.now().core_ms),

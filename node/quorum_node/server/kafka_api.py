@@ -7,6 +7,7 @@ what this node knows of the first partition; config requests are in `config_api`
 from collections.abc import Mapping
 from typing import Protocol
 
+from quorum_node.controller.feature_levels import SUPPORTED, FeatureRange
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.api_versions import (
     ApiVersion,
@@ -23,11 +24,14 @@ from quorum_node.protocol.describe import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.config_api import ConfigApi
+from quorum_node.server.controller.forwarded import ForwardedRequest, unwrap
+from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.split_request import AskedReplica, PartitionRequests
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
@@ -37,6 +41,10 @@ from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
 from quorum_node.server.wire.voters import join_voter_change
 
 MAX_KRAFT_VERSION = 1
+SUPPORTED_FEATURES = (
+    (KRAFT_VERSION_FEATURE, FeatureRange(0, MAX_KRAFT_VERSION)),
+    *SUPPORTED.items(),
+)
 
 
 class Replica(AskedReplica, Protocol):
@@ -59,12 +67,14 @@ class KafkaApi:
         self,
         replicas: Mapping[PartitionKey, Replica],
         configs: ConfigApi,
+        controller: HostedController,
         *,
         membership_allowed: bool,
     ) -> None:
         self._main = replicas[METADATA_PARTITION]
         self._requests = PartitionRequests(replicas, self._main.now)
         self._configs = configs
+        self._controller = controller
         self._membership_allowed = membership_allowed
         self._api_keys = tuple(
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
@@ -74,11 +84,18 @@ class KafkaApi:
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now, or when a replica has."""
         body = inbound.request.body
-        match body:
-            case IncrementalAlterConfigsRequest():
+        controller = self._controller
+        if body is not None and controller.api.serves(body):
+            if isinstance(body, IncrementalAlterConfigsRequest) and controller.is_held_back:
                 self._configs.alter(inbound, body)
+            else:
+                controller.api.handle(inbound, body)
+            return
+        match body:
             case DescribeConfigsRequest():
                 self._configs.describe(inbound, body)
+            case EnvelopeRequest():
+                self._forwarded(inbound, body)
             case None:
                 inbound.reply_version(self._api_versions_too_new(), 0)
             case ApiVersionsRequest():
@@ -94,6 +111,14 @@ class KafkaApi:
             case _:
                 self._requests.ask(inbound, body)
 
+    def _forwarded(self, inbound: InboundRequest, body: EnvelopeRequest) -> None:
+        """What a broker passes on for a client."""
+        found = unwrap(inbound, body)
+        if isinstance(found, ForwardedRequest):
+            self.handle(found)
+        else:
+            inbound.reply(EnvelopeResponse(error_code=found))
+
     def _api_versions_too_new(self) -> ApiVersionsResponse:
         """KIP-511: told in version 0, with the versions that would do."""
         return ApiVersionsResponse(
@@ -102,13 +127,19 @@ class KafkaApi:
 
     def _api_versions(self, version: int) -> ApiVersionsResponse:
         # Before version 4 a feature whose range starts at 0 can't be told.
-        supported = SupportedFeature(
-            name=KRAFT_VERSION_FEATURE, min_version=0, max_version=MAX_KRAFT_VERSION
-        )
+        supported = [
+            SupportedFeature(name=name, min_version=each.min_level, max_version=each.max_level)
+            for name, each in SUPPORTED_FEATURES
+            if version >= 4 or each.min_level > 0
+        ]
+        finalized = [
+            FinalizedFeature(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(self._controller.finalized_levels())
+        ]
+        epoch = self._controller.finalized_epoch()
         voters_offset = self._main.voters_offset()
-        finalized: tuple[FinalizedFeature, ...] = ()
         if voters_offset >= 0:
-            finalized = (
+            finalized.append(
                 FinalizedFeature(
                     name=KRAFT_VERSION_FEATURE,
                     max_version_level=MAX_KRAFT_VERSION,
@@ -118,9 +149,9 @@ class KafkaApi:
         return ApiVersionsResponse(
             error_code=0,
             api_keys=self._api_keys,
-            supported_features=(supported,) if version >= 4 else (),
-            finalized_features_epoch=voters_offset,
-            finalized_features=finalized,
+            supported_features=tuple(supported),
+            finalized_features_epoch=max(epoch, voters_offset),
+            finalized_features=tuple(finalized),
         )
 
     def _describe_cluster(

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import cast
 
+from quorum_node.controller.view import Caller
 from quorum_node.protocol.frames import (
     Request,
     UnsupportedRequest,
     decode_request,
     encode_response_parts,
 )
-from quorum_node.protocol.schema import MalformedMessage, Message
+from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.request_times import RequestTimes
@@ -51,6 +52,11 @@ class InboundRequest:
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
         self.on_abandoned: Callable[[], None] | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks: nobody has to say who they are on this listener."""
+        return Caller("User:ANONYMOUS", self.connection.peer_host, "CONTROLLER")
 
     def reply(self, body: Message) -> None:
         """Answer; ignored when the connection is gone."""
@@ -192,6 +198,12 @@ class KafkaConnection(asyncio.Protocol):
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return len(self._waiting)
+
+    @property
+    def peer_host(self) -> str:
+        """Address of the other side."""
+        peer = self._transport.get_extra_info("peername") if self._transport else None
+        return str(peer[0]) if peer else ""
 
     def _refuse(self, why: str, error: MalformedMessage) -> None:
         self._server.metrics.count_labelled("malformed_requests", "controller")

@@ -20,17 +20,13 @@ from quorum_node.records.control import (
 )
 from quorum_node.records.identity import ReplicaKey, Voter, uuid_text
 from quorum_node.records.metadata import (
-    TYPE_NAMES,
-    ConfigRecord,
-    FeatureLevelRecord,
-    MetadataRecord,
-    NoOpRecord,
-    RemoveTopicRecord,
-    TopicRecord,
+    RECORDS_BY_TYPE,
+    AnyMetadata,
+    MetadataMessage,
     UnknownMetadata,
     decode_metadata,
 )
-from quorum_node.state.resource_types import resource_type_name
+from quorum_node.server.record_fields import record_fields
 
 _PIECE_BYTES = 256 * 1024
 
@@ -106,7 +102,7 @@ def _voter_sets_in(batch: Batch, high_watermark: int) -> list[VoterSetEntry]:
 
 
 def _document(batch: Batch, record: DecodedRecord) -> LogRecord:
-    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata
+    content: ControlRecord | UnknownControl | AnyMetadata
     if batch.header.is_control:
         content = decode_control(record)
     else:
@@ -122,24 +118,18 @@ def _document(batch: Batch, record: DecodedRecord) -> LogRecord:
 
 
 def _type_name(
-    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata,
+    content: ControlRecord | UnknownControl | AnyMetadata,
 ) -> str:
     if isinstance(content, UnknownMetadata):
-        return TYPE_NAMES.get(content.type, type(content).__name__)
+        known = RECORDS_BY_TYPE.get(content.type, type(content))
+        return known.__name__
     return type(content).__name__
 
 
 def _fields(
-    content: ControlRecord | UnknownControl | MetadataRecord | UnknownMetadata,
+    content: ControlRecord | UnknownControl | AnyMetadata,
 ) -> dict[str, object]:
     match content:
-        case ConfigRecord():
-            return {
-                "resourceType": resource_type_name(content.resource_type),
-                "resourceName": content.resource_name,
-                "name": content.name,
-                "value": content.value,
-            }
         case LeaderChange():
             return {
                 "leaderId": content.leader_id,
@@ -156,19 +146,13 @@ def _fields(
                 "initialVoters": content.initial_voters,
                 "targetVoters": _targets(content),
             }
-        case FeatureLevelRecord():
-            return {"name": content.name, "level": content.level}
-        case TopicRecord():
-            return {"name": content.name, "topicId": uuid_text(content.topic_id)}
-        case RemoveTopicRecord():
-            return {"topicId": uuid_text(content.topic_id)}
-        case NoOpRecord():
-            return {}
         case UnknownMetadata():
             payload = content.payload.hex()
             return {"recordType": content.type, "version": content.version, "payload": payload}
         case UnknownControl():
             return {"recordType": content.type}
+        case MetadataMessage():
+            return record_fields(content)
     return {}
 
 

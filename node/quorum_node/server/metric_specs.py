@@ -256,6 +256,12 @@ COUNTS = (
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
     _counter("flushes", "fsyncs of the log", partition=True),
+    _counter("controller_requests", "Requests to the controller", partition=True),
+    _counter(
+        "unclean_elections",
+        "Partitions whose leader was taken from outside of the ISR: acknowledged messages may be lost",
+        partition=True,
+    ),
 )
 
 SPECS = (*STATE, *LATENCIES, *RATES, *REQUESTS, *COUNTS)

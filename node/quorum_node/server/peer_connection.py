@@ -10,18 +10,19 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import NamedTuple, cast
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsResponse
-from quorum_node.protocol.apis import API_VERSIONS, Api
+from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import (
     decode_response,
     encode_request,
     response_correlation_id,
 )
-from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import InboundResponse, OutboundRequest
-from quorum_node.records.primitives import Buffer
+from quorum_node.schema.primitives import Buffer
+from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.sockets import prepare_socket
 from quorum_node.server.wire.outbound import (

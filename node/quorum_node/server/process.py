@@ -21,6 +21,7 @@ from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.config_values import ConfigError
+from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.disk_watch import DiskWatch
 from quorum_node.server.gauges import gauges_of_node
 from quorum_node.server.hosted_partitions import HostedPartitions
@@ -74,9 +75,17 @@ class NodeProcess:
         self._hosted.on_voters = self._on_voters
         first = self._hosted.first
         self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
+        self._controller = HostedController(
+            first,
+            self._metrics.partition(0),
+            session_timeout_ms=config.controller.session_timeout_ms,
+            settings=config.controller.settings,
+        )
+        self._controller.maintenance.balance_seconds = config.controller.balance_seconds
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
-            ConfigApi(first.appends, first.reads, first.applier.image),
+            ConfigApi(first.appends, first.reads, lambda: first.applier.image),
+            self._controller,
             membership_allowed=config.membership_on_controller_listener,
         )
         self._listener = KafkaListener(
@@ -174,6 +183,7 @@ class NodeProcess:
     async def _stop(self) -> None:
         """Graceful: let the last answers leave, make the log durable, close."""
         self._disk_watch.stop()
+        self._controller.close()
         await self._listener.close(_DRAIN_SECONDS)
         self._hosted.close()
         await self._admin.stop()

@@ -101,6 +101,8 @@ class ReplicaHost:
         self.log = log
         self.halt: Halt | None = None
         self.on_flushed: Callable[[], None] = lambda: None
+        self.on_progress: Callable[[], None] = lambda: None
+        """Role, epoch or high watermark may have changed."""
         self.peers = peers
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
@@ -237,6 +239,7 @@ class ReplicaHost:
         """More is committed."""
         self._commit_times.committed(offset)
         self.applier.advance(offset)
+        self.on_progress()
 
     def log_reset(self, id: SnapshotId) -> None:
         """The log starts behind a downloaded snapshot now."""
@@ -251,11 +254,13 @@ class ReplicaHost:
         if output.role is not RoleName.LEADER:
             self._commit_times.forget()
         self._events.role_changed(output)
+        self.on_progress()
         self._warm_peers()
 
     def voters_changed(self, output: VotersChanged) -> None:
         """Tell."""
         self._events.voters_changed(output)
+        self.on_progress()
         self._warm_peers()
 
     def formation_delayed(self, output: FormationDelayed) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from quorum_node.protocol import elections as el
-from quorum_node.protocol.apis import Api
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import Request
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import UpdateRaftVoterRequest
+from quorum_node.schema.schema import Message
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.tally import Durations
 

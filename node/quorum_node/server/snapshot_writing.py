@@ -1,4 +1,4 @@
-"""Writes one snapshot from a frozen image, on a thread of its own, and never long at a time.
+"""Writes one snapshot of an image, on a thread of its own, and never long at a time.
 
 Owns the pace. Knows nothing of when a snapshot is due.
 
@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.state.image import FrozenImage
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.snapshots import SnapshotStore
 
@@ -40,7 +40,7 @@ class NotWritten:
 
 
 def write_snapshot(
-    store: SnapshotStore, id: SnapshotId, bounds: SnapshotBounds, image: FrozenImage
+    store: SnapshotStore, id: SnapshotId, bounds: SnapshotBounds, image: ClusterImage
 ) -> Written | NotWritten:
     """Blocks until it is done. Never raises: whatever goes wrong is told to the loop."""
     began = time.perf_counter()

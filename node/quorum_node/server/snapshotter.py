@@ -1,6 +1,6 @@
 """Local snapshots of one replica: when, from what, and what may be deleted after.
 
-Owns the course: due → freeze the image → a worker writes → tell the core → retention. Knows no format and no
+Owns the course: due → keep the image of this moment → a worker writes → tell the core → retention. Knows no format and no
 consensus: the core decides whether the log may start later, the policy decides when that would be in order.
 Everything here runs on the loop's thread; the worker hands its result over through the loop.
 """
@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.events import PrefixObsolete, SnapshotCreated
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
 from quorum_node.records.snapshot_id import SnapshotId
@@ -25,7 +26,6 @@ from quorum_node.server.snapshot_policy import (
     obsolete_before,
 )
 from quorum_node.server.snapshot_writing import NotWritten, Written, write_snapshot
-from quorum_node.state.image import FrozenImage
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.scrub import scrub
@@ -36,7 +36,6 @@ _BACKOFF_SECONDS = 60.0
 """After a snapshot that could not be written."""
 _CHECK_AGAIN_SECONDS = 600.0
 """A snapshot that was verified is taken to be whole for so long."""
-_CHANGES_AT_ONCE = 2000
 _LEAST_ROOM_BYTES = 1 << 20
 
 Outcome = SnapshotId | str
@@ -128,18 +127,18 @@ class Snapshotter:
         progress = Progress(
             record_bytes=self._record_bytes,
             since_last_ms=(now - self._last_at) * 1000,
-            new_records=self._applier.image.end_offset > (ids[-1].end_offset if ids else 0),
+            new_records=self._applier.committed.end_offset > (ids[-1].end_offset if ids else 0),
             is_only_copy=len(ids) == 1 and self._log.start_offset > 0,
         )
         if now >= self._not_before and is_due(self._policy, progress):
             self._begin()
 
     def _begin_if_wanted(self) -> None:
-        if not self._waiting or self._writing is not None or self._applier.image.frozen:
+        if not self._waiting or self._writing is not None:
             return
         refusal = self._refusal()
-        latest, image = self._store.latest(), self._applier.image
-        if refusal is None and latest is not None and image.end_offset <= latest.end_offset:
+        latest, end_offset = self._store.latest(), self._applier.committed.end_offset
+        if refusal is None and latest is not None and end_offset <= latest.end_offset:
             self._answer(self._waiting, latest)
         elif refusal is not None:
             self._answer(self._waiting, refusal)
@@ -147,19 +146,20 @@ class Snapshotter:
             self._begin()
 
     def _refusal(self) -> str | None:
-        image, halted = self._applier.image, self._driver.replica.halted
-        if halted or self._closed:
+        committed = self._applier.committed
+        if self._driver.replica.halted or self._closed:
             return "the replica has stopped"
         if self._applier.loading:
             return "the state is still being loaded"
-        if image.left_out:
+        left_out = committed.image.left_out
+        if left_out:
             return (
                 "the log holds records that this node keeps but does not model"
-                f" ({', '.join(sorted(image.left_out))}): a snapshot would lose them, the log is kept whole"
+                f" ({', '.join(sorted(left_out))}): a snapshot would lose them, the log is kept whole"
             )
-        if not image.is_whole:
+        if committed.in_transaction:
             return "a transaction of another controller is open"
-        if image.end_offset == 0:
+        if committed.end_offset == 0:
             return "nothing is committed yet"
         wanted = self._expected_bytes()
         if self._room() < wanted:
@@ -177,8 +177,7 @@ class Snapshotter:
     # -- writing
 
     def _begin(self) -> None:
-        image = self._applier.image
-        if self._writing is not None or image.frozen:
+        if self._writing is not None:
             return
         refusal = self._refusal()
         if refusal is not None:
@@ -186,26 +185,27 @@ class Snapshotter:
             self._events.refused(refusal)
             self._answer(self._waiting, refusal)
             return
-        frozen = image.freeze()
-        snapshot = SnapshotId(frozen.end_offset, frozen.epoch)
-        replica = self._driver.replica
-        voters = replica.voters_at(frozen.end_offset)
-        bounds = SnapshotBounds(frozen.timestamp_ms, replica.kraft_version, voters)
+        committed, replica = self._applier.committed, self._driver.replica
+        snapshot = SnapshotId(committed.end_offset, committed.epoch)
+        voters = replica.voters_at(committed.end_offset)
+        bounds = SnapshotBounds(committed.timestamp_ms, replica.kraft_version, voters)
         self._writing = snapshot
         self._answering, self._waiting = self._waiting, []
         self._record_bytes, self._last_at = 0, self._loop.time()
         threading.Thread(
-            target=self._write, args=(snapshot, bounds, frozen), name="snapshot-writer", daemon=True
+            target=self._write,
+            args=(snapshot, bounds, committed.image),
+            name="snapshot-writer",
+            daemon=True,
         ).start()
 
-    def _write(self, id: SnapshotId, bounds: SnapshotBounds, frozen: FrozenImage) -> None:
+    def _write(self, id: SnapshotId, bounds: SnapshotBounds, image: ClusterImage) -> None:
         """On a thread of its own."""
-        result = write_snapshot(self._store, id, bounds, frozen)
+        result = write_snapshot(self._store, id, bounds, image)
         self._on_loop(lambda: self._written(result))
 
     def _written(self, result: Written | NotWritten) -> None:
         self._writing = None
-        self._thaw()
         outcome: Outcome
         if isinstance(result, Written):
             outcome = result.id
@@ -229,12 +229,6 @@ class Snapshotter:
         self._events.not_written(result, _BACKOFF_SECONDS)
         if isinstance(result.error, StorageFailure):
             self._fail_storage(result.error)
-
-    def _thaw(self) -> None:
-        if self._applier.image.frozen and not self._applier.image.thaw(_CHANGES_AT_ONCE):
-            self._loop.call_soon(self._thaw)
-        else:
-            self._begin_if_wanted()
 
     def _answer(self, waiting: list[Callable[[Outcome], None]], outcome: Outcome) -> None:
         told = list(waiting)

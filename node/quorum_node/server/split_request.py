@@ -17,8 +17,8 @@ from typing import Protocol
 
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
-from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
+from quorum_node.schema.schema import Message
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split

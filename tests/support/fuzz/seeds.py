@@ -11,14 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.protocol.apis import API_VERSIONS
-from quorum_node.protocol.codec import encode
-from quorum_node.protocol.schema import Message
 from quorum_node.records.batches import encode_batch, encode_values
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, encode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.records.metadata import encode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.schema.codec import encode
+from quorum_node.schema.schema import Message
 from support.fuzz.targets import REPAIR, SERVED, SNAPSHOT, chooser
+from support.metadata_records import config
 from support.wire_messages import messages
 
 EXAMPLES = 6
@@ -28,7 +29,7 @@ VOTERS = VotersRecord(
     initial_voters=3,
     tombstones=(ReplicaKey(2, UUID(int=2)),),
 )
-VALUES = [encode_metadata(ConfigRecord(2, "topic", f"name-{n}", "value" * n)) for n in range(5)]
+VALUES = [encode_metadata(config(2, "topic", f"name-{n}", "value" * n)) for n in range(5)]
 
 
 def write(target: str, directory: Path) -> int:

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from quorum_node.protocol.apis import APIS, Api
-from quorum_node.protocol.codec import decode, encode
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS
 from quorum_node.protocol.frames import decode_request, decode_response, read_size
-from quorum_node.protocol.schema import MalformedMessage
 from quorum_node.records.batches import (
     PREFIX_BYTES,
     CorruptBatch,
@@ -21,9 +20,11 @@ from quorum_node.records.batches import (
 )
 from quorum_node.records.control import decode_control, encode_control
 from quorum_node.records.metadata import decode_metadata
-from quorum_node.records.primitives import MalformedRecord
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.wire.outbound import from_wire
 from quorum_node.storage.errors import StorageFailure

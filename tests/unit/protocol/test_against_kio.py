@@ -13,15 +13,17 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY, Api
-from quorum_node.protocol.codec import decode, encode
-from quorum_node.protocol.schema import Array, Message
-from quorum_node.protocol.source import wire_fields
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
+from quorum_node.protocol.topic_apis import TOPIC_APIS
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Array, Message
+from quorum_node.schema.source import wire_fields
 from support.wire_messages import messages
 
 CASES = [
     pytest.param(api, version, side, id=f"{api.name}-v{version}-{side}")
-    for api in APIS.values()
+    for api in {**APIS, **{api.key: api for api in TOPIC_APIS}}.values()
     if api.key < FIRST_PRIVATE_KEY
     for version in range(api.min_version, api.max_version + 1)
     for side in ("request", "response")
@@ -87,7 +89,7 @@ def test_same_bytes_and_same_values(api: Api, version: int, side: str, data: Any
     )
 
 
-RENAMED = {"k_raft_version_feature": "kraft_version_feature"}
+RENAMED = {"k_raft_version_feature": "kraft_version_feature", "id_": "id"}
 
 
 def our_names(cls: type[Message], version: int) -> Iterator[str]:

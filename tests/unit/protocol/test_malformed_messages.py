@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.protocol.apis import API_VERSIONS, APIS, FETCH
-from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.frames import (
     UnsupportedRequest,
@@ -19,8 +18,9 @@ from quorum_node.protocol.frames import (
     encode_request,
     read_size,
 )
-from quorum_node.protocol.schema import MalformedMessage, Message
-from quorum_node.records.primitives import encode_uvarint
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.primitives import encode_uvarint
+from quorum_node.schema.schema import MalformedMessage, Message
 from support.wire_messages import messages
 
 SERVED = [

@@ -14,6 +14,7 @@ from quorum_node.records.batches import (
     encode_batch,
     encode_values,
     read_header,
+    record_values,
     split_batches,
 )
 
@@ -61,6 +62,7 @@ def test_every_record_has_offset_epoch_control_flag_key_value_and_timestamp(
     assert [Record(r.key, r.value) for r in decoded] == records
     assert [r.offset for r in decoded] == list(range(base_offset, base_offset + len(records)))
     assert {r.timestamp_ms for r in decoded} == {timestamp_ms}
+    assert record_values(found) == [value for _, value in records if value is not None]
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=200))
@@ -130,6 +132,13 @@ def test_position_and_reason_of_damage() -> None:
         assert error.value.position == len(first)
 
 
+def test_values_of_a_batch_of_ten_thousand() -> None:
+    """Offset deltas of one, two and three bytes."""
+    values = [b"", b"x" * 63, b"y" * 64, b"z" * 10_000] + [b"v"] * 16_500
+    data = encode_values(base_offset=0, leader_epoch=1, timestamp_ms=1, values=values)
+    assert record_values(split_batches(data)[0][0]) == values
+
+
 def test_zeros_are_no_batch() -> None:
     assert split_batches(bytes(16)) == ([], 16)
     with pytest.raises(CorruptBatch):
@@ -147,10 +156,18 @@ def test_a_valid_checksum_over_nonsense_is_still_only_corrupt(
     damaged[8:12] = (len(damaged) - 12).to_bytes(4, "big")
     damaged[17:21] = crc32c(bytes(damaged[21:])).to_bytes(4, "big")
     try:
-        for found in split_batches(bytes(damaged))[0]:
-            decode_records(found)
+        (found,) = split_batches(bytes(damaged))[0]
     except CorruptBatch:
-        pass
+        return
+    try:
+        values = record_values(found)
+    except CorruptBatch:
+        values = None
+    try:
+        records = decode_records(found)
+    except CorruptBatch:
+        return
+    assert values == [record.value for record in records if record.value is not None]
 
 
 @settings(max_examples=300)

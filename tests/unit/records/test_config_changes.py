@@ -1,6 +1,7 @@
 """The hot path of replay says the same as the reference path, or nothing at all."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,22 +16,28 @@ from quorum_node.records.batches import (
 )
 from quorum_node.records.config_changes import ConfigChange, config_changes
 from quorum_node.records.metadata import (
+    AnyMetadata,
     ConfigRecord,
     FeatureLevelRecord,
-    MetadataRecord,
     UnknownMetadata,
     decode_metadata,
     encode_metadata,
 )
-from quorum_node.records.primitives import MalformedRecord
+from quorum_node.schema.primitives import MalformedRecord
 
 _TEXT = st.text(max_size=200)
+
+
+def config_of(kind: int, resource_name: str, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=kind, resource_name=resource_name, name=name, value=value)
+
+
 _CONFIGS = st.builds(
-    ConfigRecord, st.integers(-128, 127), _TEXT, _TEXT, st.none() | st.text(max_size=9000)
+    config_of, st.integers(-128, 127), _TEXT, _TEXT, st.none() | st.text(max_size=9000)
 )
 
 
-def batch_of(records: list[MetadataRecord | UnknownMetadata]) -> bytes:
+def batch_of(records: list[AnyMetadata]) -> bytes:
     """As a leader writes them."""
     values = [encode_metadata(record) for record in records]
     return encode_values(base_offset=70, leader_epoch=3, timestamp_ms=9, values=values)
@@ -65,20 +72,20 @@ def test_takes_what_long_logs_consist_of() -> None:
     """Otherwise the test above would hold for a path that never decides anything."""
     for value_bytes in (0, 1, 50, 60, 127, 128, 256, 8000):
         records = [
-            ConfigRecord(4, "", "a", "v" * value_bytes),
-            *(ConfigRecord(-1, "tópic", f"name-{n}", "v" * value_bytes) for n in range(300)),
-            ConfigRecord(2, "t", "b" * 126, None),
+            config_of(4, "", "a", "v" * value_bytes),
+            *(config_of(-1, "tópic", f"name-{n}", "v" * value_bytes) for n in range(300)),
+            config_of(2, "t", "b" * 126, None),
         ]
         data = batch_of([*records])
         assert fast(data) == reference(data) is not None
 
 
 def test_leaves_other_records_to_the_reference_path() -> None:
-    config = ConfigRecord(4, "", "a", "b")
+    config = config_of(4, "", "a", "b")
     for other in (
-        FeatureLevelRecord("metadata.version", 29),
+        FeatureLevelRecord(name="metadata.version", feature_level=29),
         UnknownMetadata(4, 1, b"\4\1\2a\2b\0"),
-        ConfigRecord(4, "", "a", "b", ((1, b"x"),)),
+        replace(config, tagged_fields=((1, b"x"),)),
     ):
         assert fast(batch_of([config, other])) is None
         assert fast(batch_of([other, config])) is None
@@ -93,7 +100,7 @@ def test_leaves_other_records_to_the_reference_path() -> None:
 def test_never_takes_what_the_reference_path_refuses() -> None:
     """One byte of a record is another: whatever is still taken means the same on both paths."""
     random_ = random.Random(5)
-    records = [ConfigRecord(4, "r", f"n{n}", "v" * random_.randrange(150)) for n in range(3)]
+    records = [config_of(4, "r", f"n{n}", "v" * random_.randrange(150)) for n in range(3)]
     data = batch_of([*records])
     whole = split_batches(data)[0][0]
     taken = 0
@@ -107,5 +114,5 @@ def test_never_takes_what_the_reference_path_refuses() -> None:
                 continue
             taken += 1
             again = [decode_metadata(record.value or b"") for record in decode_records(batch)]
-            assert [ConfigRecord(*change) for change in found] == again
+            assert [config_of(*change) for change in found] == again
     assert taken > 100

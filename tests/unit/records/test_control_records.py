@@ -1,4 +1,4 @@
-"""Control and metadata records: bytes as shipped Kafka writes them, unknown parts kept."""
+"""Control records: bytes as shipped Kafka writes them, unknown parts kept."""
 
 from uuid import UUID
 
@@ -19,18 +19,7 @@ from quorum_node.records.control import (
     encode_control,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
-from quorum_node.records.metadata import (
-    ConfigRecord,
-    FeatureLevelRecord,
-    MetadataRecord,
-    NoOpRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnknownMetadata,
-    decode_metadata,
-    encode_metadata,
-)
-from quorum_node.records.primitives import MalformedRecord
+from quorum_node.schema.primitives import MalformedRecord
 
 UUIDS = st.none() | st.integers(1, 2**128 - 1).map(lambda n: UUID(int=n))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -71,21 +60,6 @@ CONTROL: st.SearchStrategy[ControlRecord] = st.one_of(
     ),
     st.builds(SnapshotFooter, tagged_fields=TAGS),
 )
-TOPIC_IDS = st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number))
-METADATA: st.SearchStrategy[MetadataRecord] = st.one_of(
-    st.builds(
-        ConfigRecord,
-        resource_type=st.integers(-128, 127),
-        resource_name=TEXT,
-        name=TEXT,
-        value=st.none() | TEXT,
-        tagged_fields=TAGS,
-    ),
-    st.builds(FeatureLevelRecord, name=TEXT, level=INT16, tagged_fields=TAGS),
-    st.builds(NoOpRecord, tagged_fields=TAGS),
-    st.builds(TopicRecord, name=TEXT, topic_id=TOPIC_IDS, tagged_fields=TAGS),
-    st.builds(RemoveTopicRecord, topic_id=TOPIC_IDS, tagged_fields=TAGS),
-)
 
 
 def found(record: Record) -> DecodedRecord:
@@ -96,11 +70,6 @@ def found(record: Record) -> DecodedRecord:
 @given(CONTROL)
 def test_control_records_survive_with_unknown_tagged_fields(record: ControlRecord) -> None:
     assert decode_control(found(encode_control(record))) == record
-
-
-@given(METADATA)
-def test_metadata_records_survive_with_unknown_tagged_fields(record: MetadataRecord) -> None:
-    assert decode_metadata(encode_metadata(record)) == record
 
 
 def test_leader_change_in_both_versions() -> None:
@@ -146,16 +115,7 @@ def test_tombstones_ride_on_the_voters_record() -> None:
     assert decode_control(DecodedRecord(0, 0, encoded.key, encoded.value)) == record
 
 
-def test_bytes_of_a_config_record() -> None:
-    data = encode_metadata(ConfigRecord(2, "", "retention.ms", "9"))
-    assert data == b"\x01\x04\x00\x02\x01\x0dretention.ms\x029\x00"
-
-
 def test_newer_types_and_versions_are_kept_as_they_are() -> None:
-    unknown = UnknownMetadata(17, 3, b"payload")
-    assert decode_metadata(encode_metadata(unknown)) == unknown
-    newer = b"\x01\x04\x01\x02"
-    assert encode_metadata(decode_metadata(newer)) == newer
     control = UnknownControl(9, b"\0\0\0\x09", b"later")
     assert decode_control(found(encode_control(control))) == control
     newer_voters = UnknownControl(6, b"\0\0\0\x06", b"\0\x01later")
@@ -170,18 +130,10 @@ def test_random_bytes(data: bytes, kind: int, framed: bool) -> None:
         decode_control(DecodedRecord(0, 0, b"\0\0\0" + bytes((kind,)), version + data))
     except MalformedRecord:
         pass
-    try:
-        decode_metadata((b"\x01\x04\x00" if framed else b"") + data)
-    except MalformedRecord:
-        pass
 
 
-@given(METADATA, CONTROL)
-def test_every_strict_prefix_is_refused(metadata: MetadataRecord, control: ControlRecord) -> None:
-    data = encode_metadata(metadata)
-    for size in range(len(data)):
-        with pytest.raises(MalformedRecord):
-            decode_metadata(data[:size])
+@given(CONTROL)
+def test_every_strict_prefix_is_refused(control: ControlRecord) -> None:
     record = encode_control(control)
     assert record.value is not None
     for size in range(len(record.value)):

@@ -13,7 +13,7 @@ import pytest
 from quorum_node.api import ErrorCode
 from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.identity import uuid_text
-from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.records.metadata import encode_metadata
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.node_view import NodeView
@@ -28,6 +28,7 @@ from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties
+from support.metadata_records import config
 
 ME = UUID(int=9)
 
@@ -64,7 +65,7 @@ class Node:
 
     async def append(self, number: int, name: str, value: str) -> AppendOutcome:
         done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-        record = encode_metadata(ConfigRecord(2, "t", name, value))
+        record = encode_metadata(config(2, "t", name, value))
         self.hosted.hosts[number].appends.submit((record,), done.set_result)
         return await asyncio.wait_for(done, 10)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.fetch import MAX_ANSWER_BYTES

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.image.configs import ConfigKey
+from quorum_node.image.resource_types import TOPIC
 from quorum_node.raft.outputs import Halt, HaltReason
-from quorum_node.records.metadata import ConfigRecord, UnknownMetadata, encode_metadata
+from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshotter as snapshotter_module
 from quorum_node.server.appends import AppendOutcome, Committed
@@ -21,11 +23,10 @@ from quorum_node.server.replica_host import ReplicaHost
 from quorum_node.server.snapshotter import Outcome
 from quorum_node.server.startup import open_replica
 from quorum_node.server.termination import Termination
-from quorum_node.state.image import ConfigKey
-from quorum_node.state.resource_types import TOPIC
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter
+from support.metadata_records import config
 
 UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
 PARTITION = "__cluster_metadata-0"
@@ -74,7 +75,7 @@ class Running:
         )
         for _ in range(count):
             future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-            record = ConfigRecord(TOPIC, "t", f"k{self.number % 50}", f"{self.number}" + "x" * size)
+            record = config(TOPIC, "t", f"k{self.number % 50}", f"{self.number}" + "x" * size)
             self.number += 1
             self.host.appends.submit((encode_metadata(record),), future.set_result)
             outcome = await asyncio.wait_for(future, 20)
@@ -87,7 +88,7 @@ class Running:
         return await asyncio.wait_for(future, 20)
 
     def values(self) -> dict[str, str]:
-        return self.host.applier.image.resource(TOPIC, "t")
+        return dict(self.host.applier.image.configs.of(TOPIC, "t"))
 
     def counted(self, name: str) -> int:
         return int(self.metrics.partition(0).counters[name])
@@ -162,12 +163,12 @@ def test_a_restart_loads_the_snapshot_and_the_log_behind_it(
         made = await node.snapshot()
         assert isinstance(made, SnapshotId)
         last = await node.write(30)
-        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)
         wanted = node.values()
         again = start()
         replayed: list[int] = []
         again.host.applier.on_applied = replayed.append
-        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: again.host.applier.committed.end_offset >= last.end_offset)
         assert again.values() == wanted
         assert sum(replayed) < 30 * 250, "the log before the snapshot was replayed too"
         assert again.host.describe().cluster_id == "c"
@@ -196,7 +197,7 @@ def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Ru
         assert 0 < first_file <= ids[0].end_offset
         wanted = node.values()
         again = start(**settings)
-        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: again.host.applier.committed.end_offset >= last.end_offset)
         assert again.values() == wanted
         assert again.host.describe().voters_position.offset >= 0
         await again.write(1)
@@ -216,7 +217,7 @@ def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
         older, newest = node.host.snapshots.ids()[-2:]
         assert node.host.log.start == older
         last = await node.write(5)
-        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)
         wanted = node.values()
         node.close()
         file = node.path / PARTITION / newest.file_name
@@ -224,7 +225,7 @@ def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
         content[len(content) // 3] ^= 8
         file.write_bytes(content)
         again = start(**settings)
-        await until(lambda: again.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: again.host.applier.committed.end_offset >= last.end_offset)
         assert again.values() == wanted
         assert file.with_name(file.name + ".corrupt").exists()
         # There is one copy of what was deleted now: the next snapshot comes at once.
@@ -250,7 +251,6 @@ def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPat
         assert not list((node.path / PARTITION).glob("*.writing"))
         await node.write(5)
         assert isinstance(await node.snapshot(), SnapshotId)
-        assert not node.host.applier.image.frozen
 
     runs(scenario)
 
@@ -293,7 +293,7 @@ def test_a_log_with_records_that_are_not_modelled_is_kept_whole(runs: Runs) -> N
         node.host.appends.submit((unknown,), future.set_result)
         await asyncio.wait_for(future, 20)
         last = await node.write(20)
-        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)
         assert "type 99" in str(await node.snapshot())
         assert node.host.snapshots.ids() == ()
         assert not node.halts
@@ -323,11 +323,10 @@ def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
         made = await asked
         assert isinstance(made, SnapshotId)
         assert before.end_offset <= made.end_offset <= last.end_offset
-        await until(lambda: not node.host.applier.image.frozen)
-        await until(lambda: node.host.applier.image.end_offset >= last.end_offset)
+        await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)
         newest = node.values()
         assert newest[f"k{(node.number - 1) % 50}"].startswith(f"{node.number - 1}x")
-        assert node.host.applier.image.get(ConfigKey(TOPIC, "t", "k0")) is not None
+        assert node.host.applier.image.configs.get(ConfigKey(TOPIC, "t", "k0")) is not None
 
     runs(scenario)
 

@@ -10,10 +10,10 @@ import pytest
 from quorum_node.protocol.apis import FETCH
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse, FetchTopic
-from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.schema.schema import Message
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.split_request import PartitionRequests
 from quorum_node.server.wire.describe import Now

@@ -5,16 +5,16 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.protocol.apis import Api
-from quorum_node.protocol.codec import decode, encode
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import ANSWER_UNSUPPORTED, FetchRequest, FetchResponse
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.inbound import join, split

@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 
 from quorum_node.protocol.apis import APIS, DISCOVER_BROKERS, VOTE
-from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.discover_brokers import (
     CLIENT_ID,
     DiscoverBrokersRequest,
@@ -14,12 +13,13 @@ from quorum_node.protocol.discover_brokers import (
 )
 from quorum_node.protocol.elections import VoteRequest
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire

@@ -6,19 +6,19 @@ from uuid import UUID
 import pytest
 
 from quorum_node.protocol.apis import APIS, FETCH_SNAPSHOT
-from quorum_node.protocol.codec import decode, encode
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch_snapshot import (
     NO_CHECKSUM,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from quorum_node.protocol.schema import Message
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.schema.codec import decode, encode
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire

@@ -19,14 +19,14 @@ from quorum_node.api import (
     ErrorCode,
     PutConfigRequest,
 )
+from quorum_node.image.configs import ConfigKey
+from quorum_node.image.resource_types import resource_type_name, resource_type_number
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.state.image import ConfigKey
-from quorum_node.state.resource_types import resource_type_name, resource_type_number
 
 CLUSTER_DEFAULT = "-"
 """Path text for the empty resource name."""
@@ -82,17 +82,19 @@ def _add_reads(routes: APIRouter) -> None:
     ) -> ConfigValue:
         key = _key(resource_type, resource_name, name)
         age_ms = await _read(replica, consistency, timeout_ms)
-        image = replica.host.applier.image
-        value = image.get(key)
+        committed = replica.host.applier.committed
+        value = committed.image.configs.get(key)
         if value is None:
-            text = f"{resource_type}/{resource_name}/{name} is not set (offset {image.end_offset})"
+            text = (
+                f"{resource_type}/{resource_name}/{name} is not set (offset {committed.end_offset})"
+            )
             raise ApiProblem(404, ErrorCode.NOT_FOUND, text)
         return ConfigValue(
             resource_type=resource_type_name(key.resource_type),
             resource_name=key.resource_name,
             name=key.name,
             value=value,
-            offset=image.end_offset,
+            offset=committed.end_offset,
             consistency=consistency,
             age_ms=age_ms,
         )
@@ -105,7 +107,7 @@ def _add_reads(routes: APIRouter) -> None:
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigList:
         age_ms = await _read(replica, consistency, timeout_ms)
-        image = replica.host.applier.image
+        committed = replica.host.applier.committed
         entries = [
             ConfigEntry(
                 resource_type=resource_type_name(key.resource_type),
@@ -113,11 +115,11 @@ def _add_reads(routes: APIRouter) -> None:
                 name=key.name,
                 value=value,
             )
-            for key, value in image.entries()
+            for key, value in committed.image.configs.entries()
         ]
         wanted = [entry for entry in entries if _path(entry).startswith(prefix)]
         return ConfigList(
-            entries=wanted, offset=image.end_offset, consistency=consistency, age_ms=age_ms
+            entries=wanted, offset=committed.end_offset, consistency=consistency, age_ms=age_ms
         )
 
 
@@ -149,7 +151,7 @@ def _key(resource_type: str, resource_name: str, name: str) -> ConfigKey:
 
 def _record(key: ConfigKey, value: str | None) -> bytes:
     try:
-        return encode_metadata(ConfigRecord(key.resource_type, key.resource_name, key.name, value))
+        return encode_metadata(ConfigRecord(**key._asdict(), value=value))
     except UnicodeEncodeError as error:
         raise invalid(f"names and values must be text that UTF-8 can hold: {error}") from error
 

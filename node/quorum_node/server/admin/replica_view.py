@@ -43,7 +43,7 @@ class ReplicaView:
 
     def state(self) -> StateDescription:
         """What the image holds."""
-        return state_document(self.describe(), self.host.applier.image.end_offset, clock_ms())
+        return state_document(self.describe(), self.host.applier.committed.end_offset, clock_ms())
 
     def state_age_ms(self) -> int | None:
         """How old the image may be; None if no leader was ever heard."""

@@ -12,12 +12,12 @@ from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.read_offset import ReadOffsetRequest
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
 )
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.alter_quorum import join_alter_quorum, split_alter_quorum
 from quorum_node.server.wire.describe import Now, join_describe, split_describe
 from quorum_node.server.wire.discover_brokers import join_discover, split_discover

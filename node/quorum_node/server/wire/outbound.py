@@ -10,16 +10,16 @@ from typing import Any
 
 from quorum_node.protocol import apis
 from quorum_node.protocol import elections as el
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.apis import Api
 from quorum_node.protocol.discover_brokers import DiscoverBrokersResponse
 from quorum_node.protocol.fetch import FetchResponse
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotResponse
 from quorum_node.protocol.read_offset import ReadOffsetResponse
-from quorum_node.protocol.schema import MalformedMessage, Message
 from quorum_node.protocol.voters import AddRaftVoterResponse, UpdateRaftVoterResponse
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS
+from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.wire.discover_brokers import discover_answer, discover_request
 from quorum_node.server.wire.epochs import begin_answers, begin_request, end_answers, end_request
 from quorum_node.server.wire.errors import raft_error

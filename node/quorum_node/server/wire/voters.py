@@ -4,7 +4,6 @@ Kafka's messages name no partition and mean the first one; another one is a priv
 """
 
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.schema import Message
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -19,6 +18,7 @@ from quorum_node.protocol.voters import (
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.schema import Message
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
 

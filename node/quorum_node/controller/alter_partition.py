@@ -1,0 +1,162 @@
+"""AlterPartition: a leader asks for another ISR. PURE.
+
+Owns every check that makes it conditional. This is what keeps two leaders apart (the replication design V3,
+discussion 3): one that was deposed can't shrink the ISR, because it names an older leader epoch or partition epoch,
+so it can't commit anything that the new leader doesn't have.
+Source: KIP-497, KIP-704, KIP-841 (no replica that is fenced or shutting down), KIP-903 (nor a restarted one that
+the leader only knows from before).
+
+In order, per partition: is it known; has this controller perhaps less than the leader knows (then it is none any
+more); is the leader the latest; does it know the latest state; is the ISR one of this partition with the leader in
+it; is everyone in it fit.
+"""
+
+from collections.abc import Sequence
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.partition_change import Wanted, change_partition
+from quorum_node.controller.partition_rules import circumstances
+from quorum_node.controller.view import View
+from quorum_node.image.partition import Partition, changed
+from quorum_node.image.topics import Topic
+from quorum_node.protocol.alter_partition import (
+    UNCHECKED_BROKER_EPOCH,
+    AlteredPartition,
+    AlteredPartitionState,
+    AlteredTopic,
+    AlteredTopicState,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrMember,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import (
+    LEADER_UNCHANGED,
+    RECOVERED,
+    RECOVERING,
+    PartitionChangeRecord,
+)
+
+
+def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
+    """Every partition gets its own result, and changes on its own."""
+    if not is_current(view, request.broker_id, request.broker_epoch):
+        return Decision(answer=AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    records: list[PartitionChangeRecord] = []
+    topics = tuple(_topic(view, request.broker_id, topic, records) for topic in request.topics)
+    answer = AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics)
+    return Decision(tuple(records), answer, atomic=False)
+
+
+def refuse_alter_partition(
+    request: AlterPartitionRequest, error: ErrorCode, text: str
+) -> AlterPartitionResponse:
+    """One error for all of it: the API has no place for a text."""
+    return AlterPartitionResponse(error_code=error)
+
+
+def is_current(view: View, broker_id: int, broker_epoch: int) -> bool:
+    """Whether the request comes from the process of the broker that is registered now."""
+    broker = view.image.brokers.get(broker_id)
+    return broker is not None and broker.broker_epoch == broker_epoch
+
+
+def _topic(
+    view: View, broker_id: int, asked: AlteredTopic, records: list[PartitionChangeRecord]
+) -> AlteredTopicState:
+    topic = view.image.topics.get(asked.topic_id) if asked.topic_id is not None else None
+    if topic is None:
+        states = [_refused(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in asked.partitions]
+    else:
+        states = [_alter(view, broker_id, topic, each, records) for each in asked.partitions]
+    return AlteredTopicState(topic_id=asked.topic_id, partitions=tuple(states))
+
+
+def _alter(
+    view: View,
+    broker_id: int,
+    topic: Topic,
+    asked: AlteredPartition,
+    records: list[PartitionChangeRecord],
+) -> AlteredPartitionState:
+    partition = topic.partitions.get(asked.partition_index)
+    if partition is None:
+        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    members = asked.new_isr_with_epochs or tuple(
+        IsrMember(broker_id=each) for each in asked.new_isr
+    )
+    isr = tuple(each.broker_id for each in members)
+    error = (
+        _epoch_error(broker_id, partition, asked)
+        or _isr_error(partition, isr, asked.leader_recovery_state)
+        or _fitness_error(view, members)
+    )
+    if error:
+        return _refused(asked, error)
+    record = change_partition(
+        topic.topic_id,
+        asked.partition_index,
+        partition,
+        Wanted(isr=isr, recovery_state=asked.leader_recovery_state),
+        circumstances(view, topic.name, partition),
+    )
+    if record is not None:
+        records.append(record)
+        partition = changed(partition, record)
+        if record.leader not in (broker_id, LEADER_UNCHANGED):
+            # It ended a reassignment that the leader is not part of: what it asked for happens, and it has to
+            # learn that it leads no more.
+            return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
+    return AlteredPartitionState(
+        partition_index=asked.partition_index,
+        error_code=ErrorCode.NONE,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        leader_recovery_state=partition.leader_recovery_state,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _epoch_error(broker_id: int, now: Partition, asked: AlteredPartition) -> ErrorCode:
+    if asked.leader_epoch > now.leader_epoch or asked.partition_epoch > now.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if asked.leader_epoch < now.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != now.leader:
+        return ErrorCode.INVALID_REQUEST
+    if asked.partition_epoch < now.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    return ErrorCode.NONE
+
+
+def _isr_error(now: Partition, isr: Sequence[int], recovery_state: int) -> ErrorCode:
+    fits = (
+        len(set(isr)) == len(isr)
+        and set(isr) <= set(now.replicas)
+        and now.leader in isr
+        and recovery_state in (RECOVERED, RECOVERING)
+    )
+    if not fits:
+        return ErrorCode.INVALID_REQUEST
+    # A leader that is not done recovering stays alone, and one that is done stays done.
+    recovers = now.leader_recovery_state == RECOVERING and len(isr) == 1
+    return (
+        ErrorCode.INVALID_REQUEST
+        if recovery_state == RECOVERING and not recovers
+        else ErrorCode.NONE
+    )
+
+
+def _fitness_error(view: View, members: Sequence[IsrMember]) -> ErrorCode:
+    for member in members:
+        broker = view.image.brokers.get(member.broker_id)
+        if broker is None or not view.image.brokers.is_active(member.broker_id):
+            return ErrorCode.INELIGIBLE_REPLICA
+        if member.broker_epoch not in (UNCHECKED_BROKER_EPOCH, broker.broker_epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _refused(asked: AlteredPartition, error: ErrorCode) -> AlteredPartitionState:
+    return AlteredPartitionState(partition_index=asked.partition_index, error_code=error)

@@ -1,0 +1,83 @@
+"""Assignments of replicas to brokers: checks of what a caller chose, and choosing for who leaves it open. PURE.
+
+Owns what an assignment has to be. Must not know which request it came with; where replicas go if nobody says is
+in `placement.py`.
+Source: the shipped controller's answers to wrong assignments; KIP-1066 (brokers whose directories are all
+cordoned take nothing new unless they are named).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from quorum_node.controller.placement import Placer, UsableBroker
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.view import View
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import RegisterBrokerRecord
+
+
+def manual_fault(view: View, replicas: Sequence[int], expected: int | None) -> Problem | None:
+    """What is wrong with replicas that a caller chose; `expected`: how many there have to be."""
+    if not replicas:
+        return _fault("a partition needs at least one replica")
+    for replica in sorted(replicas):
+        if view.image.brokers.get(replica) is None:
+            return _fault(f"broker {replica} is not registered")
+    if len(set(replicas)) < len(replicas):
+        return _fault(f"{_text(replicas)} names a broker twice")
+    if expected is not None and len(replicas) != expected:
+        return _fault(
+            f"{_text(replicas)} are {len(replicas)} replicas, the other partitions of the topic have {expected}"
+        )
+    return None
+
+
+def in_sync_at_first(view: View, replicas: Sequence[int]) -> tuple[int, ...]:
+    """The ISR of a new partition: its replicas that are active."""
+    brokers = view.image.brokers
+    return tuple(each for each in replicas if brokers.is_active(each))
+
+
+def nobody_alive(replicas: Sequence[int], partition_id: int) -> Problem:
+    """A new partition has to have a leader."""
+    return _fault(
+        f"partition {partition_id}: {_text(replicas)} are all fenced or shutting down, so nobody could lead it"
+    )
+
+
+def placer(view: View) -> Placer:
+    """Places replicas on brokers that may get some."""
+    return Placer(_usable(view), view.random)
+
+
+def factor_fault(placer: Placer, replication_factor: int) -> Problem | None:
+    """Why no partition can have that many replicas."""
+    text = None
+    if replication_factor <= 0:
+        text = f"a replication factor of {replication_factor} is none; it is at least 1"
+    elif not placer.live_brokers:
+        text = "no broker is alive that could lead a new partition"
+    elif replication_factor > placer.brokers:
+        text = (
+            f"a replication factor of {replication_factor} needs as many brokers, "
+            f"but {placer.brokers} can take replicas"
+        )
+    return Problem(ErrorCode.INVALID_REPLICATION_FACTOR, text) if text is not None else None
+
+
+def _usable(view: View) -> Iterator[UsableBroker]:
+    for broker in view.image.brokers.by_id.values():
+        if not broker.in_controlled_shutdown and not _is_cordoned(broker):
+            yield UsableBroker(broker.broker_id, broker.rack, broker.fenced)
+
+
+def _is_cordoned(broker: RegisterBrokerRecord) -> bool:
+    cordoned = broker.cordoned_log_dirs
+    return bool(cordoned) and set(broker.log_dirs) <= set(cordoned or ())
+
+
+def _text(replicas: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, replicas))}]"
+
+
+def _fault(text: str) -> Problem:
+    return Problem(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)

@@ -1,0 +1,30 @@
+"""Partitions of brokers: whether one leads any, and which ones ask for attention. PURE.
+
+Owns the look at the image; everything goes by the partitions of the brokers in question, never by all (KV3-02).
+Must not know what is to be done about them (`partition_repair.py`).
+"""
+
+from collections.abc import Iterator
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.topics import PartitionKey
+
+
+def leads_any(image: ClusterImage, broker_id: int) -> bool:
+    """Whether a broker is the leader of any partition."""
+    return any(each.partition.leader == broker_id for each in image.topics.partitions_of(broker_id))
+
+
+def suspicious(image: ClusterImage) -> Iterator[PartitionKey]:
+    """Partitions that may have to change: of brokers that are not active, and without a leader.
+
+    The image may change meanwhile: this goes on over what it began with.
+    """
+    topics, brokers = image.topics, image.brokers
+    yield from topics.leaderless()
+    for broker_id in sorted(topics.by_broker):
+        if brokers.is_active(broker_id):
+            continue
+        for each in topics.partitions_of(broker_id):
+            if broker_id in each.partition.isr or broker_id == each.partition.leader:
+                yield PartitionKey(each.topic.topic_id, each.partition_id)

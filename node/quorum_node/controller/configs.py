@@ -1,0 +1,300 @@
+"""IncrementalAlterConfigs and AlterConfigs: dynamic configs of topics, brokers, groups and client metrics. PURE.
+
+Owns the checks and what a change amounts to. Must not know what a broker does with a config; a broker checks its own
+before it forwards them, so here only their names are looked at.
+Source: KIP-339, KIP-133, KIP-226, KIP-714 (client metrics), KIP-848 (groups).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from quorum_node.controller.authorization import AclOperation, AclResource
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.topic_config_types import TOPIC_CONFIGS, ConfigType
+from quorum_node.controller.topic_names import name_fault
+from quorum_node.controller.topic_settings import topic_configs_fault
+from quorum_node.controller.topics import MAX_RECORDS
+from quorum_node.controller.view import View
+from quorum_node.image.resource_types import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    resource_type_name,
+)
+from quorum_node.protocol.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResult,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import ConfigRecord
+
+_BROKER_LOGGER = 8
+_BROKER_LISTS = frozenset(
+    (
+        "advertised.listeners",
+        "cordoned.log.dirs",
+        "group.consumer.assignors",
+        "group.coordinator.rebalance.protocols",
+        "group.share.assignors",
+        "listeners",
+        "log.cleanup.policy",
+        "metric.reporters",
+        "sasl.enabled.mechanisms",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.oauthbearer.expected.audience",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+    )
+)
+"""Configs of brokers that are lists, so that items can be appended and subtracted."""
+
+
+class _Resource(NamedTuple):
+    type: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{resource_type_name(self.type)} {self.name or 'default'}"
+
+
+Values = dict[str, str | None]
+"""What configs shall be; None deletes one."""
+
+
+def incremental_alter_configs(view: View, request: IncrementalAlterConfigsRequest) -> Decision:
+    """Every resource gets its own result; what has no fault is changed in one step."""
+    altering = _Altering(
+        view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
+    )
+    for resource in request.resources:
+        altering.resource(
+            _Resource(resource.resource_type, resource.resource_name), resource.configs
+        )
+    answer = IncrementalAlterConfigsResponse(responses=altering.results())
+    return (
+        Decision(answer=answer) if request.validate_only else Decision(altering.decided(), answer)
+    )
+
+
+def alter_configs(view: View, request: AlterConfigsRequest) -> Decision:
+    """As above; a resource's configs that are not in the request are deleted."""
+    altering = _Altering(
+        view, [_Resource(r.resource_type, r.resource_name) for r in request.resources]
+    )
+    for replaced in request.resources:
+        resource = _Resource(replaced.resource_type, replaced.resource_name)
+        set_to = {each.name: each.value for each in replaced.configs}
+        gone = [name for name in view.image.configs.of(*resource) if name not in set_to]
+        configs = [_operation(name, ConfigOperation.SET, value) for name, value in set_to.items()]
+        configs += [_operation(name, ConfigOperation.DELETE, None) for name in sorted(gone)]
+        altering.resource(resource, configs)
+    answer = AlterConfigsResponse(responses=altering.results())
+    return (
+        Decision(answer=answer) if request.validate_only else Decision(altering.decided(), answer)
+    )
+
+
+def refuse_incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode, text: str
+) -> IncrementalAlterConfigsResponse:
+    """The same answer for every resource."""
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            _result(_Resource(r.resource_type, r.resource_name), Problem(error, text))
+            for r in request.resources
+        )
+    )
+
+
+def refuse_alter_configs(
+    request: AlterConfigsRequest, error: ErrorCode, text: str
+) -> AlterConfigsResponse:
+    """The same answer for every resource."""
+    return AlterConfigsResponse(
+        responses=tuple(
+            _result(_Resource(r.resource_type, r.resource_name), Problem(error, text))
+            for r in request.resources
+        )
+    )
+
+
+class _Altering:
+    """One request."""
+
+    def __init__(self, view: View, resources: Sequence[_Resource]) -> None:
+        self._view = view
+        self._times = Counter(resources)
+        self._results: dict[_Resource, AlterConfigsResult] = {}
+        self._records: list[ConfigRecord] = []
+
+    def results(self) -> tuple[AlterConfigsResult, ...]:
+        """One for each resource."""
+        return tuple(self._results.values())
+
+    def decided(self) -> tuple[ConfigRecord, ...]:
+        """All changes."""
+        return tuple(self._records)
+
+    def resource(self, resource: _Resource, configs: Sequence[AlterableConfig]) -> None:
+        """Decide on one resource."""
+        made = self._alter(resource, configs)
+        if not isinstance(made, Problem):
+            self._records.extend(made)
+        self._results[resource] = _result(resource, made if isinstance(made, Problem) else None)
+
+    def _alter(
+        self, resource: _Resource, configs: Sequence[AlterableConfig]
+    ) -> list[ConfigRecord] | Problem:
+        problem = (
+            self._repeated(resource)
+            or _right_problem(self._view, resource)
+            or _name_problem(resource)
+        )
+        if problem is not None:
+            return problem
+        now = self._view.image.configs.of(*resource)
+        wanted = _wanted(resource, now, configs)
+        if isinstance(wanted, Problem):
+            return wanted
+        after = {**now, **wanted}
+        values = {name: value for name, value in after.items() if value is not None}
+        if resource.type == TOPIC:
+            fault = topic_configs_fault(values, now)
+            if fault is not None:
+                return Problem(ErrorCode.INVALID_CONFIG, fault)
+        problem = _existence_problem(self._view, resource)
+        if problem is not None:
+            return problem
+        if len(self._records) + len(wanted) > MAX_RECORDS:
+            text = f"one request changes at most {MAX_RECORDS} configs: ask for fewer at once"
+            return Problem(ErrorCode.POLICY_VIOLATION, text)
+        return [
+            ConfigRecord(
+                resource_type=resource.type, resource_name=resource.name, name=name, value=value
+            )
+            for name, value in wanted.items()
+            # An unchanged config of a broker makes it read its files again (KAFKA-14136).
+            if resource.type == BROKER or now.get(name) != value
+        ]
+
+    def _repeated(self, resource: _Resource) -> Problem | None:
+        if self._times[resource] == 1:
+            return None
+        return Problem(ErrorCode.INVALID_REQUEST, f"{resource} is in the request more than once")
+
+
+def _wanted(
+    resource: _Resource, now: Mapping[str, str], configs: Sequence[AlterableConfig]
+) -> Values | Problem:
+    wanted: Values = {}
+    for config in configs:
+        if not config.name:
+            return Problem(ErrorCode.INVALID_REQUEST, "a config has a name")
+        if config.config_operation == ConfigOperation.DELETE:
+            wanted[config.name] = None
+        elif config.value is None:
+            text = f"{config.name}: only to delete it, no value is needed"
+            return Problem(ErrorCode.INVALID_CONFIG, text)
+        elif config.config_operation == ConfigOperation.SET:
+            wanted[config.name] = config.value
+        elif config.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            if not _is_list(resource, config.name):
+                text = (
+                    f"{config.name} is no list: nothing can be appended to it or subtracted from it"
+                )
+                return Problem(ErrorCode.INVALID_CONFIG, text)
+            wanted[config.name] = _listed(resource, now.get(config.name), config)
+        else:
+            text = f"{config.name}: {config.config_operation} is no operation"
+            return Problem(ErrorCode.INVALID_REQUEST, text)
+    return wanted
+
+
+def _is_list(resource: _Resource, name: str) -> bool:
+    if resource.type == TOPIC:
+        config = TOPIC_CONFIGS.get(name)
+        return config is not None and config.type is ConfigType.LIST
+    return resource.type == BROKER and name in _BROKER_LISTS
+
+
+def _listed(resource: _Resource, now: str | None, config: AlterableConfig) -> str:
+    """With or without items; what is not set counts as its default."""
+    if now is None and resource.type == TOPIC:
+        now = TOPIC_CONFIGS[config.name].default
+    items = [item for item in (now or "").split(",") if item]
+    for item in (config.value or "").split(","):
+        if config.config_operation == ConfigOperation.SUBTRACT:
+            if item in items:
+                items.remove(item)
+        elif item not in items:
+            items.append(item)
+    return ",".join(items)
+
+
+def _right_problem(view: View, resource: _Resource) -> Problem | None:
+    if resource.type == TOPIC:
+        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.TOPIC, resource.name)
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif resource.type == GROUP:
+        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.GROUP, resource.name)
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif resource.type in (BROKER, CLIENT_METRICS):
+        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif resource.type == _BROKER_LOGGER:
+        text = "levels of loggers are not configs of the cluster: ask the broker itself"
+        return Problem(ErrorCode.INVALID_REQUEST, text)
+    else:
+        text = f"{resource.type} is no type of a resource that has configs"
+        return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
+    text = f"{view.caller.principal} lacks ALTER_CONFIGS on {resource}"
+    return None if allowed else Problem(code, text)
+
+
+def _name_problem(resource: _Resource) -> Problem | None:
+    """What a name has to be, whatever there is of that name."""
+    if resource.type == TOPIC:
+        if not resource.name:
+            return Problem(ErrorCode.INVALID_REQUEST, "configs for all topics don't exist")
+        fault = name_fault(resource.name)
+        return Problem(ErrorCode.INVALID_TOPIC_EXCEPTION, fault) if fault is not None else None
+    if resource.type == BROKER and resource.name:
+        if not (resource.name.isascii() and resource.name.isdigit()):
+            text = f"a broker's name is its number or nothing, not {resource.name!r}"
+            return Problem(ErrorCode.INVALID_REQUEST, text)
+    elif resource.type in (GROUP, CLIENT_METRICS) and not resource.name:
+        text = f"configs for all of type {resource_type_name(resource.type)} don't exist"
+        return Problem(ErrorCode.INVALID_REQUEST, text)
+    return None
+
+
+def _existence_problem(view: View, resource: _Resource) -> Problem | None:
+    if resource.type == TOPIC and view.image.topics.named(resource.name) is None:
+        text = f"there is no topic {resource.name}"
+        return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    if resource.type == BROKER and resource.name:
+        node_id = int(resource.name)
+        if view.image.brokers.get(node_id) is None and node_id not in view.voter_ids:
+            text = f"{node_id} is neither a registered broker nor a controller"
+            return Problem(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+    return None
+
+
+def _operation(name: str, operation: ConfigOperation, value: str | None) -> AlterableConfig:
+    return AlterableConfig(name=name, config_operation=operation, value=value)
+
+
+def _result(resource: _Resource, problem: Problem | None) -> AlterConfigsResult:
+    return AlterConfigsResult(
+        error_code=problem.code if problem is not None else ErrorCode.NONE,
+        error_message=problem.text if problem is not None else None,
+        resource_type=resource.type,
+        resource_name=resource.name,
+    )

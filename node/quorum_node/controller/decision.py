@@ -1,0 +1,27 @@
+"""What a command of the controller decides: records to append, and the answer after their commit. PURE.
+
+Owns the shape. Must not know any particular command.
+Source: KIP-631, "Persistence and Visibility": nothing of a decision is visible before it is committed.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.records.metadata import MetadataMessage
+from quorum_node.schema.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`atomic`: the records take effect together or not at all, so they must fit into one batch.
+
+    The answer leaves when the records are committed. Without records it leaves when everything is
+    committed that had been decided before: it may tell of that.
+    """
+
+    records: tuple[MetadataMessage, ...] = ()
+    answer: Message | None = None
+    atomic: bool = True
+
+
+NOTHING = Decision()
+"""Nothing to do, nobody to answer."""

@@ -1,0 +1,64 @@
+"""Features that this controller knows: which levels it can act on, and what a new cluster starts with. PURE.
+
+Owns names and ranges. Must not know how levels are changed (`features.py`), nor which version of a record a
+level asks for (`records/metadata/metadata_version.py`).
+
+Source: KIP-584, KIP-778 and KIP-1022 as shipped in Kafka 4.3, whose newest production level is 4.3-IV0.
+`eligible.leader.replicas.version` (KIP-966) is left at 0: this controller keeps no ELR.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorum_node.records.metadata import LATEST_LEVEL, LOWEST_LEVEL, METADATA_VERSION
+
+KRAFT_VERSION = "kraft.version"
+"""Belongs to the quorum below the controller."""
+
+METADATA_VERSION_NAMES = {
+    7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0", 13: "3.6-IV1",
+    14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3", 19: "3.7-IV4", 20: "3.8-IV0",
+    21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2", 25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1",
+    28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRange:
+    """Levels of one feature that are supported, both ends inclusive."""
+
+    min_level: int
+    max_level: int
+
+    def __contains__(self, level: int) -> bool:
+        return self.min_level <= level <= self.max_level
+
+    def __str__(self) -> str:
+        return f"{self.min_level} to {self.max_level}"
+
+
+SUPPORTED: Mapping[str, FeatureRange] = {
+    METADATA_VERSION: FeatureRange(LOWEST_LEVEL, LATEST_LEVEL),
+    "group.version": FeatureRange(0, 1),
+    "share.version": FeatureRange(0, 1),
+    "streams.version": FeatureRange(0, 1),
+    "transaction.version": FeatureRange(0, 2),
+}
+"""What this controller acts on."""
+
+OF_A_NEW_CLUSTER: Mapping[str, int] = {
+    METADATA_VERSION: LATEST_LEVEL,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+LEAST_METADATA_VERSION: Mapping[tuple[str, int], int] = {
+    ("transaction.version", 1): 24,
+    ("transaction.version", 2): 24,
+    ("group.version", 1): 22,
+    ("share.version", 1): 28,
+    ("streams.version", 1): 29,
+}
+"""What a new cluster of that metadata.version may begin with; a later change is free (as in Kafka)."""

@@ -1,0 +1,161 @@
+"""UpdateFeatures: finalized levels of features, and what a new cluster begins with. PURE.
+
+Owns the checks: every level is supported here, by every registered broker and by every controller, or nothing
+changes. A level takes effect for what is written after its record (K631-13: no restart).
+Source: KIP-584, KIP-778, KIP-1022, as a stock 4.3 controller answers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.feature_levels import OF_A_NEW_CLUSTER, SUPPORTED
+from quorum_node.controller.view import View
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.features import (
+    FeatureUpdate,
+    FeatureUpdateResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from quorum_node.records.metadata import (
+    METADATA_VERSION,
+    AbortTransactionRecord,
+    FeatureLevelRecord,
+    MetadataMessage,
+    SupportedFeature,
+)
+
+
+def begin(image: ClusterImage, *, in_transaction: bool) -> tuple[MetadataMessage, ...]:
+    """What a controller writes before anything else.
+
+    The levels of a new cluster, where no metadata.version is finalized yet; and the end of a transaction that
+    a controller before has left open (only stock ones open any).
+    """
+    records: list[MetadataMessage] = []
+    if in_transaction:
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if METADATA_VERSION not in image.features.levels:
+        records += [
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in OF_A_NEW_CLUSTER.items()
+        ]
+    return tuple(records)
+
+
+def unknown_levels(image: ClusterImage) -> Iterator[str]:
+    """Finalized features that this controller can't act on: then it must not decide anything."""
+    for name, level in sorted(image.features.levels.items()):
+        if name not in SUPPORTED or level not in SUPPORTED[name]:
+            yield f"{name}={level}"
+
+
+def update_features(view: View, request: UpdateFeaturesRequest) -> Decision:
+    """All updates or none."""
+    records: list[MetadataMessage] = []
+    seen: set[str] = set()
+    for update in request.feature_updates:
+        problem = _problem(view, update, seen)
+        if problem is not None:
+            error = ErrorCode.INVALID_UPDATE_VERSION
+            text = (
+                f"Invalid update version {update.max_version_level} for feature"
+                f" {update.feature}. {problem}"
+            )
+            return Decision(answer=refuse_update_features(request, error, text))
+        seen.add(update.feature)
+        records.append(
+            FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+        )
+    answer = UpdateFeaturesResponse(
+        error_code=0,
+        results=tuple(
+            FeatureUpdateResult(feature=each.feature, error_code=0)
+            for each in request.feature_updates
+        ),
+    )
+    return Decision(() if request.validate_only else tuple(records), answer)
+
+
+def refuse_update_features(
+    request: UpdateFeaturesRequest, error: ErrorCode, text: str
+) -> UpdateFeaturesResponse:
+    """Nothing changes."""
+    return UpdateFeaturesResponse(error_code=error, error_message=text)
+
+
+def _problem(view: View, update: FeatureUpdate, seen: set[str]) -> str | None:
+    name, level = update.feature, update.max_version_level
+    if name in seen:
+        return "The feature stands twice in the request."
+    try:
+        way = UpgradeType(update.upgrade_type)
+    except ValueError:
+        return "The controller does not support the given upgrade type."
+    if update.allow_downgrade:
+        way = UpgradeType.SAFE_DOWNGRADE
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    unsupported = _who_lacks(view, name, level)
+    if unsupported is not None:
+        return unsupported
+    current = view.image.features.level(name)
+    if level < current and way is UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to"
+            " either safe or unsafe downgrade."
+        )
+    if level > current and way is not UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    if name == METADATA_VERSION and level < current:
+        return _metadata_downgrade(current, level, way)
+    return None
+
+
+def _metadata_downgrade(current: int, level: int, way: UpgradeType) -> str | None:
+    """Allowed only where no format between the two levels differs."""
+    if not any(level < changed <= current for changed in _CHANGED_FORMATS):
+        return None
+    if way is UpgradeType.UNSAFE_DOWNGRADE:
+        return "Unsafe metadata downgrade is not supported in this version."
+    return (
+        "Refusing to perform the requested downgrade because it might delete metadata information."
+    )
+
+
+_CHANGED_FORMATS = (8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels of metadata.version that changed what records can say."""
+
+
+def _who_lacks(view: View, name: str, level: int) -> str | None:
+    """Whoever can't work with the level: this controller, a broker, another controller."""
+    own = SUPPORTED.get(name)
+    if own is None:
+        return f"Controller {view.node_id} does not support this feature."
+    if level not in own and not (level == 0 and name != METADATA_VERSION):
+        return f"Controller {view.node_id} only supports versions {own.min_level}-{own.max_level}"
+    nodes: list[tuple[str, Sequence[SupportedFeature]]] = [
+        (f"Broker {each.broker_id}", each.features) for each in view.image.brokers.by_id.values()
+    ]
+    registered: Mapping[int, Sequence[SupportedFeature]] = {
+        each.controller_id: each.features for each in view.image.controllers.by_id.values()
+    }
+    nodes += [(f"Controller {each}", features) for each, features in sorted(registered.items())]
+    for node, features in nodes:
+        lacks = _lacks(node, features, name, level)
+        if lacks is not None:
+            return lacks
+    for voter_id in view.voter_ids:
+        if voter_id not in registered and voter_id != view.node_id:
+            return f"controller {voter_id} has not registered, and may not support this feature"
+    return None
+
+
+def _lacks(node: str, features: Sequence[SupportedFeature], name: str, level: int) -> str | None:
+    for each in features:
+        if each.name == name:
+            low, high = each.min_supported_version, each.max_supported_version
+            return None if low <= level <= high else f"{node} only supports versions {low}-{high}"
+    return None if level == 0 else f"{node} does not support this feature."

@@ -1,0 +1,176 @@
+"""BrokerHeartbeat: renews the lease of a broker, and moves it through its states. PURE.
+
+Owns the facts that `broker_state.py` decides on, and the records of each transition. What a transition means
+for partitions is in `partition_repair.py`.
+Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 (failed directories), KIP-1066
+(cordoned directories).
+"""
+
+from uuid import UUID
+
+from quorum_node.controller.broker_epochs import epoch_problem
+from quorum_node.controller.broker_partitions import leads_any
+from quorum_node.controller.broker_state import BrokerState, Facts, Wish, next_state, wish_of
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.leases import Lease
+from quorum_node.controller.view import View
+from quorum_node.protocol.broker_registration import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    MetadataMessage,
+    RegisterBrokerRecord,
+)
+from quorum_node.records.metadata.metadata_version import (
+    CORDONED_DIRECTORIES_LEVEL,
+    DIRECTORIES_LEVEL,
+)
+
+_FENCE, _UNFENCE = 1, -1
+_FAR = 2**63
+_ZERO = UUID(int=0)
+
+
+def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
+    """One heartbeat."""
+    problem = epoch_problem(view, request.broker_id, request.broker_epoch)
+    if problem is not None:
+        return Decision(answer=refuse_heartbeat(request, problem, ""))
+    broker = view.image.brokers.get(request.broker_id)
+    assert broker is not None
+    first = _lease(view, broker) is None
+    lease = view.leases.renew(
+        broker.broker_id, broker.broker_epoch, view.now_ms, request.current_metadata_offset
+    )
+    state = state_of(broker, first=first)
+    wish = wish_of(request.want_fence, request.want_shut_down)
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    too_stale = request.current_metadata_offset + 1 < view.stale_offset
+    leaving = wish is Wish.SHUTDOWN or state is BrokerState.SHUTTING_DOWN
+    facts = Facts(
+        wish=wish,
+        caught_up=caught_up and not too_stale,
+        too_stale=too_stale,
+        leads=leaving and leads_any(view.image, broker.broker_id),
+        everybody_knows=0 <= lease.shutdown_offset <= _lowest_active_offset(view, broker),
+    )
+    after = next_state(state, facts)
+    records = [*_directory_changes(view, broker, request), *_transition(broker, state, after)]
+    if after is BrokerState.SHUTTING_DOWN and not facts.leads and lease.shutdown_offset < 0:
+        lease.shutdown_offset = view.next_offset - 1
+    answer = BrokerHeartbeatResponse(
+        error_code=0,
+        is_caught_up=caught_up,
+        is_fenced=after in (BrokerState.FENCED, BrokerState.SHUTDOWN),
+        should_shut_down=after is BrokerState.SHUTDOWN,
+    )
+    return Decision(tuple(records), answer, atomic=False)
+
+
+def refuse_heartbeat(
+    request: BrokerHeartbeatRequest, error: ErrorCode, text: str
+) -> BrokerHeartbeatResponse:
+    """The lease is not renewed; the answer has no room for words."""
+    return BrokerHeartbeatResponse(error_code=error)
+
+
+def state_of(broker: RegisterBrokerRecord, *, first: bool = False) -> BrokerState:
+    """Where a registered broker stands. `first`: its process has not sent a heartbeat yet."""
+    if broker.fenced:
+        if broker.in_controlled_shutdown:
+            return BrokerState.SHUTDOWN
+        return BrokerState.INITIAL if first else BrokerState.FENCED
+    return BrokerState.SHUTTING_DOWN if broker.in_controlled_shutdown else BrokerState.ACTIVE
+
+
+def fence_expired(view: View) -> Decision:
+    """Maintenance: who did not report in time is fenced."""
+    records = tuple(
+        fence(broker)
+        for broker in view.image.brokers.by_id.values()
+        if not broker.fenced
+        and view.leases.expiry_ms(broker.broker_id, broker.broker_epoch) <= view.now_ms
+    )
+    return Decision(records)
+
+
+def next_expiry_ms(view: View) -> float | None:
+    """When the next lease ends that `fence_expired` has to see to."""
+    return min(
+        (
+            view.leases.expiry_ms(broker.broker_id, broker.broker_epoch)
+            for broker in view.image.brokers.by_id.values()
+            if not broker.fenced
+        ),
+        default=None,
+    )
+
+
+def fence(broker: RegisterBrokerRecord) -> BrokerRegistrationChangeRecord:
+    """The record that fences a broker."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_FENCE
+    )
+
+
+def _transition(
+    broker: RegisterBrokerRecord, before: BrokerState, after: BrokerState
+) -> tuple[MetadataMessage, ...]:
+    """The records of a transition. What it means for partitions is found by the sweep that follows."""
+    if before is after or (broker.fenced and after is not BrokerState.ACTIVE):
+        return ()
+    if after is BrokerState.SHUTTING_DOWN:
+        record = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
+        )
+    elif after is BrokerState.ACTIVE:
+        record = BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_UNFENCE
+        )
+    else:
+        record = fence(broker)
+    return (record,)
+
+
+def _directory_changes(
+    view: View, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> tuple[MetadataMessage, ...]:
+    """Directories that failed leave the registration; those that take no new partitions are noted."""
+    level = view.image.features.metadata_version
+    online, cordoned = broker.log_dirs, broker.cordoned_log_dirs
+    if level >= DIRECTORIES_LEVEL and request.offline_log_dirs:
+        failed = set(request.offline_log_dirs)
+        online = tuple(each for each in broker.log_dirs if each not in failed)
+    if level >= CORDONED_DIRECTORIES_LEVEL and request.cordoned_log_dirs is not None:
+        cordoned = tuple(each or _ZERO for each in request.cordoned_log_dirs)
+    changed_online = online != broker.log_dirs
+    changed_cordoned = set(cordoned or ()) != set(broker.cordoned_log_dirs or ())
+    if not changed_online and not changed_cordoned:
+        return ()
+    return (
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            log_dirs=online if changed_online else (),
+            cordoned_log_dirs=cordoned if changed_cordoned else None,
+        ),
+    )
+
+
+def _lowest_active_offset(view: View, leaving: RegisterBrokerRecord) -> int:
+    """How far the slowest of the other active brokers is; as far as you like if there is none."""
+    offsets = [
+        lease.metadata_offset if (lease := _lease(view, broker)) is not None else -1
+        for broker in view.image.brokers.by_id.values()
+        if broker.broker_id != leaving.broker_id
+        and not broker.fenced
+        and not broker.in_controlled_shutdown
+    ]
+    return min(offsets, default=_FAR)
+
+
+def _lease(view: View, broker: RegisterBrokerRecord) -> Lease | None:
+    return view.leases.get(broker.broker_id, broker.broker_epoch)

@@ -1,0 +1,206 @@
+"""Registrations of brokers and controllers: who may be part of the cluster, and under which epoch. PURE.
+
+Owns BrokerRegistration, UnregisterBroker and ControllerRegistration. Must not know heartbeats.
+
+A broker that starts always wins its id (KIP-631, "Broker ID Conflicts": so that a process that was killed and
+started again need not wait for its own lease to end). The one before it has a stale epoch from then on, and
+loses with its next request. A stock controller would refuse the new process while the old one's session lasts.
+"""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
+from quorum_node.controller.view import View
+from quorum_node.protocol.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    RegisteredListener,
+    SupportedFeatureRange,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from quorum_node.protocol.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import (
+    LOWEST_LEVEL,
+    METADATA_VERSION,
+    NodeEndpoint,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    SupportedFeature,
+    UnregisterBrokerRecord,
+)
+from quorum_node.records.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    DIRECTORIES_LEVEL,
+)
+
+_ZERO = UUID(int=0)
+_RESERVED_IDS = 100
+"""The first ids mean something else than a directory (KIP-858)."""
+
+
+def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
+    """A process of a broker asks to belong to the cluster; it is fenced until a heartbeat unfences it."""
+    problem = _registration_problem(view, request)
+    if problem is not None:
+        return Decision(answer=refuse_registration(request, *problem))
+    existing = view.image.brokers.get(request.broker_id)
+    incarnation_id = request.incarnation_id or _ZERO
+    same_process = existing is not None and existing.incarnation_id == incarnation_id
+    if existing is not None and same_process:
+        epoch, fenced, leaving = (
+            existing.broker_epoch,
+            existing.fenced,
+            existing.in_controlled_shutdown,
+        )
+    else:
+        epoch, fenced, leaving = view.next_offset, True, False
+    record = RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=incarnation_id,
+        broker_epoch=epoch,
+        end_points=_endpoints(request.listeners),
+        features=tuple(_features(view, request)),
+        rack=request.rack,
+        fenced=fenced,
+        in_controlled_shutdown=leaving,
+        log_dirs=_directories(request)
+        if view.image.features.metadata_version >= DIRECTORIES_LEVEL
+        else (),
+    )
+    view.leases.renew(request.broker_id, epoch, view.now_ms, -1)
+    return Decision((record,), BrokerRegistrationResponse(error_code=0, broker_epoch=epoch))
+
+
+def refuse_registration(
+    request: BrokerRegistrationRequest, error: ErrorCode, text: str
+) -> BrokerRegistrationResponse:
+    """Not registered; the answer has no room for words."""
+    return BrokerRegistrationResponse(error_code=error)
+
+
+def unregister_broker(view: View, request: UnregisterBrokerRequest) -> Decision:
+    """Forget a broker; whatever it led or replicated is taken care of as if it had failed."""
+    broker = view.image.brokers.get(request.broker_id)
+    if broker is None:
+        text = f"Broker ID {request.broker_id} is not currently registered"
+        error = ErrorCode.BROKER_ID_NOT_REGISTERED
+        return Decision(answer=refuse_unregister(request, error, text))
+    record = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+    return Decision((record,), UnregisterBrokerResponse(error_code=0))
+
+
+def refuse_unregister(
+    request: UnregisterBrokerRequest, error: ErrorCode, text: str
+) -> UnregisterBrokerResponse:
+    """Nothing is forgotten."""
+    return UnregisterBrokerResponse(error_code=error, error_message=text)
+
+
+def register_controller(view: View, request: ControllerRegistrationRequest) -> Decision:
+    """A controller says where it listens and what it supports."""
+    if view.image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+        text = "The current MetadataVersion is too old to support controller registrations."
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return Decision(answer=refuse_controller_registration(request, error, text))
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id or _ZERO,
+        end_points=_endpoints(request.listeners),
+        features=tuple(_supported(each) for each in request.features),
+    )
+    return Decision((record,), ControllerRegistrationResponse(error_code=0))
+
+
+def refuse_controller_registration(
+    request: ControllerRegistrationRequest, error: ErrorCode, text: str
+) -> ControllerRegistrationResponse:
+    """Not registered."""
+    return ControllerRegistrationResponse(error_code=error, error_message=text)
+
+
+def _registration_problem(
+    view: View, request: BrokerRegistrationRequest
+) -> tuple[ErrorCode, str] | None:
+    if request.cluster_id != view.cluster_id:
+        text = f"this is cluster {view.cluster_id}, not {request.cluster_id}"
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, text
+    if request.is_migrating_zk_broker:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED, "there are no brokers of ZooKeeper clusters here"
+    if view.image.features.metadata_version >= DIRECTORIES_LEVEL:
+        problem = _directory_problem(view, request)
+        if problem is not None:
+            return ErrorCode.INVALID_REGISTRATION, problem
+    unsupported = _unsupported_feature(view, request.features)
+    if unsupported is not None:
+        return ErrorCode.UNSUPPORTED_VERSION, unsupported
+    return None
+
+
+def _directory_problem(view: View, request: BrokerRegistrationRequest) -> str | None:
+    directories = _directories(request)
+    if not directories:
+        return "no directories in the request"
+    if any(each.int < _RESERVED_IDS for each in directories):
+        return "a reserved directory id in the request"
+    if len(set(directories)) < len(directories):
+        return "a directory id stands twice in the request"
+    for other in view.image.brokers.by_id.values():
+        if other.broker_id != request.broker_id and not set(directories).isdisjoint(other.log_dirs):
+            return f"broker {other.broker_id} has registered one of these directories"
+    return None
+
+
+def _unsupported_feature(view: View, offered: Sequence[SupportedFeatureRange]) -> str | None:
+    """The first finalized level that the broker can't work with."""
+    ranges = {
+        each.name: (each.min_supported_version, each.max_supported_version) for each in offered
+    }
+    ranges.setdefault(METADATA_VERSION, (LOWEST_LEVEL, LOWEST_LEVEL))
+    for name, level in sorted(view.image.features.levels.items()):
+        low, high = ranges.get(name, (0, 0))
+        if level and not low <= level <= high:
+            shown = METADATA_VERSION_NAMES.get(level, level) if name == METADATA_VERSION else level
+            return f"{name} is finalized at {shown}; the broker supports {low} to {high}"
+    return None
+
+
+def _features(view: View, request: BrokerRegistrationRequest) -> Iterator[SupportedFeature]:
+    for each in request.features:
+        yield _supported(each)
+    if all(each.name != METADATA_VERSION for each in request.features):
+        yield SupportedFeature(
+            name=METADATA_VERSION,
+            min_supported_version=LOWEST_LEVEL,
+            max_supported_version=LOWEST_LEVEL,
+        )
+
+
+def _supported(offered: SupportedFeatureRange) -> SupportedFeature:
+    return SupportedFeature(
+        name=offered.name,
+        min_supported_version=offered.min_supported_version,
+        max_supported_version=offered.max_supported_version,
+    )
+
+
+def _endpoints(listeners: Sequence[RegisteredListener]) -> tuple[NodeEndpoint, ...]:
+    return tuple(
+        NodeEndpoint(
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
+        )
+        for each in listeners
+    )
+
+
+def _directories(request: BrokerRegistrationRequest) -> tuple[UUID, ...]:
+    return tuple(each or _ZERO for each in request.log_dirs)

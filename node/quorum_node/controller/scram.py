@@ -1,0 +1,164 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials: passwords of SASL/SCRAM users as records. PURE.
+
+Owns the checks and the keys that are kept: of a salted password only what RFC 5802 calls StoredKey and ServerKey.
+Source: KIP-554, KIP-900; RFC 5802, section 3.
+"""
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.topics import MAX_RECORDS
+from quorum_node.controller.view import View
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from quorum_node.records.metadata import (
+    MetadataMessage,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from quorum_node.records.metadata.metadata_version import SCRAM_LEVEL
+
+MIN_ITERATIONS = 4_096
+MAX_ITERATIONS = 16_384
+
+
+class _Mechanism(NamedTuple):
+    name: str
+    hash: Callable[[bytes], "hashlib._Hash"]
+
+
+_MECHANISMS: Mapping[int, _Mechanism] = {
+    1: _Mechanism("sha256", hashlib.sha256),
+    2: _Mechanism("sha512", hashlib.sha512),
+}
+"""SCRAM-SHA-256 and SCRAM-SHA-512 by their numbers on the wire."""
+
+
+def alter_scram_credentials(view: View, request: AlterUserScramCredentialsRequest) -> Decision:
+    """Every user gets one result, and may be in the request once."""
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
+        *request.deletions,
+        *request.upsertions,
+    ]
+    times = Counter(change.name for change in changes)
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    records: list[MetadataMessage] = []
+    for change in changes:
+        if times[change.name] > 1:
+            text = f"{change.name} is in the request more than once"
+            problem: Problem | None = Problem(ErrorCode.DUPLICATE_RESOURCE, text)
+        else:
+            problem = _problem(view, change)
+        if problem is None and len(records) == MAX_RECORDS:
+            text = f"one request changes at most {MAX_RECORDS} credentials"
+            problem = Problem(ErrorCode.POLICY_VIOLATION, text)
+        if problem is None:
+            records.append(_record(change))
+        results[change.name] = _result(change.name, problem)
+    answer = AlterUserScramCredentialsResponse(results=tuple(results.values()))
+    return Decision(tuple(records), answer)
+
+
+def refuse_alter_scram_credentials(
+    request: AlterUserScramCredentialsRequest, error: ErrorCode, text: str
+) -> AlterUserScramCredentialsResponse:
+    """The same answer for every user."""
+    deleted = (change.name for change in request.deletions)
+    names = dict.fromkeys([*deleted, *(change.name for change in request.upsertions)])
+    return AlterUserScramCredentialsResponse(
+        results=tuple(_result(name, Problem(error, text)) for name in names)
+    )
+
+
+def describe_scram_credentials(
+    view: View, request: DescribeUserScramCredentialsRequest
+) -> Decision:
+    """Mechanisms and iterations, never a key."""
+    by_user: dict[str, list[CredentialInfo]] = {}
+    for (mechanism, user), record in sorted(view.image.scram.by_user.items()):
+        info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
+        by_user.setdefault(user, []).append(info)
+    asked = [each.name for each in request.users or ()] or sorted(by_user)
+    times = Counter(asked)
+    results = []
+    for user in dict.fromkeys(asked):
+        code, text = ErrorCode.NONE, None
+        if times[user] > 1:
+            code, text = ErrorCode.DUPLICATE_RESOURCE, f"{user} is in the request more than once"
+        elif user not in by_user:
+            code, text = ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no SCRAM credentials"
+        infos = tuple(by_user.get(user, ())) if code == ErrorCode.NONE else ()
+        results.append(
+            DescribeUserScramCredentialsResult(
+                user=user, error_code=code, error_message=text, credential_infos=infos
+            )
+        )
+    answer = DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, results=tuple(results))
+    return Decision(answer=answer)
+
+
+def refuse_describe_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, error: ErrorCode, text: str
+) -> DescribeUserScramCredentialsResponse:
+    """One error."""
+    return DescribeUserScramCredentialsResponse(error_code=error, error_message=text)
+
+
+def _problem(
+    view: View, change: ScramCredentialDeletion | ScramCredentialUpsertion
+) -> Problem | None:
+    if view.image.features.metadata_version < SCRAM_LEVEL:
+        text = "the finalized metadata.version has no SCRAM credentials yet"
+        return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
+    if not change.name:
+        return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
+    if change.mechanism not in _MECHANISMS:
+        text = f"{change.mechanism} is no SCRAM mechanism: SCRAM-SHA-256 is 1, SCRAM-SHA-512 is 2"
+        return Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
+    if isinstance(change, ScramCredentialDeletion):
+        if view.image.scram.get(change.mechanism, change.name) is not None:
+            return None
+        text = f"{change.name} has no credential for that mechanism"
+        return Problem(ErrorCode.RESOURCE_NOT_FOUND, text)
+    if not MIN_ITERATIONS <= change.iterations <= MAX_ITERATIONS:
+        text = f"iterations are from {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {change.iterations}"
+        return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
+    return None
+
+
+def _record(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> MetadataMessage:
+    if isinstance(change, ScramCredentialDeletion):
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
+    mechanism = _MECHANISMS[change.mechanism]
+    client_key = hmac.digest(change.salted_password, b"Client Key", mechanism.name)
+    return UserScramCredentialRecord(
+        name=change.name,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=mechanism.hash(client_key).digest(),
+        server_key=hmac.digest(change.salted_password, b"Server Key", mechanism.name),
+        iterations=change.iterations,
+    )
+
+
+def _result(user: str, problem: Problem | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(
+        user=user,
+        error_code=problem.code if problem is not None else ErrorCode.NONE,
+        error_message=problem.text if problem is not None else None,
+    )

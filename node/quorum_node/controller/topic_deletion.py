@@ -1,0 +1,106 @@
+"""DeleteTopics, by name or by id. PURE.
+
+Owns the checks. A RemoveTopicRecord takes partitions and configs with it. Deleting and creating again is safe: a
+new topic has a new id, so a broker that was away never takes the old partitions for the new ones (KV3-03).
+Source: KIP-4, KIP-516.
+"""
+
+from collections import Counter
+from uuid import UUID
+
+from quorum_node.controller.authorization import AclOperation, AclResource
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.view import View
+from quorum_node.protocol.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import RemoveTopicRecord
+
+
+def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
+    """Every topic gets its own result; those that can be deleted are deleted in one step."""
+    asked = _asked(request)
+    repeated = {state for state, times in Counter(asked).items() if times > 1}
+    ids = Counter(
+        topic_id
+        for state in dict.fromkeys(asked)
+        if state not in repeated and (topic_id := _find(view, state)) is not None
+    )
+    records, results = [], []
+    for state in dict.fromkeys(asked):
+        topic_id = _find(view, state)
+        if state in repeated or (topic_id is not None and ids[topic_id] > 1):
+            text = "the topic is in the request more than once"
+            results.append(_result(state, Problem(ErrorCode.INVALID_REQUEST, text)))
+            continue
+        problem = _problem(state, topic_id)
+        topic = view.image.topics.get(topic_id) if topic_id is not None else None
+        name = topic.name if topic is not None else state.name
+        if name is not None and not _may(view, AclOperation.DELETE, name):
+            # Who may not even see the topic doesn't learn whether it exists.
+            hidden = not _may(view, AclOperation.DESCRIBE, name)
+            if hidden or problem is None:
+                text = f"{view.caller.principal} lacks DELETE on the topic"
+                problem = Problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+        if problem is None and topic is not None:
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            state = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+        results.append(_result(state, problem))
+    return Decision(tuple(records), DeleteTopicsResponse(responses=tuple(results)))
+
+
+def _may(view: View, operation: AclOperation, name: str) -> bool:
+    on_all = view.allows(AclOperation.DELETE, AclResource.CLUSTER)
+    return on_all or view.allows(operation, AclResource.TOPIC, name)
+
+
+def refuse_delete_topics(
+    request: DeleteTopicsRequest, error: ErrorCode, text: str
+) -> DeleteTopicsResponse:
+    """The same answer for every topic."""
+    problem = Problem(error, text)
+    return DeleteTopicsResponse(
+        responses=tuple(_result(state, problem) for state in dict.fromkeys(_asked(request)))
+    )
+
+
+def _asked(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
+    return [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
+
+
+def _find(view: View, state: DeleteTopicState) -> UUID | None:
+    """The id of a topic that there is."""
+    if state.name is not None:
+        topic = view.image.topics.named(state.name)
+        return topic.topic_id if topic is not None and state.topic_id is None else None
+    if state.topic_id is None or view.image.topics.get(state.topic_id) is None:
+        return None
+    return state.topic_id
+
+
+def _problem(state: DeleteTopicState, found: UUID | None) -> Problem | None:
+    if state.name is None and state.topic_id is None:
+        return Problem(ErrorCode.INVALID_REQUEST, "a topic needs a name or an id")
+    if state.name is not None and state.topic_id is not None:
+        return Problem(
+            ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both"
+        )
+    if found is not None:
+        return None
+    if state.name is None:
+        return Problem(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {state.topic_id}")
+    return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {state.name}")
+
+
+def _result(state: DeleteTopicState, problem: Problem | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=state.name,
+        topic_id=state.topic_id,
+        error_code=problem.code if problem is not None else ErrorCode.NONE,
+        error_message=problem.text if problem is not None else None,
+    )

@@ -1,0 +1,89 @@
+"""What holds for a topic: its own config, else the controller's as a broker, else all brokers', else the default. PURE.
+
+Owns that order and the checks that look at several configs of a topic at once. Must not know requests.
+Source: KIP-226; the types and names are in `topic_config_types.py`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
+from quorum_node.controller.view import View
+from quorum_node.image.resource_types import BROKER, TOPIC
+
+ALL_BROKERS = ""
+"""Name of the broker resource whose configs hold for every broker."""
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+SOURCE_TOPIC = 1
+SOURCE_BROKER = 2
+SOURCE_ALL_BROKERS = 3
+SOURCE_DEFAULT = 5
+
+
+class Setting(NamedTuple):
+    """An effective value, and Kafka's number of where it comes from."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+def effective(view: View, name: str, own: Mapping[str, str]) -> Setting:
+    """What holds for a topic with these configs of its own."""
+    if name in own:
+        return Setting(name, own[name], SOURCE_TOPIC)
+    config = TOPIC_CONFIGS[name]
+    for resource, source in ((str(view.node_id), SOURCE_BROKER), (ALL_BROKERS, SOURCE_ALL_BROKERS)):
+        values = view.image.configs.of(BROKER, resource)
+        for broker_name, factor in config.broker_names if values else ():
+            value = values.get(broker_name)
+            if value is not None:
+                return Setting(name, value if factor == 1 else str(int(value) * factor), source)
+    return Setting(name, config.default, SOURCE_DEFAULT)
+
+
+def all_effective(view: View, own: Mapping[str, str]) -> Iterator[Setting]:
+    """Every config of a topic, sorted by name."""
+    for name in sorted(TOPIC_CONFIGS):
+        yield effective(view, name, own)
+
+
+def may_lose_data(view: View, topic: str) -> bool:
+    """Whether a replica outside the ISR may lead if nobody in it can."""
+    own = view.image.configs.of(TOPIC, topic)
+    value = effective(view, UNCLEAN_LEADER_ELECTION, own).value
+    return value is not None and value.strip().lower() == "true"
+
+
+def topic_configs_fault(configs: Mapping[str, str], was: Mapping[str, str]) -> str | None:
+    """What is wrong with the configs that a topic shall have; `was`: those that it has."""
+    for name, value in configs.items():
+        config = TOPIC_CONFIGS.get(name)
+        if config is None:
+            return f"a topic has no config {name}"
+        fault = config.fault(value)
+        if fault is not None:
+            return f"{name}={value}: {fault}"
+    least = int(configs.get("min.compaction.lag.ms", "0"))
+    most = configs.get("max.compaction.lag.ms")
+    if most is not None and least > int(most):
+        return f"min.compaction.lag.ms={least} is more than max.compaction.lag.ms={most}"
+    return _tiered_fault(configs, was)
+
+
+def _tiered_fault(configs: Mapping[str, str], was: Mapping[str, str]) -> str | None:
+    if _is_true(configs, "remote.storage.enable"):
+        return "remote.storage.enable=true: this controller does not manage tiered storage"
+    if _is_true(was, "remote.storage.enable") and not _is_true(
+        configs, "remote.log.delete.on.disable"
+    ):
+        return (
+            "remote.storage.enable can be turned off only together with remote.log.delete.on.disable=true, "
+            "because the remote data is deleted"
+        )
+    return None
+
+
+def _is_true(configs: Mapping[str, str], name: str) -> bool:
+    return configs.get(name, "false").strip().lower() == "true"

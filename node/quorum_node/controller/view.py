@@ -1,0 +1,68 @@
+"""What a command of the controller sees: the state it decides on, and what it may not find out by itself. PURE.
+
+Owns the shape. `image` counts records that are appended and not committed yet (KIP-631, "Persistence and
+Visibility": the active controller's state is a little in the future); the shell holds answers back until
+they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from quorum_node.controller.authorization import (
+    ANONYMOUS,
+    CLUSTER_NAME,
+    NO_AUTHORIZER,
+    NOBODY,
+    AclOperation,
+    AclResource,
+    AuthorizerSettings,
+    Caller,
+    is_allowed,
+)
+from quorum_node.controller.leases import BrokerLeases
+from quorum_node.image.cluster_image import ClusterImage
+
+__all__ = ["ANONYMOUS", "NOBODY", "Caller", "Settings", "View"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says; Kafka's names and defaults."""
+
+    max_metadata_age_ms: float = 30_000.0
+    """A broker whose metadata is older is fenced; the length of the draft's lease."""
+    default_replication_factor: int = 1
+    num_partitions: int = 1
+    max_moving_partitions: int = 1_000
+    authorizer: AuthorizerSettings = NO_AUTHORIZER
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One instant. `next_offset`: the record that this decision appends first gets this offset or a later one.
+
+    `random(n)`: a number from 0 to n - 1. `stale_offset`: what was committed before this offset is older
+    than `settings.max_metadata_age_ms`.
+    """
+
+    image: ClusterImage
+    leases: BrokerLeases
+    now_ms: float
+    fresh_uuid: Callable[[], UUID]
+    random: Callable[[int], int]
+    leader_epoch: int
+    next_offset: int
+    cluster_id: str = ""
+    node_id: int = -1
+    voter_ids: tuple[int, ...] = ()
+    stale_offset: int = 0
+    settings: Settings = Settings()
+    caller: Caller = ANONYMOUS
+
+    def allows(
+        self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> bool:
+        """Whether the caller may do it."""
+        authorizer, acls = self.settings.authorizer, self.image.acls
+        return is_allowed(authorizer, acls, self.caller, operation, resource, name)

@@ -1,0 +1,109 @@
+"""Registered brokers and controllers. PURE.
+
+A registration is its record, in the newest form: every later change is written into it. So what a newer version
+has told in tagged fields is kept, too.
+Source: KIP-631, "Broker records"; KIP-919.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from immutables import Map
+
+from quorum_node.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    MetadataMessage,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from quorum_node.records.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
+    CORDONED_DIRECTORIES_LEVEL,
+    DIRECTORIES_LEVEL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersImage:
+    """Broker id → registration."""
+
+    by_id: Map[int, RegisterBrokerRecord] = Map()
+
+    def get(self, broker_id: int) -> RegisterBrokerRecord | None:
+        """The registration, or None."""
+        return self.by_id.get(broker_id)
+
+    def is_active(self, broker_id: int) -> bool:
+        """Registered, not fenced, and not shutting down: it may lead and be in an ISR."""
+        broker = self.by_id.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def replay_register(self, record: RegisterBrokerRecord) -> "BrokersImage":
+        """A registration replaces the one before."""
+        return BrokersImage(self.by_id.set(record.broker_id, record))
+
+    def replay_unregister(self, record: UnregisterBrokerRecord) -> "BrokersImage":
+        """Forgotten."""
+        if record.broker_id not in self.by_id:
+            return self
+        return BrokersImage(self.by_id.delete(record.broker_id))
+
+    def replay_fence(self, record: FenceBrokerRecord | UnfenceBrokerRecord) -> "BrokersImage":
+        """The older form of a change."""
+        return self._changed(record.id, record.epoch, fenced=isinstance(record, FenceBrokerRecord))
+
+    def replay_change(self, record: BrokerRegistrationChangeRecord) -> "BrokersImage":
+        """What the record leaves alone stays."""
+        changes: dict[str, Any] = {}
+        if record.fenced:
+            changes["fenced"] = record.fenced > 0
+        if record.in_controlled_shutdown:
+            changes["in_controlled_shutdown"] = True
+        if record.log_dirs:
+            changes["log_dirs"] = record.log_dirs
+        if record.cordoned_log_dirs is not None:
+            changes["cordoned_log_dirs"] = record.cordoned_log_dirs
+        return self._changed(record.broker_id, record.broker_epoch, **changes)
+
+    def _changed(self, broker_id: int, epoch: int, **changes: Any) -> "BrokersImage":
+        """A change of another epoch than the registration's concerns a registration that is gone."""
+        broker = self.by_id.get(broker_id)
+        if broker is None or broker.broker_epoch != epoch or not changes:
+            return self
+        return BrokersImage(self.by_id.set(broker_id, replace(broker, **changes)))
+
+    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
+        """One for each, without what the level has no field for."""
+        for broker_id in sorted(self.by_id):
+            broker = self.by_id[broker_id]
+            if metadata_version < DIRECTORIES_LEVEL and broker.log_dirs:
+                broker = replace(broker, log_dirs=())
+            if metadata_version < CORDONED_DIRECTORIES_LEVEL:
+                broker = replace(broker, cordoned_log_dirs=None)
+            yield broker
+
+
+@dataclass(frozen=True, slots=True)
+class ControllersImage:
+    """Controller id → registration. A controller is never unregistered."""
+
+    by_id: Map[int, RegisterControllerRecord] = Map()
+
+    def get(self, controller_id: int) -> RegisterControllerRecord | None:
+        """The registration, or None."""
+        return self.by_id.get(controller_id)
+
+    def replay_register(self, record: RegisterControllerRecord) -> "ControllersImage":
+        """A registration replaces the one before."""
+        return ControllersImage(self.by_id.set(record.controller_id, record))
+
+    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
+        """One for each, if the level knows them."""
+        if metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+            return
+        for controller_id in sorted(self.by_id):
+            yield self.by_id[controller_id]

@@ -1,0 +1,81 @@
+"""The cluster's metadata as one immutable value. PURE.
+
+Only replay changes it: the same records give an equal image on every replica (K631-05). Whoever keeps a reference
+has a frozen image, at no cost. Knows nothing of offsets being committed (`committed.py`) nor of who decides.
+
+Two images of one offset give the same snapshot records (K595-30): they are sorted, and hold no clock's time.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from quorum_node.image.access import AclsImage, DelegationTokensImage, ScramImage
+from quorum_node.image.brokers import BrokersImage, ControllersImage
+from quorum_node.image.changes import ImageChanges
+from quorum_node.image.configs import ConfigsImage
+from quorum_node.image.features import FeaturesImage
+from quorum_node.image.quotas import ClientQuotasImage, ProducerIdsImage
+from quorum_node.image.topics import TopicsImage
+from quorum_node.records.metadata import (
+    AnyMetadata,
+    MetadataMessage,
+    encode_metadata,
+    record_version,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """What all records so far amount to.
+
+    `left_out`: kinds of records that were replayed and are not in it. A snapshot would lose what they say, so none
+    may be made of it.
+    """
+
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    brokers: BrokersImage = field(default_factory=BrokersImage)
+    controllers: ControllersImage = field(default_factory=ControllersImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
+    producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
+    acls: AclsImage = field(default_factory=AclsImage)
+    scram: ScramImage = field(default_factory=ScramImage)
+    delegation_tokens: DelegationTokensImage = field(default_factory=DelegationTokensImage)
+    left_out: frozenset[str] = frozenset()
+
+    def replay(self, record: AnyMetadata) -> "ClusterImage":
+        """With one record more."""
+        return self.replay_all((record,))
+
+    def replay_all(self, records: Iterable[AnyMetadata]) -> "ClusterImage":
+        """With some records more: cheaper than one by one. Boundaries of transactions say nothing here."""
+        changes = ImageChanges(self)
+        for record in records:
+            changes.replay(record)
+        return changes.finish()
+
+    def snapshot_messages(self) -> Iterator[MetadataMessage]:
+        """Records that make this image again, in an order that all replicas share; the features come first."""
+        level = self.features.metadata_version
+        yield from self.features.snapshot_records()
+        yield from self.brokers.snapshot_records(level)
+        yield from self.controllers.snapshot_records(level)
+        yield from self.topics.snapshot_records(level)
+        yield from self.configs.snapshot_records()
+        yield from self.client_quotas.snapshot_records()
+        yield from self.producer_ids.snapshot_records()
+        yield from self.acls.snapshot_records()
+        yield from self.scram.snapshot_records(level)
+        yield from self.delegation_tokens.snapshot_records(level)
+
+    def snapshot_records(self) -> Iterator[bytes]:
+        """The same as values of the log, at the versions that the finalized level asks for."""
+        level = self.features.metadata_version
+        versions: dict[type[MetadataMessage], int] = {}
+        for record in self.snapshot_messages():
+            kind = type(record)
+            version = versions.get(kind)
+            if version is None:
+                version = versions[kind] = record_version(kind, level)
+            yield encode_metadata(record, version)

@@ -1,0 +1,63 @@
+"""The image that the committed records of one log amount to, and up to where. PURE.
+
+Owns the position, and records of a transaction that has not ended. The caller replays what is below the high
+watermark, in order, once.
+"""
+
+from collections.abc import Iterable
+
+from quorum_node.image.changes import ImageChanges
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.transactions import BOUNDARIES, Transactions
+from quorum_node.records.config_changes import ConfigChange
+from quorum_node.records.metadata import AnyMetadata
+
+
+class CommittedImage:
+    """`image` as of `end_offset` (exclusive). `epoch` and `timestamp_ms` are those of the last batch before."""
+
+    __slots__ = ("_transactions", "end_offset", "epoch", "image", "timestamp_ms")
+
+    def __init__(self) -> None:
+        self.image = ClusterImage()
+        self._transactions = Transactions()
+        self.end_offset = 0
+        self.epoch = 0
+        self.timestamp_ms = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun and not ended: its records are not in the image yet."""
+        return self._transactions.is_open
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a snapshot of the image would say all that the log says up to here."""
+        return not self.image.left_out and not self._transactions.is_open
+
+    def replay(self, records: Iterable[AnyMetadata]) -> None:
+        """Apply records, or hold them back until the transaction that they belong to ends."""
+        changes, transactions = ImageChanges(self.image), self._transactions
+        for record in records:
+            if transactions.is_open or type(record) in BOUNDARIES:
+                for each in transactions.take(record):
+                    changes.replay(each)
+            else:
+                changes.replay(record)
+        self.image = changes.finish()
+
+    def replay_configs(self, records: Iterable[ConfigChange]) -> None:
+        """`replay` of many config records at once; not within a transaction."""
+        assert not self._transactions.is_open, "records of a transaction are held back"
+        changes = ImageChanges(self.image)
+        changes.configs.set_all(records)
+        self.image = changes.finish()
+
+    def reached(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        """Everything below `end_offset` was replayed; the last batch had this epoch and time."""
+        self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
+
+    def become(self, other: "CommittedImage") -> None:
+        """Be what `other` is, all at once; `other` must not be used any more."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))

@@ -1,0 +1,98 @@
+"""Config values by resource and name. PURE.
+
+Owns the values and how records change them; knows nothing of what they mean.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from immutables import Map, MapMutation
+
+from quorum_node.image.ordering import sorted_lazily
+from quorum_node.records.config_changes import ConfigChange
+from quorum_node.records.metadata import ConfigRecord, MetadataMessage
+
+
+class ConfigKey(NamedTuple):
+    """One config of one resource."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+
+
+Resource = tuple[int, str]
+"""Type, name."""
+
+_NO_VALUES: Map[str, str] = Map()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsImage:
+    """Resource → name → value; a resource without values does not exist."""
+
+    by_resource: Map[Resource, Map[str, str]] = Map()
+
+    def get(self, key: ConfigKey) -> str | None:
+        """The value, or None."""
+        return self.of(key.resource_type, key.resource_name).get(key.name)
+
+    def of(self, resource_type: int, resource_name: str) -> Map[str, str]:
+        """All values of one resource."""
+        return self.by_resource.get((resource_type, resource_name), _NO_VALUES)
+
+    def entries(self) -> Iterator[tuple[ConfigKey, str]]:
+        """Everything, sorted by key."""
+        for resource in sorted_lazily(self.by_resource):
+            values = self.by_resource[resource]
+            for name in sorted_lazily(values):
+                yield ConfigKey(*resource, name), values[name]
+
+    def snapshot_records(self) -> Iterator[MetadataMessage]:
+        """One for each value."""
+        for key, value in self.entries():
+            yield ConfigRecord(
+                resource_type=key.resource_type,
+                resource_name=key.resource_name,
+                name=key.name,
+                value=value,
+            )
+
+
+class ConfigsChanges:
+    """A run of changes, made in place on copies that nobody else sees; begins as an image, ends as another one."""
+
+    def __init__(self, image: ConfigsImage) -> None:
+        self._by_resource = image.by_resource.mutate()
+        self._open: dict[Resource, MapMutation[str, str]] = {}
+
+    def finish(self) -> ConfigsImage:
+        """The image with all changes."""
+        for resource, values in self._open.items():
+            if len(values):
+                self._by_resource[resource] = values.finish()
+            else:
+                self._by_resource.pop(resource, None)
+        return ConfigsImage(self._by_resource.finish())
+
+    def replay_config(self, record: ConfigRecord) -> None:
+        """Set, or delete with None."""
+        self.set_all(((record.resource_type, record.resource_name, record.name, record.value),))
+
+    def set_all(self, changes: Iterable[ConfigChange]) -> None:
+        """Set values in order, or delete with None."""
+        opened = self._open
+        for kind, resource_name, name, value in changes:
+            resource = (kind, resource_name)
+            values = opened.get(resource)
+            if values is None:
+                values = opened[resource] = self._by_resource.get(resource, _NO_VALUES).mutate()
+            if value is not None:
+                values[name] = value
+            else:
+                values.pop(name, None)
+
+    def remove(self, resource: Resource) -> None:
+        """Delete everything of a resource."""
+        self._open[resource] = _NO_VALUES.mutate()

@@ -1,0 +1,145 @@
+"""Topics and their partitions, with the indexes that decisions need. PURE.
+
+Owns topics by id and name, the index from a broker to the topics in which it has replicas (a broker's failure never
+looks at anything else), and the partitions that ask for attention: without a leader, in reassignment, not led by the
+preferred replica. Changes go through `TopicsChanges`.
+Topic ids are kept as integers: hashing a UUID object takes longer than the look-up.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from immutables import Map
+
+from quorum_node.image.ordering import sorted_lazily
+from quorum_node.image.partition import Partition, record_of
+from quorum_node.records.metadata import MetadataMessage, TopicRecord
+from quorum_node.schema.primitives import TaggedFields
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic; its partitions by number."""
+
+    name: str
+    topic_id: UUID
+    partitions: Map[int, Partition] = Map()
+    tagged_fields: TaggedFields = ()
+
+
+class PartitionKey(NamedTuple):
+    """Which partition."""
+
+    topic_id: UUID
+    partition_id: int
+
+
+class BrokerPartition(NamedTuple):
+    """A partition that a broker has a replica of."""
+
+    topic: Topic
+    partition_id: int
+    partition: Partition
+
+
+def metric_name(name: str) -> str:
+    """A topic's name in the names of its metrics."""
+    return name.replace(".", "_")
+
+
+def may_collide(name: str) -> bool:
+    """Whether another name could have the same metrics."""
+    return "." in name or "_" in name
+
+
+IndexKey = tuple[int, int]
+"""Topic id as an integer, partition."""
+Marked = Map[IndexKey, None]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    """All topics. The fields are for `TopicsChanges`; everybody else asks the methods."""
+
+    by_id: Map[int, Topic] = Map()
+    ids: Map[str, int] = Map()
+    by_broker: Map[int, Map[int, int]] = Map()
+    """Broker → topic → number of its partitions with a replica there."""
+    marked_leaderless: Marked = Map()
+    marked_reassigning: Marked = Map()
+    marked_not_preferred: Marked = Map()
+    by_metric_name: Map[str, tuple[str, ...]] = Map()
+    """What the names of metrics make of a topic's name → the names of the topics. Only names that differ from others
+    by '.' and '_' alone could have it in common, so only names with one of these are here."""
+    partition_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.by_id.values())
+
+    def get(self, topic_id: UUID) -> Topic | None:
+        """The topic of that id."""
+        return self.by_id.get(topic_id.int)
+
+    def named(self, name: str) -> Topic | None:
+        """The topic of that name."""
+        number = self.ids.get(name)
+        return None if number is None else self.by_id[number]
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose metrics have the same names as those of a topic of this name would have."""
+        return next(iter(self.by_metric_name.get(metric_name(name), ())), None)
+
+    def partition(self, topic_id: UUID, partition_id: int) -> Partition | None:
+        """The partition, or None."""
+        topic = self.by_id.get(topic_id.int)
+        return None if topic is None else topic.partitions.get(partition_id)
+
+    def names(self) -> Iterator[str]:
+        """Every name, in order."""
+        return sorted_lazily(self.ids)
+
+    def topics_of(self, broker_id: int) -> Iterator[Topic]:
+        """The topics in which a broker has a replica."""
+        for number in self.by_broker.get(broker_id, Map()):
+            yield self.by_id[number]
+
+    def partitions_of(self, broker_id: int) -> Iterator[BrokerPartition]:
+        """The partitions of which a broker has a replica."""
+        for topic in self.topics_of(broker_id):
+            for partition_id, partition in topic.partitions.items():
+                if broker_id in partition.replicas:
+                    yield BrokerPartition(topic, partition_id, partition)
+
+    def replica_count(self, broker_id: int) -> int:
+        """How many replicas a broker has."""
+        return sum(self.by_broker.get(broker_id, Map()).values())
+
+    def leaderless(self) -> Iterator[PartitionKey]:
+        """Partitions that nobody leads."""
+        return self._keys(self.marked_leaderless)
+
+    def reassigning(self) -> Iterator[PartitionKey]:
+        """Partitions with replicas on their way in or out."""
+        return self._keys(self.marked_reassigning)
+
+    def not_preferred(self) -> Iterator[PartitionKey]:
+        """Partitions that another replica than the first leads."""
+        return self._keys(self.marked_not_preferred)
+
+    def _keys(self, marked: Marked) -> Iterator[PartitionKey]:
+        for number, partition_id in marked:
+            yield PartitionKey(self.by_id[number].topic_id, partition_id)
+
+    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
+        """Each topic by name, followed by its partitions."""
+        for name in self.names():
+            topic = self.by_id[self.ids[name]]
+            yield TopicRecord(name=name, topic_id=topic.topic_id, tagged_fields=topic.tagged_fields)
+            for partition_id in sorted_lazily(topic.partitions):
+                partition = topic.partitions[partition_id]
+                yield record_of(topic.topic_id, partition_id, partition, metadata_version)

@@ -1,0 +1,227 @@
+"""A run of changes to the topics, made in place on copies that nobody else sees. PURE.
+
+Owns replay of topic and partition records and keeps the indexes of `TopicsImage` true. One record costs what one
+record changes; a long run shares the cost of opening and closing the maps.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from immutables import Map, MapMutation
+
+from quorum_node.image.partition import Partition, changed, partition_of
+from quorum_node.image.topics import Topic, TopicsImage, may_collide, metric_name
+from quorum_node.records.metadata import (
+    NO_LEADER,
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from quorum_node.schema.primitives import TaggedFields
+
+_LEADERLESS, _REASSIGNING, _NOT_PREFERRED = 1, 2, 4
+
+
+@dataclass(slots=True)
+class _OpenTopic:
+    name: str
+    topic_id: UUID
+    partitions: MapMutation[int, Partition]
+    tagged_fields: TaggedFields
+
+
+class TopicsChanges:
+    """Begins as an image, ends as another one; to be used once."""
+
+    def __init__(self, image: TopicsImage) -> None:
+        self._by_id = image.by_id.mutate()
+        self._ids = image.ids.mutate()
+        self._by_broker = image.by_broker
+        self._leaderless = image.marked_leaderless.mutate()
+        self._reassigning = image.marked_reassigning.mutate()
+        self._not_preferred = image.marked_not_preferred.mutate()
+        self._by_metric_name = image.by_metric_name.mutate()
+        self._partition_count = image.partition_count
+        self._open: dict[int, _OpenTopic] = {}
+        self._gained: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        """Broker → topic → replicas more (or fewer) than the image says."""
+
+    def finish(self) -> TopicsImage:
+        """The image with all changes."""
+        for number, topic in self._open.items():
+            self._close(number, topic)
+        return TopicsImage(
+            by_id=self._by_id.finish(),
+            ids=self._ids.finish(),
+            by_broker=self._brokers(),
+            marked_leaderless=self._leaderless.finish(),
+            marked_reassigning=self._reassigning.finish(),
+            marked_not_preferred=self._not_preferred.finish(),
+            by_metric_name=self._by_metric_name.finish(),
+            partition_count=self._partition_count,
+        )
+
+    def replay_topic(self, record: TopicRecord) -> None:
+        """A topic without partitions yet."""
+        number = record.topic_id.int
+        self._ids[record.name] = number
+        self._name(record.name, there=True)
+        self._open[number] = _OpenTopic(
+            record.name, record.topic_id, Map[int, Partition]().mutate(), record.tagged_fields
+        )
+
+    def replay_remove(self, record: RemoveTopicRecord) -> str | None:
+        """Gone with its partitions; its name, or None if there was no such topic."""
+        number = record.topic_id.int
+        topic = self._opened(number)
+        if topic is None:
+            return None
+        for partition_id, partition in topic.partitions.finish().items():
+            self._index(number, partition_id, partition, None)
+        del self._open[number]
+        self._by_id.pop(number, None)
+        if self._ids.get(topic.name) == number:
+            del self._ids[topic.name]
+            self._name(topic.name, there=False)
+        return topic.name
+
+    def replay_partition(self, record: PartitionRecord) -> None:
+        """A partition is made, or told anew from the beginning."""
+        number = record.topic_id.int
+        topic = self._opened(number)
+        if topic is None:
+            raise ValueError(f"a partition of topic {record.topic_id}, which does not exist")
+        self._put(number, topic, record.partition_id, partition_of(record))
+
+    def replay_change(self, record: PartitionChangeRecord) -> None:
+        """Some fields of a partition change."""
+        number = record.topic_id.int
+        topic = self._opened(number)
+        partition = None if topic is None else topic.partitions.get(record.partition_id)
+        if topic is None or partition is None:
+            key = f"{record.topic_id}-{record.partition_id}"
+            raise ValueError(f"a change of partition {key}, which does not exist")
+        self._put(number, topic, record.partition_id, changed(partition, record))
+
+    def replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Eligible leader replicas of one topic or of all are forgotten; no epoch rises."""
+        named = self._ids.get(record.topic_name)
+        if named is None and record.topic_name:
+            return
+        for number in list(self._ids_in_use()) if named is None else (named,):
+            self._clear_elr(number)
+
+    def _ids_in_use(self) -> Iterator[int]:
+        """A mutation can't be walked through: it is finished and begun again."""
+        ids = self._ids.finish()
+        self._ids = ids.mutate()
+        return iter(ids.values())
+
+    def _clear_elr(self, number: int) -> None:
+        topic = self._opened(number)
+        assert topic is not None, "a number of one of the topics"
+        before = topic.partitions.finish()
+        topic.partitions = before.mutate()
+        for partition_id, partition in before.items():
+            if partition.eligible_leader_replicas or partition.last_known_elr:
+                topic.partitions[partition_id] = without_elr(partition)
+
+    def _name(self, name: str, *, there: bool) -> None:
+        if not may_collide(name):
+            return
+        key = metric_name(name)
+        others = tuple(each for each in self._by_metric_name.get(key, ()) if each != name)
+        names = tuple(sorted((*others, name))) if there else others
+        if names:
+            self._by_metric_name[key] = names
+        else:
+            self._by_metric_name.pop(key, None)
+
+    def _opened(self, number: int) -> _OpenTopic | None:
+        topic = self._open.get(number)
+        if topic is None:
+            closed: Topic | None = self._by_id.get(number)
+            if closed is None:
+                return None
+            topic = self._open[number] = _OpenTopic(
+                closed.name, closed.topic_id, closed.partitions.mutate(), closed.tagged_fields
+            )
+        return topic
+
+    def _close(self, number: int, topic: _OpenTopic) -> None:
+        self._by_id[number] = Topic(
+            topic.name, topic.topic_id, topic.partitions.finish(), topic.tagged_fields
+        )
+
+    def _put(self, number: int, topic: _OpenTopic, partition_id: int, new: Partition) -> None:
+        old = topic.partitions.get(partition_id)
+        topic.partitions[partition_id] = new
+        self._index(number, partition_id, old, new)
+
+    def _index(
+        self, number: int, partition_id: int, old: Partition | None, new: Partition | None
+    ) -> None:
+        before = () if old is None else old.replicas
+        after = () if new is None else new.replicas
+        if before is not after and before != after:
+            for broker_id in before:
+                counts = self._gained[broker_id]
+                counts[number] = counts.get(number, 0) - 1
+            for broker_id in after:
+                counts = self._gained[broker_id]
+                counts[number] = counts.get(number, 0) + 1
+        was, marks = _marks(old), _marks(new)
+        if was != marks:
+            self._mark((number, partition_id), was, marks)
+        if old is None or new is None:
+            self._partition_count += (new is not None) - (old is not None)
+
+    def _mark(self, key: tuple[int, int], was: int, marks: int) -> None:
+        for bit, marked in (
+            (_LEADERLESS, self._leaderless),
+            (_REASSIGNING, self._reassigning),
+            (_NOT_PREFERRED, self._not_preferred),
+        ):
+            if marks & bit > was & bit:
+                marked[key] = None
+            elif marks & bit < was & bit:
+                del marked[key]
+
+    def _brokers(self) -> Map[int, Map[int, int]]:
+        by_broker = self._by_broker.mutate()
+        for broker_id, gained in self._gained.items():
+            topics = by_broker.get(broker_id, Map[int, int]()).mutate()
+            for number, count in gained.items():
+                total = topics.get(number, 0) + count
+                if total:
+                    topics[number] = total
+                elif number in topics:
+                    del topics[number]
+            if len(topics):
+                by_broker[broker_id] = topics.finish()
+            else:
+                by_broker.pop(broker_id, None)
+        return by_broker.finish()
+
+
+def without_elr(partition: Partition) -> Partition:
+    """Nobody but the ISR may lead it."""
+    return replace(partition, eligible_leader_replicas=(), last_known_elr=())
+
+
+def _marks(partition: Partition | None) -> int:
+    """What about it asks for attention."""
+    if partition is None:
+        return 0
+    marks = 0
+    if partition.leader == NO_LEADER:
+        marks = _LEADERLESS
+    elif not partition.replicas or partition.leader != partition.replicas[0]:
+        marks = _NOT_PREFERRED
+    if partition.removing_replicas or partition.adding_replicas:
+        marks |= _REASSIGNING
+    return marks

@@ -1,0 +1,41 @@
+"""Metadata transactions: records that take effect together, when their end is committed, or never. PURE.
+
+A controller writes what does not fit into one batch between a BeginTransaction and an EndTransaction record; whoever
+takes over in between writes an AbortTransaction (KIP-868). Owns holding back; knows nothing of what records mean.
+"""
+
+from collections.abc import Sequence
+
+from quorum_node.records.metadata import (
+    AbortTransactionRecord,
+    AnyMetadata,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+BOUNDARIES: frozenset[type] = frozenset(
+    (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+)
+"""The records that `take` must see even while no transaction is open."""
+
+
+class Transactions:
+    """At most one transaction is open at a time."""
+
+    __slots__ = ("_held", "is_open")
+
+    def __init__(self) -> None:
+        self._held: list[AnyMetadata] = []
+        self.is_open = False
+
+    def take(self, record: AnyMetadata) -> Sequence[AnyMetadata]:
+        """What takes effect by this record, in order."""
+        kind = type(record)
+        if kind not in BOUNDARIES:
+            if not self.is_open:
+                return (record,)
+            self._held.append(record)
+            return ()
+        held, self._held = self._held, []
+        self.is_open = kind is BeginTransactionRecord
+        return held if kind is EndTransactionRecord else ()

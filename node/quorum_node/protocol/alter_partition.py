@@ -1,0 +1,85 @@
+"""AlterPartition, as shipped (KIP-497, KIP-704, KIP-841, KIP-903): a leader asks for another ISR."""
+
+from uuid import UUID
+
+from quorum_node.schema.schema import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UUID_TYPE,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+UNCHECKED_BROKER_EPOCH = -1
+"""Broker epoch of a replica in the new ISR that the leader doesn't know; nobody compares it."""
+
+
+@message()
+class IsrMember(Message):
+    """A replica of the new ISR, and the registration that the leader saw it fetch with."""
+
+    broker_id: int = wire(INT32)
+    broker_epoch: int = wire(INT64, default=UNCHECKED_BROKER_EPOCH)
+
+
+@message()
+class AlteredPartition(Message):
+    """A partition as its leader knows it, and the ISR that it wants."""
+
+    partition_index: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+    new_isr: tuple[int, ...] = wire(Array(INT32), until=2, default=())
+    new_isr_with_epochs: tuple[IsrMember, ...] = wire(Array(IsrMember), since=3, default=())
+    leader_recovery_state: int = wire(INT8, since=1, default=0)
+    partition_epoch: int = wire(INT32)
+
+
+@message()
+class AlteredTopic(Message):
+    """Partitions of one topic."""
+
+    topic_id: UUID | None = wire(UUID_TYPE, since=2, default=None, ignorable=True)
+    partitions: tuple[AlteredPartition, ...] = wire(Array(AlteredPartition))
+
+
+@message(flexible_since=0)
+class AlterPartitionRequest(Message):
+    """AlterPartition request."""
+
+    broker_id: int = wire(INT32)
+    broker_epoch: int = wire(INT64, default=-1)
+    topics: tuple[AlteredTopic, ...] = wire(Array(AlteredTopic))
+
+
+@message()
+class AlteredPartitionState(Message):
+    """What became of one partition, and its state now."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    leader_id: int = wire(INT32, default=0)
+    leader_epoch: int = wire(INT32, default=0)
+    isr: tuple[int, ...] = wire(Array(INT32), default=())
+    leader_recovery_state: int = wire(INT8, since=1, default=0, ignorable=True)
+    partition_epoch: int = wire(INT32, default=0)
+
+
+@message()
+class AlteredTopicState(Message):
+    """What became of the partitions of one topic."""
+
+    topic_id: UUID | None = wire(UUID_TYPE, since=2, default=None, ignorable=True)
+    partitions: tuple[AlteredPartitionState, ...] = wire(Array(AlteredPartitionState))
+
+
+@message(flexible_since=0)
+class AlterPartitionResponse(Message):
+    """AlterPartition response."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    error_code: int = wire(INT16)
+    topics: tuple[AlteredTopicState, ...] = wire(Array(AlteredTopicState), default=())

@@ -1,0 +1,66 @@
+"""ElectLeaders, as shipped (KIP-183, KIP-460)."""
+
+from enum import IntEnum
+
+from quorum_node.schema.schema import (
+    INT8,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+class ElectionType(IntEnum):
+    """Which replica may be elected."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@message()
+class TopicPartitions(Message):
+    """Partitions of one topic."""
+
+    topic: str = wire(STRING)
+    partitions: tuple[int, ...] = wire(Array(INT32))
+
+
+@message(flexible_since=2)
+class ElectLeadersRequest(Message):
+    """ElectLeaders request; null means every partition."""
+
+    election_type: int = wire(INT8, since=1, default=ElectionType.PREFERRED)
+    topic_partitions: tuple[TopicPartitions, ...] | None = wire(
+        Array(TopicPartitions), nullable_since=0
+    )
+    timeout_ms: int = wire(INT32, default=60_000)
+
+
+@message()
+class PartitionElection(Message):
+    """What became of one partition."""
+
+    partition_id: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable_since=0, default=None)
+
+
+@message()
+class ReplicaElectionResult(Message):
+    """What became of the partitions of one topic."""
+
+    topic: str = wire(STRING)
+    partition_result: tuple[PartitionElection, ...] = wire(Array(PartitionElection))
+
+
+@message(flexible_since=2)
+class ElectLeadersResponse(Message):
+    """ElectLeaders response."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    error_code: int = wire(INT16, since=1, default=0)
+    replica_election_results: tuple[ReplicaElectionResult, ...] = wire(Array(ReplicaElectionResult))

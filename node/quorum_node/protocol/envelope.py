@@ -1,0 +1,21 @@
+"""Envelope (KIP-590; as shipped in 4.3): a client's request that a broker passes on, and who the client is."""
+
+from quorum_node.schema.primitives import Buffer
+from quorum_node.schema.schema import BYTES, INT16, Message, message, wire
+
+
+@message(flexible_since=0)
+class EnvelopeRequest(Message):
+    """Envelope request; `request_data` is a request with its header, without its size."""
+
+    request_data: Buffer = wire(BYTES)
+    request_principal: Buffer | None = wire(BYTES, nullable_since=0)
+    client_host_address: Buffer = wire(BYTES)
+
+
+@message(flexible_since=0)
+class EnvelopeResponse(Message):
+    """Envelope response; `response_data` is a response with its header, without its size."""
+
+    response_data: Buffer | None = wire(BYTES, nullable_since=0, default=None)
+    error_code: int = wire(INT16)

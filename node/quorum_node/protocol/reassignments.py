@@ -1,0 +1,115 @@
+"""AlterPartitionReassignments and ListPartitionReassignments, as shipped (KIP-455, KIP-860)."""
+
+from quorum_node.schema.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+@message()
+class ReassignablePartition(Message):
+    """The replicas that a partition shall have; null cancels what is under way."""
+
+    partition_index: int = wire(INT32)
+    replicas: tuple[int, ...] | None = wire(Array(INT32), nullable_since=0, default=None)
+
+
+@message()
+class ReassignableTopic(Message):
+    """Partitions of one topic."""
+
+    name: str = wire(STRING)
+    partitions: tuple[ReassignablePartition, ...] = wire(Array(ReassignablePartition))
+
+
+@message(flexible_since=0)
+class AlterPartitionReassignmentsRequest(Message):
+    """AlterPartitionReassignments request."""
+
+    timeout_ms: int = wire(INT32, default=60_000)
+    allow_replication_factor_change: bool = wire(BOOL, since=1, default=True)
+    topics: tuple[ReassignableTopic, ...] = wire(Array(ReassignableTopic))
+
+
+@message()
+class ReassignablePartitionResponse(Message):
+    """What became of one partition."""
+
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable_since=0, default=None)
+
+
+@message()
+class ReassignableTopicResponse(Message):
+    """What became of the partitions of one topic."""
+
+    name: str = wire(STRING)
+    partitions: tuple[ReassignablePartitionResponse, ...] = wire(
+        Array(ReassignablePartitionResponse)
+    )
+
+
+@message(flexible_since=0)
+class AlterPartitionReassignmentsResponse(Message):
+    """AlterPartitionReassignments response."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    allow_replication_factor_change: bool = wire(BOOL, since=1, default=True, ignorable=True)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable_since=0, default=None)
+    responses: tuple[ReassignableTopicResponse, ...] = wire(
+        Array(ReassignableTopicResponse), default=()
+    )
+
+
+@message()
+class ListedTopic(Message):
+    """Partitions of one topic to look at."""
+
+    name: str = wire(STRING)
+    partition_indexes: tuple[int, ...] = wire(Array(INT32))
+
+
+@message(flexible_since=0)
+class ListPartitionReassignmentsRequest(Message):
+    """ListPartitionReassignments request; null means all."""
+
+    timeout_ms: int = wire(INT32, default=60_000)
+    topics: tuple[ListedTopic, ...] | None = wire(
+        Array(ListedTopic), nullable_since=0, default=None
+    )
+
+
+@message()
+class OngoingPartitionReassignment(Message):
+    """A partition that is moving."""
+
+    partition_index: int = wire(INT32)
+    replicas: tuple[int, ...] = wire(Array(INT32))
+    adding_replicas: tuple[int, ...] = wire(Array(INT32))
+    removing_replicas: tuple[int, ...] = wire(Array(INT32))
+
+
+@message()
+class OngoingTopicReassignment(Message):
+    """Partitions of one topic that are moving."""
+
+    name: str = wire(STRING)
+    partitions: tuple[OngoingPartitionReassignment, ...] = wire(Array(OngoingPartitionReassignment))
+
+
+@message(flexible_since=0)
+class ListPartitionReassignmentsResponse(Message):
+    """ListPartitionReassignments response."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable_since=0, default=None)
+    topics: tuple[OngoingTopicReassignment, ...] = wire(Array(OngoingTopicReassignment), default=())

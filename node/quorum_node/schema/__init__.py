@@ -1,0 +1,1 @@
+"""Compiler from declarations of messages and records to codecs, and the primitive types of the wire (pure)."""

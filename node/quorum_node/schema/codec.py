@@ -1,0 +1,49 @@
+"""Bytes of whole messages: the two functions that everything else calls.
+
+Owns the boundary between compiled code and callers. Must not know frames or headers (`frames.py`).
+"""
+
+import struct
+from typing import TypeVar
+
+from quorum_node.schema.decoder import MAX_ELEMENTS, decoder
+from quorum_node.schema.encoder import Part, encoder
+from quorum_node.schema.primitives import Buffer, MalformedRecord
+from quorum_node.schema.schema import MalformedMessage, Message
+
+_M = TypeVar("_M", bound=Message)
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The body of a message, without any header."""
+    parts: list[Part] = []
+    encode_into(parts, message, version)
+    return b"".join(parts)
+
+
+def encode_into(parts: list[Part], message: Message, version: int) -> None:
+    """Appends the body to `parts`; record data is appended, not copied."""
+    cls = type(message)
+    encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts.append)
+
+
+def decode(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> _M:
+    """A message that fills the buffer from `position` to its end.
+
+    Records inside are views into `buffer`. Raises MalformedMessage, and nothing else, on other bytes.
+    """
+    try:
+        made, end = decoder(cls, version, version >= cls.FLEXIBLE_SINCE)(
+            buffer, position, len(buffer), [MAX_ELEMENTS]
+        )
+    except (struct.error, IndexError):
+        raise MalformedMessage(f"{cls.__name__} v{version} runs past the end") from None
+    except UnicodeDecodeError:
+        raise MalformedMessage(f"{cls.__name__} v{version}: a string is not UTF-8") from None
+    except MalformedRecord as error:
+        raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
+    if end != len(buffer):
+        left = len(buffer) - end
+        raise MalformedMessage(f"{left} bytes after {cls.__name__} v{version}")
+    message: _M = made
+    return message

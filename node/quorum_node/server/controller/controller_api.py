@@ -1,0 +1,79 @@
+"""Requests to the controller: refused, or decided, and answered when the decision is committed.
+
+Owns who may ask and what a caller hears when this node is not, or no longer, the active controller. Must not
+know what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
+"""
+
+from typing import Protocol
+
+from quorum_node.controller.authorization import AclResource
+from quorum_node.controller.view import Caller
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.errors import RaftError
+from quorum_node.schema.schema import Message
+from quorum_node.server.appends import TooLarge
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.route import Route
+from quorum_node.server.controller.routes import ROUTES
+from quorum_node.server.metrics import PartitionMetrics
+from quorum_node.server.wire.errors import wire_error
+
+_NOT_HERE = "this node is not the active controller"
+_NOT_ANY_MORE = (
+    RaftError.NOT_QUORUM_LEADER,
+    RaftError.LEADERSHIP_LOST,
+    RaftError.SHUTTING_DOWN,
+    RaftError.NOT_FORMED,
+    RaftError.EPOCH_NOT_COMMITTED,
+)
+
+
+class Asking(Protocol):
+    """A request that waits for its answer."""
+
+    @property
+    def caller(self) -> Caller: ...
+
+    def reply(self, body: Message) -> None: ...
+
+
+class ControllerApi:
+    """The APIs of `ROUTES`."""
+
+    def __init__(self, controller: ActiveController, metrics: PartitionMetrics) -> None:
+        self._controller = controller
+        self._metrics = metrics
+
+    @staticmethod
+    def serves(body: Message | None) -> bool:
+        """Whether the request is one for the controller."""
+        return type(body) in ROUTES
+
+    def handle(self, asking: Asking, body: Message) -> None:
+        """Answer now or later, once."""
+        route = ROUTES[type(body)]
+        self._metrics.count("controller_requests")
+        view = self._controller.view(asking.caller)
+        if view is None:
+            asking.reply(route.refuse(body, ErrorCode.NOT_CONTROLLER, _NOT_HERE))
+            return
+        if route.needs is not None and not view.allows(route.needs, AclResource.CLUSTER):
+            text = f"{asking.caller.principal} lacks {route.needs.name} on the cluster"
+            asking.reply(route.refuse(body, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text))
+            return
+        decision = route.decide(view, body)
+        answer = decision.answer
+        assert answer is not None, f"{type(body).__name__} was decided without an answer"
+
+        def settled(error: RaftError | TooLarge | None) -> None:
+            asking.reply(answer if error is None else _refusal(route, body, error))
+
+        self._controller.carry_out(decision, settled)
+
+
+def _refusal(route: Route, body: Message, error: RaftError | TooLarge) -> Message:
+    if isinstance(error, TooLarge):
+        text = f"{error.size_bytes} bytes of records are too many for one request"
+        return route.refuse(body, ErrorCode.POLICY_VIOLATION, text)
+    code = ErrorCode.NOT_CONTROLLER if error in _NOT_ANY_MORE else wire_error(error)
+    return route.refuse(body, code, error.value)

@@ -1,0 +1,108 @@
+"""The controller on top of a hosted replica: what it needs of it, and who tells it what.
+
+Owns the wiring. Knows both sides; neither of them knows the other.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from quorum_node.controller.view import Settings
+from quorum_node.image.committed import CommittedImage
+from quorum_node.raft.leadership import Leader
+from quorum_node.server.appends import AppendQueue
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.chance import Chance
+from quorum_node.server.controller.controller_api import ControllerApi
+from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.metrics import PartitionMetrics
+from quorum_node.server.replica_host import ReplicaHost, clock_ms
+
+
+class HostedReplica:
+    """A replica host as the controller sees it."""
+
+    def __init__(self, host: ReplicaHost) -> None:
+        self._host = host
+        self._replica = host.driver.replica
+        self._loop = asyncio.get_running_loop()
+        self.appends: AppendQueue = host.appends
+        self.committed: CommittedImage = host.applier.committed
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the next record goes."""
+        return self._replica.log_end
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self._replica.high_watermark
+
+    def leading_epoch(self) -> int | None:
+        """See `ControlledReplica`."""
+        replica, role = self._replica, self._replica.role
+        if not isinstance(role, Leader) or not role.own_epoch_committed:
+            return None
+        if role.handover is not None or not replica.formed or replica.halted:
+            return None
+        return replica.epoch
+
+    def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
+        """See `ControlledReplica`."""
+        self._host.applier.when_applied(offset, ready)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """See `ControlledReplica`."""
+        self._loop.call_soon(callback)
+
+    def identity(self) -> tuple[str, int, tuple[int, ...]]:
+        """Cluster id, own id, ids of the voters."""
+        replica = self._replica
+        voters = replica.voters.latest.voters
+        return replica.cluster_id or "", replica.key.id, tuple([each.key.id for each in voters])
+
+
+class HostedController:
+    """The controller of one replica, its maintenance and its API."""
+
+    def __init__(
+        self,
+        host: ReplicaHost,
+        metrics: PartitionMetrics,
+        *,
+        session_timeout_ms: float,
+        settings: Settings,
+    ) -> None:
+        events = ControllerEvents()
+        replica = self._replica = HostedReplica(host)
+        self.controller = ActiveController(
+            replica,
+            Chance(clock_ms),
+            events,
+            session_timeout_ms=session_timeout_ms,
+            settings=settings,
+        )
+        self.controller.identity = replica.identity
+        self.maintenance = Maintenance(
+            self.controller, events, metrics, lambda: replica.committed.in_transaction
+        )
+        self.api = ControllerApi(self.controller, metrics)
+        host.on_progress = self.controller.check
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether this node leads and may not decide: then plain configs are all that it takes."""
+        return self.controller.is_held_back
+
+    def finalized_levels(self) -> Iterable[tuple[str, int]]:
+        """Committed levels of features."""
+        return self._replica.committed.image.features.levels.items()
+
+    def finalized_epoch(self) -> int:
+        """Where in the log these levels were known; it only grows."""
+        return self._replica.committed.end_offset - 1
+
+    def close(self) -> None:
+        """No more timers."""
+        self.maintenance.close()

@@ -1,0 +1,187 @@
+"""What the active controller does unasked: leases end, partitions get new leaders, moves are completed.
+
+Owns when that happens: after every change of the state, when a lease ends, and now and then. Must not know what
+has to be done (`ActiveController` decides with pure functions). One decision has a bounded number of records and
+the loop turns before the next; nothing is remembered that does not follow from the image, so a new controller
+begins with a look at everything (KV3-06).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+from quorum_node.controller.broker_partitions import suspicious
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.elections import balance_leaders
+from quorum_node.controller.features import begin
+from quorum_node.controller.heartbeats import fence_expired, next_expiry_ms
+from quorum_node.controller.partition_repair import repair_some
+from quorum_node.controller.view import View
+from quorum_node.image.brokers import BrokersImage
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.topics import PartitionKey
+from quorum_node.raft.errors import RaftError
+from quorum_node.server.appends import TooLarge
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.metrics import PartitionMetrics
+
+Task = Callable[[View], Decision]
+"""Maintenance: bounded, empty when there is nothing to do."""
+MAX_FLIGHTS = 3
+"""Decisions on their way; then the sweep waits for one of them."""
+PERIOD_SECONDS = 30.0
+"""Everything follows from changes; this is for what nobody thought of."""
+_RECOVERING = 1
+
+
+class Maintenance:
+    """One per controller; idle while that is not active."""
+
+    def __init__(
+        self,
+        controller: ActiveController,
+        events: ControllerEvents,
+        metrics: PartitionMetrics,
+        in_transaction: Callable[[], bool],
+    ) -> None:
+        self.balance_seconds: float | None = None
+        """How often leaders go back to the first replicas; None: never."""
+        self._controller = controller
+        self._events = events
+        self._metrics = metrics
+        self._in_transaction = in_transaction
+        self._loop = asyncio.get_running_loop()
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._period: asyncio.TimerHandle | None = None
+        self._balance: asyncio.TimerHandle | None = None
+        self._swept: BrokersImage | None = None
+        self._keys: Iterator[PartitionKey] | None = None
+        self._repaired = 0
+        self._sweep_began = 0.0
+        controller.on_activated = self._activated
+        controller.on_changed = self._schedule
+
+    def close(self) -> None:
+        """No more timers."""
+        for timer in (self._timer, self._period, self._balance):
+            if timer is not None:
+                timer.cancel()
+
+    def _activated(self) -> None:
+        self._swept = self._keys = None
+        pending = self._controller.pending
+        assert pending is not None
+        records = begin(pending, in_transaction=self._in_transaction())
+        if records:
+            self._controller.carry_out(Decision(records), self._done)
+        self._tick()
+        self._balance_later()
+
+    def _tick(self) -> None:
+        """Now and then, while this node is the active controller."""
+        if self._period is not None:
+            self._period.cancel()
+        self._period = None
+        if self._controller.is_active:
+            self._period = self._loop.call_later(PERIOD_SECONDS, self._look_again)
+            self._schedule()
+
+    def _look_again(self) -> None:
+        self._swept = None
+        self._tick()
+
+    def _balance_later(self) -> None:
+        if self._balance is not None:
+            self._balance.cancel()
+        self._balance = None
+        if self.balance_seconds is not None and self._controller.is_active:
+            self._balance = self._loop.call_later(self.balance_seconds, self._balance_leaders)
+
+    def _balance_leaders(self) -> None:
+        self._carry_out(balance_leaders)
+        self._balance_later()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._controller.is_active:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        """One turn; it comes back as long as there is something to do."""
+        self._scheduled = False
+        if not self._controller.is_active:
+            self._keys = None
+            return
+        if self._controller.flights >= MAX_FLIGHTS:
+            self._controller.after_all(self._done)
+            return
+        self._carry_out(fence_expired)
+        self._sweep()
+        self._arm()
+
+    def _carry_out(self, task: Task) -> None:
+        view = self._controller.view()
+        if view is None:
+            return
+        decision = task(view)
+        if decision.records:
+            self._events.decided(decision.records)
+            self._controller.carry_out(decision, self._done)
+
+    def _sweep(self) -> None:
+        """Look at what the loss or the return of brokers has left, a piece at a time."""
+        view = self._controller.view()
+        if view is None:
+            return
+        if self._keys is None:
+            if view.image.brokers == self._swept:
+                return
+            self._begin_sweep(view.image)
+        assert self._keys is not None
+        decision, ended = repair_some(view, self._keys)
+        if decision.records:
+            self._count(decision)
+            self._controller.carry_out(decision, self._done)
+        if ended:
+            self._end_sweep()
+        self._schedule()
+
+    def _begin_sweep(self, image: ClusterImage) -> None:
+        self._swept = image.brokers
+        self._keys = suspicious(image)
+        self._repaired = 0
+        self._sweep_began = perf_counter()
+
+    def _end_sweep(self) -> None:
+        self._keys = None
+        if self._repaired:
+            self._events.repaired(self._repaired, perf_counter() - self._sweep_began)
+
+    def _count(self, decision: Decision) -> None:
+        self._repaired += len(decision.records)
+        unclean = sum(
+            getattr(record, "leader_recovery_state", -1) == _RECOVERING
+            for record in decision.records
+        )
+        if unclean:
+            self._metrics.count("unclean_elections", unclean)
+
+    def _arm(self) -> None:
+        """For the next lease that ends."""
+        view = self._controller.view()
+        expiry_ms = None if view is None else next_expiry_ms(view)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if view is not None and expiry_ms is not None:
+            delay_seconds = max(0.001, (expiry_ms - view.now_ms) / 1000)
+            self._timer = self._loop.call_later(delay_seconds, self._schedule)
+
+    def _done(self, error: RaftError | TooLarge | None) -> None:
+        """A decision is committed: there may be more to do. A failed one is decided again by the next controller."""
+        if error is None:
+            self._schedule()
+        elif isinstance(error, TooLarge):
+            raise AssertionError(f"maintenance made a record of {error.size_bytes} bytes")

@@ -1,0 +1,45 @@
+"""Which request goes to which command of the controller, and what everybody else answers.
+
+Owns the table. Must not know how a command decides, nor when an answer leaves (`controller_api.py`).
+Source of the needed rights: KIP-631, "Networking" (CLUSTER_ACTION on CLUSTER), and what a stock controller asks for.
+"""
+
+from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.features import refuse_update_features, update_features
+from quorum_node.controller.heartbeats import heartbeat, refuse_heartbeat
+from quorum_node.controller.producer_ids import allocate_producer_ids, refuse_producer_ids
+from quorum_node.controller.registration import (
+    refuse_controller_registration,
+    refuse_registration,
+    refuse_unregister,
+    register_broker,
+    register_controller,
+    unregister_broker,
+)
+from quorum_node.protocol.broker_registration import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    UnregisterBrokerRequest,
+)
+from quorum_node.protocol.controller_registration import ControllerRegistrationRequest
+from quorum_node.protocol.features import UpdateFeaturesRequest
+from quorum_node.protocol.producer_ids import AllocateProducerIdsRequest
+from quorum_node.schema.schema import Message
+from quorum_node.server.controller.route import Route
+from quorum_node.server.controller.topic_routes import TOPIC_ROUTES
+
+ROUTES: dict[type[Message], Route] = {
+    BrokerRegistrationRequest: Route(
+        register_broker, refuse_registration, AclOperation.CLUSTER_ACTION
+    ),
+    BrokerHeartbeatRequest: Route(heartbeat, refuse_heartbeat, AclOperation.CLUSTER_ACTION),
+    UnregisterBrokerRequest: Route(unregister_broker, refuse_unregister, AclOperation.ALTER),
+    ControllerRegistrationRequest: Route(
+        register_controller, refuse_controller_registration, AclOperation.CLUSTER_ACTION
+    ),
+    AllocateProducerIdsRequest: Route(
+        allocate_producer_ids, refuse_producer_ids, AclOperation.CLUSTER_ACTION
+    ),
+    UpdateFeaturesRequest: Route(update_features, refuse_update_features, AclOperation.ALTER),
+    **TOPIC_ROUTES,
+}

@@ -1,0 +1,94 @@
+"""The routes of topics, partitions, configs and rights.
+
+Owns its part of the table. Must not know how a command decides.
+Source of the needed rights: what a stock controller asks for on the cluster. (It also lets somebody with a right on
+one topic create, delete or grow that topic.)
+"""
+
+from quorum_node.controller.acls import (
+    create_acls,
+    delete_acls,
+    describe_acls,
+    refuse_create_acls,
+    refuse_delete_acls,
+    refuse_describe_acls,
+)
+from quorum_node.controller.alter_partition import alter_partition, refuse_alter_partition
+from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.configs import (
+    alter_configs,
+    incremental_alter_configs,
+    refuse_alter_configs,
+    refuse_incremental_alter_configs,
+)
+from quorum_node.controller.directories import (
+    assign_replicas_to_dirs,
+    refuse_assign_replicas_to_dirs,
+)
+from quorum_node.controller.elections import elect_leaders, refuse_elect_leaders
+from quorum_node.controller.partitions import create_partitions, refuse_create_partitions
+from quorum_node.controller.reassignments import (
+    alter_reassignments,
+    list_reassignments,
+    refuse_alter_reassignments,
+    refuse_list_reassignments,
+)
+from quorum_node.controller.scram import (
+    alter_scram_credentials,
+    describe_scram_credentials,
+    refuse_alter_scram_credentials,
+    refuse_describe_scram_credentials,
+)
+from quorum_node.controller.topic_deletion import delete_topics, refuse_delete_topics
+from quorum_node.controller.topics import create_topics, refuse_create_topics
+from quorum_node.protocol.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from quorum_node.protocol.alter_configs import AlterConfigsRequest
+from quorum_node.protocol.alter_partition import AlterPartitionRequest
+from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from quorum_node.protocol.configs import IncrementalAlterConfigsRequest
+from quorum_node.protocol.create_partitions import CreatePartitionsRequest
+from quorum_node.protocol.create_topics import CreateTopicsRequest
+from quorum_node.protocol.delete_topics import DeleteTopicsRequest
+from quorum_node.protocol.elect_leaders import ElectLeadersRequest
+from quorum_node.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from quorum_node.protocol.scram import (
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+)
+from quorum_node.schema.schema import Message
+from quorum_node.server.controller.route import Route
+
+TOPIC_ROUTES: dict[type[Message], Route] = {
+    CreateTopicsRequest: Route(create_topics, refuse_create_topics, AclOperation.CREATE),
+    DeleteTopicsRequest: Route(delete_topics, refuse_delete_topics, AclOperation.DELETE),
+    CreatePartitionsRequest: Route(create_partitions, refuse_create_partitions, AclOperation.ALTER),
+    ElectLeadersRequest: Route(elect_leaders, refuse_elect_leaders, AclOperation.ALTER),
+    AlterPartitionReassignmentsRequest: Route(
+        alter_reassignments, refuse_alter_reassignments, AclOperation.ALTER
+    ),
+    ListPartitionReassignmentsRequest: Route(
+        list_reassignments, refuse_list_reassignments, AclOperation.DESCRIBE
+    ),
+    AlterPartitionRequest: Route(
+        alter_partition, refuse_alter_partition, AclOperation.CLUSTER_ACTION
+    ),
+    AssignReplicasToDirsRequest: Route(
+        assign_replicas_to_dirs, refuse_assign_replicas_to_dirs, AclOperation.CLUSTER_ACTION
+    ),
+    IncrementalAlterConfigsRequest: Route(
+        incremental_alter_configs, refuse_incremental_alter_configs, None
+    ),
+    AlterConfigsRequest: Route(alter_configs, refuse_alter_configs, None),
+    CreateAclsRequest: Route(create_acls, refuse_create_acls, AclOperation.ALTER),
+    DeleteAclsRequest: Route(delete_acls, refuse_delete_acls, AclOperation.ALTER),
+    DescribeAclsRequest: Route(describe_acls, refuse_describe_acls, AclOperation.DESCRIBE),
+    AlterUserScramCredentialsRequest: Route(
+        alter_scram_credentials, refuse_alter_scram_credentials, AclOperation.ALTER
+    ),
+    DescribeUserScramCredentialsRequest: Route(
+        describe_scram_credentials, refuse_describe_scram_credentials, AclOperation.DESCRIBE
+    ),
+}

@@ -1,0 +1,198 @@
+// Stock clients behind a line protocol: one command a line on standard input, one answer a line on standard output.
+// An answer begins with "ok" or "failed". It lives as long as a test, so that only one virtual machine has to start.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.clients.producer.*;
+import org.apache.kafka.common.*;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.serialization.*;
+
+public class ClientShell {
+    private final String bootstrap;
+    private final Admin admin;
+    private final Map<String, Load> loads = new HashMap<>();
+
+    ClientShell(String bootstrap) {
+        this.bootstrap = bootstrap;
+        this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", "60000"));
+    }
+
+    /** Numbered messages, one after the other, until told to stop; remembers which ones were acknowledged. */
+    private static final class Load implements Runnable {
+        final KafkaProducer<Long, byte[]> producer;
+        final String topic;
+        final long pauseMicros;
+        final AtomicBoolean stop = new AtomicBoolean();
+        final AtomicLong sent = new AtomicLong(), acknowledged = new AtomicLong(), longestGapMillis = new AtomicLong();
+        final Set<Long> numbers = ConcurrentHashMap.newKeySet();
+        final Map<String, AtomicLong> errors = new ConcurrentHashMap<>();
+        volatile long lastAck = System.nanoTime();
+        final Thread thread = new Thread(this);
+
+        Load(String bootstrap, String topic, long ratePerSecond) {
+            this.topic = topic;
+            this.pauseMicros = 1_000_000 / ratePerSecond;
+            Map<String, Object> config = new HashMap<>();
+            config.put("bootstrap.servers", bootstrap);
+            config.put("acks", "all");
+            config.put("enable.idempotence", "true");
+            config.put("linger.ms", "5");
+            config.put("delivery.timeout.ms", "120000");
+            config.put("request.timeout.ms", "10000");
+            producer = new KafkaProducer<>(config, new LongSerializer(), new ByteArraySerializer());
+            thread.start();
+        }
+
+        public void run() {
+            byte[] value = new byte[100];
+            long next = System.nanoTime();
+            while (!stop.get()) {
+                long number = sent.getAndIncrement();
+                producer.send(new ProducerRecord<>(topic, number, value), (metadata, error) -> {
+                    if (error != null) {
+                        errors.computeIfAbsent(error.getClass().getSimpleName(), k -> new AtomicLong()).incrementAndGet();
+                        return;
+                    }
+                    long now = System.nanoTime();
+                    longestGapMillis.accumulateAndGet((now - lastAck) / 1_000_000, Math::max);
+                    lastAck = now;
+                    numbers.add(number);
+                    acknowledged.incrementAndGet();
+                });
+                next += pauseMicros * 1000;
+                long left = next - System.nanoTime();
+                if (left > 0) {
+                    try { Thread.sleep(left / 1_000_000, (int) (left % 1_000_000)); } catch (InterruptedException e) { return; }
+                }
+            }
+            producer.flush();
+            producer.close();
+        }
+    }
+
+    private String run(String[] words) throws Exception {
+        switch (words[0]) {
+            case "create": {
+                NewTopic topic = new NewTopic(words[1], Integer.parseInt(words[2]), Short.parseShort(words[3]));
+                Map<String, String> configs = new HashMap<>();
+                for (int i = 4; i < words.length; i++) configs.put(words[i].split("=")[0], words[i].split("=")[1]);
+                admin.createTopics(List.of(topic.configs(configs))).all().get();
+                return "created";
+            }
+            case "delete":
+                admin.deleteTopics(List.of(words[1])).all().get();
+                return "deleted";
+            case "topics":
+                return new TreeSet<>(admin.listTopics().names().get()).toString();
+            case "grow":
+                admin.createPartitions(Map.of(words[1], NewPartitions.increaseTo(Integer.parseInt(words[2])))).all().get();
+                return "grown";
+            case "describe": {
+                StringBuilder text = new StringBuilder();
+                for (var p : admin.describeTopics(List.of(words[1])).allTopicNames().get().get(words[1]).partitions())
+                    text.append(p.partition()).append(":").append(p.leader() == null ? -1 : p.leader().id()).append("/")
+                        .append(ids(p.replicas())).append("/").append(ids(p.isr())).append(" ");
+                return text.toString().trim();
+            }
+            case "config": {
+                ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
+                var change = new AlterConfigOp(new ConfigEntry(words[2], words[3]), AlterConfigOp.OpType.SET);
+                admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+                return "set";
+            }
+            case "config-of": {
+                ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
+                return admin.describeConfigs(List.of(resource)).all().get().get(resource).get(words[2]).value();
+            }
+            case "brokers": {
+                TreeSet<Integer> found = new TreeSet<>();
+                for (Node node : admin.describeCluster().nodes().get()) found.add(node.id());
+                return found.toString();
+            }
+            case "features":
+                return new TreeMap<>(admin.describeFeatures().featureMetadata().get().finalizedFeatures()).toString();
+            case "reassign": {
+                Map<TopicPartition, Optional<NewPartitionReassignment>> moves = new HashMap<>();
+                for (int i = 2; i < words.length; i++) {
+                    String[] halves = words[i].split(":");
+                    List<Integer> target = new ArrayList<>();
+                    for (String id : halves[1].split(",")) target.add(Integer.parseInt(id));
+                    moves.put(new TopicPartition(words[1], Integer.parseInt(halves[0])), Optional.of(new NewPartitionReassignment(target)));
+                }
+                admin.alterPartitionReassignments(moves).all().get();
+                return "reassigning";
+            }
+            case "reassignments":
+                return String.valueOf(admin.listPartitionReassignments().reassignments().get().size());
+            case "load":
+                loads.put(words[1], new Load(bootstrap, words[1], Long.parseLong(words[2])));
+                return "started";
+            case "progress": {
+                Load load = loads.get(words[1]);
+                return load.acknowledged.get() + " " + load.errors;
+            }
+            case "stop": {
+                Load load = loads.get(words[1]);
+                load.stop.set(true);
+                load.thread.join();
+                return load.acknowledged.get() + " " + load.sent.get() + " " + load.longestGapMillis.get() + " " + load.errors;
+            }
+            case "check":
+                return check(words[1], words[2], Long.parseLong(words[3]));
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    /** Reads a topic with a group until every acknowledged number was there: missing, doubled, unknown, order breaks. */
+    private String check(String topic, String group, long timeoutMillis) {
+        Load load = loads.get(topic);
+        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
+            "enable.auto.commit", "true");
+        Set<Long> missing = new HashSet<>(load.numbers), seen = new HashSet<>();
+        long doubled = 0, disordered = 0;
+        Map<Integer, Long> last = new HashMap<>();
+        long end = System.currentTimeMillis() + timeoutMillis;
+        try (var consumer = new KafkaConsumer<>(config, new LongDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            while (!missing.isEmpty() && System.currentTimeMillis() < end) {
+                for (var record : consumer.poll(Duration.ofMillis(500))) {
+                    if (!seen.add(record.key())) doubled++;
+                    missing.remove(record.key());
+                    Long before = last.put(record.partition(), record.key());
+                    if (before != null && before >= record.key()) disordered++;
+                }
+            }
+        }
+        return missing.size() + " " + doubled + " " + disordered + " " + seen.size();
+    }
+
+    private static String ids(List<Node> nodes) {
+        StringJoiner text = new StringJoiner(",");
+        for (Node node : nodes) text.add(String.valueOf(node.id()));
+        return text.toString();
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        ClientShell shell = new ClientShell(arguments[0]);
+        System.out.println("ok ready");
+        var in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            try {
+                System.out.println("ok " + shell.run(line.trim().split(" +")));
+            } catch (Throwable e) {
+                Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
+                System.out.println("failed " + cause.getClass().getSimpleName() + " " + String.valueOf(cause.getMessage()).replace('\n', ' '));
+            }
+        }
+        System.exit(0);
+    }
+}

@@ -1,0 +1,168 @@
+"""An active controller without a network: real commands, image and append queue; the test is the quorum.
+
+`commit` and `lose` say what becomes of what was proposed. Used by unit tests of the controller's shell.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+from quorum_node.controller.view import ANONYMOUS, Caller, Settings
+from quorum_node.image.committed import CommittedImage
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.metadata import AnyMetadata, decode_metadata
+from quorum_node.schema.schema import Message
+from quorum_node.server.appends import AppendQueue
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.chance import Chance
+from quorum_node.server.controller.controller_api import ControllerApi
+from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.metrics import Metrics
+
+CLUSTER_ID = "the-cluster"
+
+
+class Asked:
+    """A request and, once there is one, its answer."""
+
+    def __init__(self, caller: Caller = ANONYMOUS) -> None:
+        self.caller = caller
+        self.answers: list[Any] = []
+
+    def reply(self, body: Message) -> None:
+        """Remember it."""
+        self.answers.append(body)
+
+    @property
+    def answer(self) -> Any:
+        """The one answer."""
+        (answer,) = self.answers
+        return answer
+
+
+class Scene:
+    """One node's controller. Nothing is committed before the test says so."""
+
+    def __init__(self, *, maintained: bool = False, **settings: Any) -> None:
+        self.now_ms = 0.0
+        self.epoch: int | None = None
+        self.high_watermark = 0
+        self.log: list[tuple[int, tuple[bytes, ...]]] = []
+        self.committed = CommittedImage()
+        self.metrics = Metrics().partition(0)
+        self.appends = AppendQueue(self._propose, self.metrics)
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._ids = 0
+        self._open: list[tuple[int, int, tuple[bytes, ...]]] = []
+        chance = Chance(lambda: self.now_ms, self._uuid, lambda n: 0)
+        events = ControllerEvents()
+        self.controller = ActiveController(
+            self, chance, events, session_timeout_ms=9000, settings=Settings(**settings)
+        )
+        self.controller.identity = lambda: (CLUSTER_ID, 1, (1, 2, 3))
+        self.maintenance = (
+            Maintenance(self.controller, events, self.metrics, lambda: False)
+            if maintained
+            else None
+        )
+        self.api = ControllerApi(self.controller, self.metrics)
+
+    # -- what the controller sees of its replica
+
+    @property
+    def log_end_offset(self) -> int:
+        """Where the next record goes."""
+        return self.high_watermark + sum(len(values) for _, _, values in self._open)
+
+    def leading_epoch(self) -> int | None:
+        """Set by the test."""
+        return self.epoch
+
+    def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
+        """At once or after `apply`."""
+        if self.committed.end_offset >= offset:
+            ready()
+        else:
+            self._waiting.append((offset, ready))
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Through the loop, as ever."""
+        asyncio.get_running_loop().call_soon(callback)
+
+    # -- what the test does
+
+    async def lead(self, epoch: int = 1) -> None:
+        """Win an election, and commit a record of that epoch."""
+        self.epoch = epoch
+        self.controller.check()
+        await self.turn()
+
+    async def turn(self) -> None:
+        """Let callbacks of the loop run."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def ask(self, body: Message, caller: Caller = ANONYMOUS) -> Asked:
+        """Send a request."""
+        asked = Asked(caller)
+        self.api.handle(asked, body)
+        return asked
+
+    async def commit(self, *, apply: bool = True) -> list[AnyMetadata]:
+        """Everything that was proposed is committed; the records."""
+        await self.turn()
+        records: list[AnyMetadata] = []
+        while self._open:
+            proposal_id, base, values = self._open.pop(0)
+            self.high_watermark = base + len(values)
+            records += map(decode_metadata, values)
+            self.log.append((base, values))
+            self.appends.committed(proposal_id, base, self.epoch or 0)
+            self.controller.check()
+            await self.turn()
+        if apply:
+            self.apply()
+            await self.turn()
+        return records
+
+    def apply(self) -> None:
+        """The standby's work: replay what is committed."""
+        for base, values in self.log:
+            if base >= self.committed.end_offset:
+                self.committed.replay(map(decode_metadata, values))
+                self.committed.reached(base + len(values), self.epoch or 0, 0)
+        waiting, self._waiting = self._waiting, []
+        for offset, ready in waiting:
+            self.when_applied(offset, ready)
+
+    async def lose(self) -> None:
+        """Another node leads: what was not committed is gone."""
+        self.epoch = None
+        self.controller.check()
+        for proposal_id, _, _ in self._open:
+            self.appends.failed(proposal_id, RaftError.LEADERSHIP_LOST)
+        self._open.clear()
+        await self.turn()
+
+    async def do(self, body: Message) -> Any:
+        """A request, its commit, its answer."""
+        asked = self.ask(body)
+        await self.commit()
+        return asked.answer
+
+    def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
+        if self.epoch is None:
+            self.appends.failed(proposal_id, RaftError.NOT_QUORUM_LEADER)
+            return
+        self._open.append((proposal_id, self.log_end_offset, values))
+
+    def _uuid(self) -> UUID:
+        self._ids += 1
+        return UUID(int=(1 << 100) + self._ids)
+
+
+def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test inside an event loop."""
+    asyncio.run(scene())

@@ -1,0 +1,184 @@
+"""Access control entries and SCRAM credentials as records."""
+
+import hashlib
+import hmac
+
+import pytest
+
+from quorum_node.controller.acls import create_acls, delete_acls, describe_acls
+from quorum_node.controller.authorization import AuthorizerSettings
+from quorum_node.controller.scram import alter_scram_credentials, describe_scram_credentials
+from quorum_node.protocol.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
+from support.controlled_cluster import ControlledCluster
+
+TOPIC, CLUSTER = 2, 4
+ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4
+READ, ALLOW = 3, 3
+
+
+@pytest.fixture
+def cluster() -> ControlledCluster:
+    cluster = ControlledCluster([1])
+    cluster.with_settings(authorizer=AuthorizerSettings(enabled=True))
+    return cluster
+
+
+def entry(
+    name: str = "t", kind: int = TOPIC, pattern: int = LITERAL, operation: int = READ,
+    permission: int = ALLOW, principal: str = "User:a",
+) -> AclCreation:  # fmt: skip
+    return AclCreation(
+        resource_type=kind, resource_name=name, resource_pattern_type=pattern, principal=principal,
+        host="*", operation=operation, permission_type=permission,
+    )  # fmt: skip
+
+
+def create(cluster: ControlledCluster, *entries: AclCreation) -> list[ErrorCode]:
+    answer = cluster.ask(create_acls, CreateAclsRequest(creations=entries), CreateAclsResponse)
+    return [ErrorCode(each.error_code) for each in answer.results]
+
+
+def found(cluster: ControlledCluster, name: str | None, pattern: int) -> set[str]:
+    request = DescribeAclsRequest(
+        resource_type_filter=ANY, resource_name_filter=name, pattern_type_filter=pattern,
+        principal_filter=None, host_filter=None, operation=ANY, permission_type=ANY,
+    )  # fmt: skip
+    answer = cluster.ask(describe_acls, request, DescribeAclsResponse)
+    assert answer.error_code == ErrorCode.NONE
+    return {f"{each.resource_name}/{each.pattern_type}" for each in answer.resources}
+
+
+def test_an_entry_is_made_once(cluster: ControlledCluster) -> None:
+    assert create(cluster, entry(), entry(), entry("u")) == [ErrorCode.NONE] * 3
+    assert create(cluster, entry()) == [ErrorCode.NONE]
+    assert len(cluster.decided) == 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        entry(""), entry(kind=1), entry(kind=0), entry(kind=9), entry(pattern=MATCH), entry(pattern=0),
+        entry(operation=1), entry(operation=99), entry(permission=1), entry("other", kind=CLUSTER),
+    ],
+)  # fmt: skip
+def test_an_entry_that_can_not_be(cluster: ControlledCluster, bad: AclCreation) -> None:
+    assert create(cluster, bad, entry()) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert len(cluster.decided) == 1
+
+
+def test_a_filter_finds_by_name_and_pattern(cluster: ControlledCluster) -> None:
+    create(cluster, entry("abc"), entry("ab", pattern=PREFIXED), entry("*"), entry("x"))
+    assert found(cluster, None, ANY) == {"abc/3", "ab/4", "*/3", "x/3"}
+    assert found(cluster, "abc", LITERAL) == {"abc/3"}
+    assert found(cluster, "abc", MATCH) == {"abc/3", "ab/4", "*/3"}
+    assert found(cluster, "ab", ANY) == {"ab/4"}
+    assert found(cluster, None, PREFIXED) == {"ab/4"}
+
+
+def delete(cluster: ControlledCluster, **fields: int | str | None) -> tuple[ErrorCode, int]:
+    asked = {
+        "resource_type_filter": ANY, "resource_name_filter": None, "pattern_type_filter": ANY,
+        "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY,
+    } | fields  # fmt: skip
+    request = DeleteAclsRequest(filters=(DeleteAclsFilter(**asked),))  # type: ignore[arg-type]
+    answer = cluster.ask(delete_acls, request, DeleteAclsResponse)
+    (result,) = answer.filter_results
+    return ErrorCode(result.error_code), len(result.matching_acls)
+
+
+def test_entries_are_deleted_by_filter(cluster: ControlledCluster) -> None:
+    create(cluster, entry("a"), entry("b"), entry("b", principal="User:b"))
+    assert delete(cluster, principal_filter="User:b") == (ErrorCode.NONE, 1)
+    assert delete(cluster, operation=99) == (ErrorCode.INVALID_REQUEST, 0)
+    assert delete(cluster, resource_name_filter="nope") == (ErrorCode.NONE, 0)
+    assert delete(cluster) == (ErrorCode.NONE, 2)
+    assert list(cluster.image.acls) == []
+
+
+def test_without_an_authorizer_there_are_no_entries() -> None:
+    cluster = ControlledCluster([1])
+    assert create(cluster, entry()) == [ErrorCode.SECURITY_DISABLED]
+    assert delete(cluster) == (ErrorCode.SECURITY_DISABLED, 0)
+
+
+def upsert(name: str = "a", mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name=name, mechanism=mechanism, iterations=iterations, salt=b"salt",
+        salted_password=b"salted",
+    )  # fmt: skip
+
+
+def alter(
+    cluster: ControlledCluster, *changes: ScramCredentialUpsertion | ScramCredentialDeletion
+) -> dict[str, ErrorCode]:
+    request = AlterUserScramCredentialsRequest(
+        deletions=tuple(x for x in changes if isinstance(x, ScramCredentialDeletion)),
+        upsertions=tuple(x for x in changes if isinstance(x, ScramCredentialUpsertion)),
+    )
+    answer = cluster.ask(alter_scram_credentials, request, AlterUserScramCredentialsResponse)
+    return {each.user: ErrorCode(each.error_code) for each in answer.results}
+
+
+def test_of_a_password_only_its_keys_are_kept() -> None:
+    """RFC 5802: StoredKey is the hash of ClientKey; this is computed by hand here."""
+    cluster = ControlledCluster([1])
+    assert alter(cluster, upsert()) == {"a": ErrorCode.NONE}
+    kept = cluster.image.scram.get(1, "a")
+    assert kept is not None
+    client_key = hmac.new(b"salted", b"Client Key", hashlib.sha256).digest()
+    assert kept.stored_key == hashlib.sha256(client_key).digest()
+    assert kept.server_key == hmac.new(b"salted", b"Server Key", hashlib.sha256).digest()
+    assert alter(cluster, upsert(mechanism=2, iterations=8192)) == {"a": ErrorCode.NONE}
+    request = DescribeUserScramCredentialsRequest(users=None)
+    answer = cluster.ask(describe_scram_credentials, request, DescribeUserScramCredentialsResponse)
+    infos = [(each.mechanism, each.iterations) for each in answer.results[0].credential_infos]
+    assert infos == [(1, 4096), (2, 8192)]
+    assert alter(cluster, ScramCredentialDeletion(name="a", mechanism=1)) == {"a": ErrorCode.NONE}
+    assert cluster.image.scram.get(1, "a") is None
+
+
+def test_credentials_that_can_not_be() -> None:
+    cluster = ControlledCluster([1])
+    bad = {
+        "few": upsert("few", iterations=4095),
+        "many": upsert("many", iterations=16_385),
+        "": upsert(""),
+        "unknown": upsert("unknown", mechanism=3),
+        "gone": ScramCredentialDeletion(name="gone", mechanism=1),
+    }
+    assert alter(cluster, *bad.values(), upsert("twice"), upsert("twice")) == {
+        "few": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        "many": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+        "unknown": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        "gone": ErrorCode.RESOURCE_NOT_FOUND,
+        "twice": ErrorCode.DUPLICATE_RESOURCE,
+    }
+    assert cluster.decided == []
+    request = DescribeUserScramCredentialsRequest(users=(UserName(name="x"),))
+    answer = cluster.ask(describe_scram_credentials, request, DescribeUserScramCredentialsResponse)
+    assert answer.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
+
+
+def test_before_metadata_version_3_5_there_are_none() -> None:
+    cluster = ControlledCluster([1], level=10)
+    assert alter(cluster, upsert()) == {"a": ErrorCode.UNSUPPORTED_VERSION}

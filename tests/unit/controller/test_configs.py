@@ -1,0 +1,173 @@
+"""Configs of topics, brokers, groups and client metrics: what is written, what is refused."""
+
+import pytest
+
+from quorum_node.controller.configs import alter_configs, incremental_alter_configs
+from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
+from quorum_node.controller.topic_settings import effective, may_lose_data
+from quorum_node.controller.topics import create_topics
+from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from quorum_node.protocol.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    ReplacedConfig,
+    ReplacedResource,
+)
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from quorum_node.protocol.errors import ErrorCode
+from support.controlled_cluster import NODE_ID, ControlledCluster, assigned
+
+SET, DELETE = ConfigOperation.SET, ConfigOperation.DELETE
+APPEND, SUBTRACT = ConfigOperation.APPEND, ConfigOperation.SUBTRACT
+Change = tuple[str, int, str | None]
+
+
+@pytest.fixture
+def cluster() -> ControlledCluster:
+    """Broker 1 and topic t."""
+    cluster = ControlledCluster([1])
+    request = CreateTopicsRequest(topics=(assigned("t", (1,)),))
+    cluster.ask(create_topics, request, CreateTopicsResponse)
+    cluster.decided.clear()
+    return cluster
+
+
+def resource(kind: int, name: str, *changes: Change) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=tuple(
+            AlterableConfig(name=key, config_operation=operation, value=value)
+            for key, operation, value in changes
+        ),
+    )
+
+
+def alter(
+    cluster: ControlledCluster, *resources: AlterConfigsResource, validate_only: bool = False
+) -> list[ErrorCode]:
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+    answer = cluster.ask(incremental_alter_configs, request, IncrementalAlterConfigsResponse)
+    return [ErrorCode(each.error_code) for each in answer.responses]
+
+
+def test_values_are_set_and_deleted(cluster: ControlledCluster) -> None:
+    assert alter(cluster, resource(TOPIC, "t", ("retention.ms", SET, "5"))) == [ErrorCode.NONE]
+    assert dict(cluster.image.configs.of(TOPIC, "t")) == {"retention.ms": "5"}
+    unchanged = resource(TOPIC, "t", ("retention.ms", SET, "5"))
+    assert alter(cluster, unchanged) == [ErrorCode.NONE]
+    assert len(cluster.decided) == 1, "what is so already needs no record"
+    assert alter(cluster, resource(TOPIC, "t", ("retention.ms", DELETE, None))) == [ErrorCode.NONE]
+    assert dict(cluster.image.configs.of(TOPIC, "t")) == {}
+
+
+def test_items_of_lists_are_appended_to_the_default_and_subtracted(
+    cluster: ControlledCluster,
+) -> None:
+    def policy() -> str | None:
+        return cluster.image.configs.of(TOPIC, "t").get("cleanup.policy")
+
+    alter(cluster, resource(TOPIC, "t", ("cleanup.policy", APPEND, "compact")))
+    assert policy() == "delete,compact"
+    alter(cluster, resource(TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete")))
+    assert policy() == "compact"
+
+
+def test_an_unchanged_config_of_a_broker_is_written_again(cluster: ControlledCluster) -> None:
+    """Brokers then read files anew that the config names."""
+    again = resource(BROKER, "1", ("ssl.keystore.location", SET, "/x"))
+    assert alter(cluster, again) == alter(cluster, again) == [ErrorCode.NONE]
+    assert len(cluster.decided) == 2
+
+
+BAD: list[tuple[str, int, str, Change, ErrorCode]] = [
+    ("no topic", TOPIC, "u", ("retention.ms", SET, "5"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ("all topics", TOPIC, "", ("retention.ms", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("bad name", TOPIC, "a b", ("retention.ms", SET, "5"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("unknown config", TOPIC, "t", ("nope", SET, "5"), ErrorCode.INVALID_CONFIG),
+    ("wrong value", TOPIC, "t", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+    ("no value", TOPIC, "t", ("retention.ms", SET, None), ErrorCode.INVALID_CONFIG),
+    ("no list", TOPIC, "t", ("retention.ms", APPEND, "5"), ErrorCode.INVALID_CONFIG),
+    ("conflict", TOPIC, "t", ("max.compaction.lag.ms", SET, "0"), ErrorCode.INVALID_CONFIG),
+    ("no operation", TOPIC, "t", ("retention.ms", 9, "5"), ErrorCode.INVALID_REQUEST),
+    ("no broker", BROKER, "9", ("x", SET, "5"), ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ("no number", BROKER, "x", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("negative", BROKER, "-1", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("all groups", GROUP, "", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("logger", 8, "1", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+    ("no type", 7, "1", ("x", SET, "5"), ErrorCode.UNSUPPORTED_VERSION),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "code"), [pytest.param(*row[1:], id=row[0]) for row in BAD]
+)
+def test_a_change_that_can_not_be(
+    cluster: ControlledCluster, kind: int, name: str, change: Change, code: ErrorCode
+) -> None:
+    before = cluster.image.configs.by_resource
+    good = resource(BROKER, "", ("good", SET, "1"))
+    assert alter(cluster, resource(kind, name, change), good, validate_only=True) == [code, 0]
+    assert cluster.image.configs.by_resource == before
+    assert alter(cluster, resource(kind, name, change), good) == [code, 0]
+    assert len(cluster.decided) == 1
+
+
+def test_a_resource_is_in_a_request_once(cluster: ControlledCluster) -> None:
+    twice = resource(TOPIC, "t", ("retention.ms", SET, "5"))
+    assert alter(cluster, twice, twice) == [ErrorCode.INVALID_REQUEST]
+    assert cluster.decided == []
+
+
+def test_the_legacy_form_replaces_all_values(cluster: ControlledCluster) -> None:
+    changes = (("retention.ms", SET, "5"), ("segment.ms", SET, "7"))
+    alter(cluster, resource(TOPIC, "t", *changes))
+    request = AlterConfigsRequest(
+        resources=(
+            ReplacedResource(
+                resource_type=TOPIC,
+                resource_name="t",
+                configs=(ReplacedConfig(name="segment.ms", value="8"),),
+            ),
+        ),
+        validate_only=False,
+    )
+    answer = cluster.ask(alter_configs, request, AlterConfigsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    assert dict(cluster.image.configs.of(TOPIC, "t")) == {"segment.ms": "8"}
+
+
+def test_groups_and_client_metrics_have_configs_too(cluster: ControlledCluster) -> None:
+    metrics = resource(CLIENT_METRICS, "m", ("interval.ms", SET, "1000"))
+    group = resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    assert alter(cluster, metrics, group) == [ErrorCode.NONE] * 2
+
+
+@pytest.mark.requirement("KV3-01")
+def test_the_topic_decides_then_the_controller_then_all_brokers(cluster: ControlledCluster) -> None:
+    name = "unclean.leader.election.enable"
+    assert not may_lose_data(cluster.view(), "t")
+    alter(cluster, resource(BROKER, "", (name, SET, "true")))
+    assert may_lose_data(cluster.view(), "t")
+    alter(cluster, resource(BROKER, str(NODE_ID), (name, SET, "false")))
+    assert not may_lose_data(cluster.view(), "t")
+    alter(cluster, resource(TOPIC, "t", (name, SET, "true")))
+    assert may_lose_data(cluster.view(), "t")
+
+
+def test_a_brokers_hours_are_a_topics_milliseconds(cluster: ControlledCluster) -> None:
+    alter(cluster, resource(BROKER, "", ("log.retention.hours", SET, "2")))
+    assert effective(cluster.view(), "retention.ms", {}) == ("retention.ms", "7200000", 3)
+
+
+def test_every_default_is_a_value_that_may_be_set() -> None:
+    for name, config in TOPIC_CONFIGS.items():
+        if config.default is not None:
+            assert config.fault(config.default) is None, name

@@ -1,0 +1,70 @@
+"""Which replica leads: the table of the rule."""
+
+import pytest
+
+from quorum_node.controller.partition_leader import NO_LEADER, Candidates, Elected, Election, elect
+
+CLEAN, UNCLEAN = False, True
+
+
+def chosen(
+    election: Election,
+    alive: str,
+    leader: int = NO_LEADER,
+    isr: tuple[int, ...] = (),
+    eligible: tuple[int, ...] = (),
+    last_leader: int = NO_LEADER,
+) -> Elected:
+    """Elect of replicas 1, 2, 3; `alive` names who is."""
+    living = set(map(int, alive))
+    given = Candidates(leader, (1, 2, 3), isr, eligible, last_leader)
+    return elect(given, living.__contains__, election)
+
+
+@pytest.mark.requirement("KV3-01")
+@pytest.mark.parametrize("election", [Election.ONLINE, Election.UNCLEAN])
+def test_a_leader_that_may_stays(election: Election) -> None:
+    assert chosen(election, "123", leader=2, isr=(1, 2, 3)) == (2, CLEAN)
+
+
+@pytest.mark.requirement("KV3-01")
+def test_the_first_assigned_live_replica_of_the_isr_follows_a_dead_leader() -> None:
+    assert chosen(Election.ONLINE, "23", leader=1, isr=(3, 2, 1)) == (2, CLEAN)
+    assert chosen(Election.ONLINE, "23", leader=1, isr=(1, 3)) == (3, CLEAN)
+
+
+@pytest.mark.requirement("KV3-01")
+def test_nobody_outside_the_isr_leads_unless_losing_data_is_allowed() -> None:
+    assert chosen(Election.ONLINE, "23", leader=1, isr=(1,)) == (NO_LEADER, CLEAN)
+    assert chosen(Election.UNCLEAN, "23", leader=1, isr=(1,)) == (2, UNCLEAN)
+    assert chosen(Election.UNCLEAN, "3", leader=1, isr=(1,)) == (3, UNCLEAN)
+    assert chosen(Election.UNCLEAN, "3", leader=1, isr=(1, 3)) == (3, CLEAN)
+
+
+def test_a_leader_outside_the_isr_does_not_stay() -> None:
+    assert chosen(Election.ONLINE, "123", leader=1, isr=(2, 3)) == (2, CLEAN)
+
+
+@pytest.mark.requirement("KV3-01")
+def test_nobody_alive_nobody_leads() -> None:
+    for election in Election:
+        assert chosen(election, "", leader=1, isr=(1, 2)) == (NO_LEADER, CLEAN)
+
+
+def test_a_preferred_election_prefers_the_first_replica_and_never_loses_data() -> None:
+    assert chosen(Election.PREFERRED, "123", leader=2, isr=(1, 2)) == (1, CLEAN)
+    assert chosen(Election.PREFERRED, "23", leader=3, isr=(1, 2, 3)) == (3, CLEAN)
+    assert chosen(Election.PREFERRED, "123", leader=2, isr=(2, 3)) == (2, CLEAN)
+    assert chosen(Election.PREFERRED, "1", leader=2, isr=(2,)) == (NO_LEADER, CLEAN)
+
+
+def test_eligible_replicas_lead_only_when_nobody_is_in_the_isr() -> None:
+    assert chosen(Election.ONLINE, "3", leader=1, isr=(1,), eligible=(3,)) == (NO_LEADER, CLEAN)
+    assert chosen(Election.ONLINE, "23", leader=1, isr=(), eligible=(3,)) == (3, CLEAN)
+    assert chosen(Election.PREFERRED, "13", leader=3, isr=(), eligible=(1, 3)) == (1, CLEAN)
+
+
+def test_the_last_leader_leads_again_when_nobody_else_is_known_to_have_all() -> None:
+    assert chosen(Election.ONLINE, "12", isr=(), last_leader=2) == (2, UNCLEAN)
+    assert chosen(Election.ONLINE, "1", isr=(), last_leader=2) == (NO_LEADER, CLEAN)
+    assert chosen(Election.ONLINE, "12", isr=(), eligible=(3,), last_leader=2) == (NO_LEADER, CLEAN)

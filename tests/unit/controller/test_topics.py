@@ -1,0 +1,301 @@
+"""CreateTopics and DeleteTopics: what is made, what is refused, and that nothing else changes."""
+
+from collections import Counter
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from quorum_node.controller.authorization import AuthorizerSettings
+from quorum_node.controller.topic_deletion import delete_topics
+from quorum_node.controller.topics import create_topics
+from quorum_node.protocol.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from quorum_node.protocol.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from support.controlled_cluster import ControlledCluster, assigned, directory_of
+
+
+def create(
+    cluster: ControlledCluster, *topics: CreatableTopic, validate_only: bool = False
+) -> tuple[CreatableTopicResult, ...]:
+    request = CreateTopicsRequest(topics=topics, validate_only=validate_only)
+    return cluster.ask(create_topics, request, CreateTopicsResponse).topics
+
+
+def delete(
+    cluster: ControlledCluster, *states: DeleteTopicState
+) -> tuple[DeletableTopicResult, ...]:
+    request = DeleteTopicsRequest(topics=states, timeout_ms=1000)
+    return cluster.ask(delete_topics, request, DeleteTopicsResponse).responses
+
+
+def numbered(name: str, partitions: int = 1, factor: int = 1) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
+
+
+@pytest.mark.requirement("KV3-03")
+def test_a_topic_is_its_record_its_configs_and_its_partitions_in_this_order() -> None:
+    cluster = ControlledCluster([1, 2, 3])
+    (result,) = create(cluster, assigned("t", (2, 1), (3, 2), retention_ms="1000"))
+    assert result.error_code == ErrorCode.NONE
+    assert (result.num_partitions, result.replication_factor) == (2, 2)
+    topic_id = cluster.topic_id("t")
+    assert result.topic_id == topic_id
+    directories = (directory_of(2), directory_of(1))
+    assert cluster.decided[:3] == [
+        TopicRecord(name="t", topic_id=topic_id),
+        ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1000"),
+        PartitionRecord(
+            partition_id=0, topic_id=topic_id, replicas=(2, 1), isr=(2, 1), leader=2, leader_epoch=0,
+            partition_epoch=0, directories=directories,
+        ),
+    ]  # fmt: skip
+    described = {each.name: (each.value, each.config_source) for each in result.configs or ()}
+    assert described["retention.ms"] == ("1000", 1)
+    assert described["cleanup.policy"] == ("delete", 5)
+
+
+def test_numbers_that_are_left_open_are_the_controllers() -> None:
+    cluster = ControlledCluster([1, 2, 3])
+    cluster.with_settings(num_partitions=4, default_replication_factor=3)
+    (result,) = create(cluster, numbered("t", -1, -1))
+    assert (result.num_partitions, result.replication_factor) == (4, 3)
+
+
+def test_a_fenced_replica_is_not_in_sync_and_does_not_lead() -> None:
+    cluster = ControlledCluster([1, 2])
+    cluster.fence(1)
+    create(cluster, assigned("t", (1, 2)))
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.replicas) == (2, (2,), (1, 2))
+
+
+def test_validating_changes_nothing() -> None:
+    cluster = ControlledCluster([1])
+    (result,) = create(cluster, numbered("t"), validate_only=True)
+    assert result.error_code == ErrorCode.NONE
+    assert cluster.decided == []
+
+
+ONE = (CreatableReplicaAssignment(partition_index=0, broker_ids=(1,)),)
+BAD_TOPICS: list[tuple[str, dict[str, Any], ErrorCode]] = [
+    ("empty name", {"name": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("dot", {"name": "."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("dots", {"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("long name", {"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("blank", {"name": "a b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("not ASCII", {"name": "ä"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("a line feed at the end", {"name": "x\n"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("collision", {"name": "a.b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("own log", {"name": "__cluster_metadata"}, ErrorCode.INVALID_REQUEST),
+    ("exists", {"name": "a_b"}, ErrorCode.TOPIC_ALREADY_EXISTS),
+    ("no partitions", {"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+    ("negative partitions", {"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
+    ("too many partitions", {"num_partitions": 10_001}, ErrorCode.INVALID_PARTITIONS),
+    ("no replicas", {"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ("negative replicas", {"replication_factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ("more than brokers", {"replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ("both", {"assignments": ONE}, ErrorCode.INVALID_REQUEST),
+    (
+        "both, partitions",
+        {"assignments": ONE, "replication_factor": -1},
+        ErrorCode.INVALID_REQUEST,
+    ),
+    ("unknown config", {"configs": {"nope": "1"}}, ErrorCode.INVALID_CONFIG),
+    ("wrong value", {"configs": {"retention.ms": "soon"}}, ErrorCode.INVALID_CONFIG),
+    ("out of range", {"configs": {"segment.bytes": "13"}}, ErrorCode.INVALID_CONFIG),
+    ("null value", {"configs": {"retention.ms": None}}, ErrorCode.INVALID_CONFIG),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"), [pytest.param(fields, code, id=name) for name, fields, code in BAD_TOPICS]
+)
+def test_a_topic_that_can_not_be(fields: dict[str, Any], code: ErrorCode) -> None:
+    cluster = ControlledCluster([1, 2])
+    create(cluster, numbered("a_b"))
+    before = cluster.image
+    configs = tuple(
+        CreatableTopicConfig(name=name, value=value)
+        for name, value in fields.pop("configs", {}).items()
+    )
+    asked = {"name": "t", "num_partitions": 1, "replication_factor": 1, **fields}
+    bad, good = create(cluster, CreatableTopic(configs=configs, **asked), numbered("good"))
+    assert bad.error_code == code
+    assert bad.error_message
+    assert good.error_code == ErrorCode.NONE, "one topic's fault is not another's"
+    delete(cluster, DeleteTopicState(name="good"))
+    assert cluster.image == before
+
+
+BAD_ASSIGNMENTS: list[tuple[str, tuple[tuple[int, tuple[int, ...]], ...]]] = [
+    ("nobody", ((0, ()),)),
+    ("unknown broker", ((0, (1, 9)),)),
+    ("twice the same broker", ((0, (1, 1)),)),
+    ("different numbers of replicas", ((0, (1, 2)), (1, (1,)))),
+    ("a gap", ((0, (1,)), (2, (1,)))),
+    ("not from 0", ((1, (1,)),)),
+    ("a partition twice", ((0, (1,)), (0, (2,)))),
+    ("all fenced", ((0, (3,)),)),
+]
+
+
+@pytest.mark.parametrize(
+    "assignment", [pytest.param(assignment, id=name) for name, assignment in BAD_ASSIGNMENTS]
+)
+def test_an_assignment_that_can_not_be(assignment: tuple[tuple[int, tuple[int, ...]], ...]) -> None:
+    cluster = ControlledCluster([1, 2, 3])
+    cluster.fence(3)
+    topic = CreatableTopic(
+        name="t",
+        assignments=tuple(
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in assignment
+        ),
+    )
+    (result,) = create(cluster, topic)
+    assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.decided == []
+
+
+def test_names_are_compared_within_a_request_too() -> None:
+    cluster = ControlledCluster([1])
+    results = create(cluster, numbered("x"), numbered("a.b"), numbered("a_b"), numbered("x"))
+    assert {each.name: each.error_code for each in results} == {
+        "x": ErrorCode.INVALID_REQUEST,
+        "a.b": ErrorCode.NONE,
+        "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+
+
+def test_without_a_live_broker_no_topic_can_be() -> None:
+    cluster = ControlledCluster([1])
+    cluster.change(1, in_controlled_shutdown=1)
+    (result,) = create(cluster, numbered("t"))
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_request_makes_a_bounded_number_of_records() -> None:
+    cluster = ControlledCluster([1])
+    first, second = create(cluster, numbered("a", 6000), numbered("b", 6000))
+    assert first.error_code == ErrorCode.NONE
+    assert second.error_code == ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.requirement("KV3-03")
+def test_replicas_are_striped_over_racks() -> None:
+    racks = {broker_id: "abc"[broker_id % 3] for broker_id in range(9)}
+    cluster = ControlledCluster(range(9), racks=racks)
+    create(cluster, numbered("t", 90, 3))
+    leads: Counter[int] = Counter()
+    holds: Counter[int] = Counter()
+    for partition_id in range(90):
+        replicas = cluster.partition("t", partition_id).replicas
+        assert len({racks[each] for each in replicas}) == 3, "every replica is in another rack"
+        leads[replicas[0]] += 1
+        holds.update(replicas)
+    assert set(leads.values()) == {10}
+    assert set(holds.values()) == {30}
+
+
+def test_fenced_brokers_get_replicas_only_when_nobody_else_is_left() -> None:
+    cluster = ControlledCluster([1, 2, 3])
+    cluster.fence(2)
+    create(cluster, numbered("two", 12, 2), numbered("three", 12, 3))
+    for partition_id in range(12):
+        assert 2 not in cluster.partition("two", partition_id).replicas
+        three = cluster.partition("three", partition_id)
+        assert set(three.isr) == {1, 3}
+        assert three.leader == three.replicas[0]
+
+
+def test_cordoned_brokers_take_nothing_new() -> None:
+    cluster = ControlledCluster([1, 2])
+    cluster.change(1, cordoned_log_dirs=(directory_of(1),))
+    create(cluster, numbered("t", 8))
+    assert {cluster.partition("t", index).replicas for index in range(8)} == {(2,)}
+
+
+@pytest.mark.requirement("KV3-03")
+def test_a_topic_is_deleted_with_its_configs_and_made_again_as_another_one() -> None:
+    cluster = ControlledCluster([1])
+    create(cluster, assigned("a.b", (1,), retention_ms="1000"))
+    first_id = cluster.topic_id("a.b")
+    (by_name,) = delete(cluster, DeleteTopicState(name="a.b"))
+    assert (by_name.error_code, by_name.topic_id) == (ErrorCode.NONE, first_id)
+    assert cluster.decided[-1] == RemoveTopicRecord(topic_id=first_id)
+    assert len(cluster.image.configs.by_resource) == 0
+    create(cluster, numbered("a.b"))
+    again = cluster.topic_id("a.b")
+    assert again != first_id
+    (stale,) = delete(cluster, DeleteTopicState(topic_id=first_id))
+    assert stale.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    (by_id,) = delete(cluster, DeleteTopicState(topic_id=again))
+    assert (by_id.error_code, by_id.name) == (ErrorCode.NONE, "a.b")
+    assert create(cluster, numbered("a_b"))[0].error_code == ErrorCode.NONE
+
+
+def test_deletions_that_can_not_be() -> None:
+    cluster = ControlledCluster([1])
+    create(cluster, numbered("t"), numbered("u"))
+    before = cluster.image
+    t = cluster.topic_id("t")
+    results = delete(
+        cluster,
+        DeleteTopicState(name="nope"),
+        DeleteTopicState(topic_id=UUID(int=7)),
+        DeleteTopicState(),
+        DeleteTopicState(name="u", topic_id=cluster.topic_id("u")),
+        DeleteTopicState(name="t"),
+        DeleteTopicState(topic_id=t),
+    )
+    assert [each.error_code for each in results] == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert cluster.image == before
+
+
+@pytest.mark.requirement("K631-12")
+def test_who_may_not_create_or_delete_a_topic_does_not() -> None:
+    cluster = ControlledCluster([1])
+    create(cluster, numbered("t"), numbered("seen"))
+    before = cluster.image
+    cluster.with_settings(authorizer=AuthorizerSettings(enabled=True))
+    (created,) = create(cluster, numbered("u"))
+    assert created.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for name in ("t", "not there"):
+        (deleted,) = delete(cluster, DeleteTopicState(name=name))
+        assert deleted.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the same for both"
+    assert cluster.image == before
+    allowed = AccessControlEntryRecord(
+        id=UUID(int=1), resource_type=2, resource_name="u", pattern_type=3, principal="User:*", host="*",
+        operation=5, permission_type=3,
+    )  # fmt: skip
+    cluster.replay([allowed])
+    (created,) = create(cluster, numbered("u"))
+    assert created.error_code == ErrorCode.NONE
+    assert created.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
