@@ -19,7 +19,7 @@ def brokers_on(quorum: LocalQuorum, root: Path, count: int, **properties: str) -
     return JavaBrokers(root, quorum.cluster_id, ports, count, **properties)
 
 
-@pytest.mark.requirement("K631-08", "KV3-03")
+@pytest.mark.requirement("K631-08", "K631-11", "KV3-03")
 def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> None:
     """The whole way of one broker: registered, unfenced, used by clients, shut down in a controlled way."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
@@ -36,6 +36,11 @@ def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> N
             missing, doubled, disordered, seen = clients("check t readers 30000").split()
             assert (missing, doubled, disordered) == ("0", "0", "0")
             assert int(seen) >= acknowledged
+            metrics = metrics_of_the_leader(quorum)
+            assert metrics["active_controller"] == metrics["active_brokers"] == 1
+            assert metrics["metadata_lag"] == metrics["leaderless_partitions"] == 0
+            assert metrics["controller_requests_total"] > 0
+            assert metrics["records_committed_total"] > 0
             assert brokers.brokers[101].terminate() == SIGTERM_EXIT
 
 
@@ -77,6 +82,17 @@ def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_p
             assert acknowledged == sent
             missing, doubled, disordered, _ = clients("check t readers 60000").split()
             assert (missing, doubled, disordered) == ("0", "0", "0"), longest_gap_ms
+
+
+def metrics_of_the_leader(quorum: LocalQuorum) -> dict[str, float]:
+    """Metrics of its replica, by name."""
+    answer = quorum.client.get(f"{quorum.leader.admin_url}/metrics")
+    start, found = "metadata_quorum_", {}
+    for line in answer.text.splitlines():
+        name, _, value = line.partition('{partition="0"} ')
+        if line.startswith(start) and value:
+            found[name.removeprefix(start)] = float(value)
+    return found
 
 
 def partitions(clients: Clients, topic: str) -> list[tuple[int, list[int]]]:

@@ -101,6 +101,7 @@ class AppendQueue:
         now = time.perf_counter()
         self._metrics.observe("commit_latency_seconds", now - appends[0].accepted_at)
         self._metrics.count_labelled("proposals", "committed", len(appends))
+        self._metrics.count("records_committed", sum(len(each.values) for each in appends))
         self._schedule()
         for append in appends:
             end_offset = base_offset + len(append.values)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 
 from quorum_node.api import Role
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.admin.views import role_of
@@ -52,10 +53,13 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "log_end_epoch": description.log_end_epoch,
             "durable_end_offset": description.durable_end_offset,
             "applied_offset": host.applier.committed.end_offset,
+            "metadata_lag": max(0, description.high_watermark - host.applier.committed.end_offset),
+            "active_controller": float(host.is_active_controller()),
             "formed": float(description.formed),
             "log_start_offset": description.log_start_offset,
             **_age_of_state(description, host.now().core_ms),
-            **_of_snapshots(host.snapshots),
+            **_of_snapshots(host.snapshots, description.high_watermark),
+            **_of_cluster(host.applier.image),
         }
 
     return gauges
@@ -67,13 +71,25 @@ def _age_of_state(description: ReplicaDescription, now_ms: float) -> dict[str, f
     return {"state_age_seconds": max(0.0, (now_ms - description.as_of_ms) / 1000)}
 
 
-def _of_snapshots(store: SnapshotStore) -> dict[str, float | dict[str, float]]:
+def _of_cluster(image: ClusterImage) -> dict[str, float]:
+    brokers = image.brokers.by_id
+    active = sum(image.brokers.is_active(each) for each in brokers)
+    return {
+        "active_brokers": active,
+        "fenced_brokers": sum(each.fenced for each in brokers.values()),
+        "leaderless_partitions": len(image.topics.marked_leaderless),
+    }
+
+
+def _of_snapshots(store: SnapshotStore, high_watermark: int) -> dict[str, float | dict[str, float]]:
     ids = store.ids()
     values: dict[str, float | dict[str, float]] = {"snapshots": len(ids)}
     if ids:
         age_ms = time.time_ns() // 1_000_000 - store.timestamp_ms(ids[-1])
         values["latest_snapshot_size_bytes"] = store.size_bytes(ids[-1])
         values["latest_snapshot_age_seconds"] = max(0.0, age_ms / 1000)
+    lag = high_watermark - ids[-1].end_offset if ids else 0
+    values["metadata_snapshot_lag"] = max(0, lag)
     values["latest_snapshot_end_offset"] = ids[-1].end_offset if ids else 0
     values["latest_snapshot_epoch"] = ids[-1].epoch if ids else 0
     return values

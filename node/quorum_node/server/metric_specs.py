@@ -114,6 +114,20 @@ STATE = (
     _gauge("latest_snapshot_size_bytes", "Size of the newest snapshot"),
     _gauge("latest_snapshot_age_seconds", "Age of the last record in the newest snapshot"),
     _gauge("snapshots", "Snapshots on this replica's disk"),
+    _gauge(
+        "metadata_lag",
+        "Committed records that are not applied here yet",
+        draft="MetadataLag (KIP-631)",
+    ),
+    _gauge(
+        "metadata_snapshot_lag",
+        "Committed records behind the newest snapshot, 0 without one",
+        draft="MetadataSnapshotLag (KIP-631)",
+    ),
+    _gauge("active_controller", "1 on the node that decides about brokers, topics and partitions"),
+    _gauge("active_brokers", "Brokers that serve clients, as applied here"),
+    _gauge("fenced_brokers", "Registered brokers that may not, as applied here"),
+    _gauge("leaderless_partitions", "Partitions of topics that nobody leads, as applied here"),
     _gauge("formed", "1 once all initial voters have joined"),
     _gauge("disk_free_bytes", "Free bytes on the log's filesystem", partition=False),
     _gauge("disk_low", "1 while appends are refused below the reserve", partition=False),
@@ -159,6 +173,10 @@ LATENCIES = (
         "commit_latency_seconds",
         "On the leader: from the acceptance of the oldest append of a batch until it is committed",
     ),
+    _windowed(
+        "commit_latency_avg_seconds", "Average over the batches in the window", Derived.AVERAGE,
+        "commit_latency_seconds", partition=True, draft="MetadataCommitLatencyMs (KIP-631)",
+    ),
     _histogram("snapshot_write_seconds", "Time that a local snapshot took, beside everything else"),
     _histogram("snapshot_load_seconds", "Time to load a snapshot into the state"),
     _histogram("flush_latency_seconds", "Time that one fsync of the log took"),
@@ -189,6 +207,13 @@ RATES = (
     _counter("records_appended", "Records that clients appended to this leader", partition=True),
     _windowed("records_appended_per_second", "The same, per second; 0 on others", Derived.RATE,
               "records_appended", partition=True, draft="AppendRecordsPerSec"),
+    _counter("records_committed", "Records of clients and of the controller that this leader committed",
+             partition=True),
+    _windowed("records_committed_per_second", "The same, per second; 0 on others", Derived.RATE,
+              "records_committed", partition=True, draft="MetadataCommitRate (KIP-631)"),
+    _counter("controller_requests", "Requests to the controller, refused ones included", partition=True),
+    _windowed("controller_requests_per_second", "The same, per second", Derived.RATE,
+              "controller_requests", partition=True, draft="ControllerRequestsRate (KIP-631)"),
 )  # fmt: skip
 
 REQUESTS = (
@@ -256,7 +281,6 @@ COUNTS = (
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
     _counter("flushes", "fsyncs of the log", partition=True),
-    _counter("controller_requests", "Requests to the controller", partition=True),
     _counter(
         "unclean_elections",
         "Partitions whose leader was taken from outside of the ISR: acknowledged messages may be lost",

@@ -103,6 +103,7 @@ class ReplicaHost:
         self.on_flushed: Callable[[], None] = lambda: None
         self.on_progress: Callable[[], None] = lambda: None
         """Role, epoch or high watermark may have changed."""
+        self.is_active_controller: Callable[[], bool] = lambda: False
         self.peers = peers
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)

@@ -89,6 +89,7 @@ class HostedController:
         )
         self.api = ControllerApi(self.controller, metrics)
         host.on_progress = self.controller.check
+        host.is_active_controller = lambda: self.controller.is_active
 
     @property
     def is_held_back(self) -> bool:
