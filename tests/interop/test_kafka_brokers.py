@@ -107,3 +107,35 @@ def partitions(clients: Clients, topic: str) -> list[tuple[int, list[int]]]:
 def in_sync(clients: Clients, topic: str, replicas: int) -> bool:
     """Whether every partition has that many replicas in its ISR."""
     return all(len(isr) == replicas for _, isr in partitions(clients, topic))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.requirement("K631-02", "K631-03", "KV3-06")
+def test_ten_active_controllers_are_killed_under_load(tmp_path: Path) -> None:
+    """Every takeover goes on where the one before was; clients get over it by themselves."""
+    with LocalQuorum(tmp_path / "quorum") as quorum:
+        quorum.form()
+        with brokers_on(quorum, tmp_path, 3, offsets_topic_replication_factor="3") as brokers:
+            brokers.start()
+            brokers.wait_for([101, 102, 103])
+            clients = brokers.clients
+            clients("create t 12 3 min.insync.replicas=2")
+            clients("load t 500")
+            for number in range(10):
+                deposed = quorum.leader
+                deposed.kill()
+                clients(f"create made-after-{number} 3 3")
+                clients("grow t " + str(13 + number))
+                deposed.start()
+                quorum.wait_caught_up(deposed.id)
+            for broker in brokers.brokers.values():
+                assert broker.terminate() == SIGTERM_EXIT
+                broker.start()
+                wait_until(lambda: in_sync(clients, "t", 3), f"{broker.id} is in sync again", 120)
+            acknowledged, sent, longest_gap_ms, errors = clients("stop t").split(" ", 3)
+            assert errors == "{}", "a client saw an error that it did not get over by itself"
+            assert acknowledged == sent
+            missing, doubled, disordered, _ = clients("check t readers 120000", 150).split()
+            assert (missing, doubled, disordered) == ("0", "0", "0"), longest_gap_ms
+            assert clients("topics").count("made-after-") == 10

@@ -1,0 +1,85 @@
+"""Rights on the controller: Kafka's rule over the entries of the image, asked before anything is decided."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from quorum_node.controller.authorization import (
+    AclOperation,
+    AclResource,
+    AuthorizerSettings,
+    Caller,
+    is_allowed,
+)
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import AccessControlEntryRecord
+from support.broker_requests import registration
+from support.controller_scene import Scene, play
+
+ALICE = Caller("User:alice", "10.0.0.1", "CONTROLLER")
+ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
+DENY, ALLOW, LITERAL, PREFIXED = 2, 3, 3, 4
+
+
+def entry(number: int, **fields: Any) -> AccessControlEntryRecord:
+    """An entry that lets alice act on the cluster, unless said otherwise."""
+    given: dict[str, Any] = {
+        "resource_type": AclResource.CLUSTER,
+        "resource_name": "kafka-cluster",
+        "pattern_type": LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": AclOperation.CLUSTER_ACTION,
+        "permission_type": ALLOW,
+        **fields,
+    }
+    return AccessControlEntryRecord(id=UUID(int=number + 1), **given)
+
+
+@pytest.mark.requirement("K631-12")
+@pytest.mark.parametrize(
+    ("entries", "allowed"),
+    [
+        ([], False),
+        ([{}], True),
+        ([{"principal": "User:*"}], True),
+        ([{"principal": "User:bob"}], False),
+        ([{"host": "10.0.0.1"}], True),
+        ([{"host": "10.0.0.2"}], False),
+        ([{"operation": AclOperation.ALL}], True),
+        ([{"operation": AclOperation.ALTER}], False),
+        ([{}, {"permission_type": DENY}], False),
+        ([{}, {"permission_type": DENY, "operation": AclOperation.ALTER}], True),
+        ([{"resource_name": "kafka-", "pattern_type": PREFIXED}], True),
+        ([{"resource_type": AclResource.TOPIC}], False),
+    ],
+)
+def test_the_rule(entries: list[dict[str, Any]], allowed: bool) -> None:
+    image = ClusterImage().replay_all(entry(n, **each) for n, each in enumerate(entries))
+    asked = (ALICE, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
+    assert is_allowed(ON, image.acls, *asked) is allowed
+
+
+def test_altering_implies_describing_and_being_denied_it_does_not() -> None:
+    image = ClusterImage().replay_all([entry(0, operation=AclOperation.ALTER)])
+    asked = (ALICE, AclOperation.DESCRIBE, AclResource.CLUSTER)
+    assert is_allowed(ON, image.acls, *asked)
+    denied = image.replay(entry(1, operation=AclOperation.ALTER, permission_type=DENY))
+    assert is_allowed(ON, denied.acls, *asked)
+
+
+@pytest.mark.requirement("K631-12")
+def test_a_broker_without_the_right_is_refused_and_nothing_changes() -> None:
+    async def test() -> None:
+        scene = Scene(authorizer=ON)
+        await scene.lead()
+        asked = scene.ask(registration(7), ALICE)
+        assert asked.answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert await scene.commit() == []
+        root = scene.ask(registration(7), Caller("User:root", "", ""))
+        await scene.commit()
+        assert root.answer.error_code == 0
+
+    play(test)
