@@ -59,11 +59,12 @@ def alter_scram_credentials(view: View, request: AlterUserScramCredentialsReques
     results: dict[str, AlterUserScramCredentialsResult] = {}
     records: list[MetadataMessage] = []
     for change in changes:
-        if times[change.name] > 1:
+        if change.name in results:
+            continue
+        problem = _problem(view, change)
+        if problem is None and times[change.name] > 1:
             text = f"{change.name} is in the request more than once"
-            problem: Problem | None = Problem(ErrorCode.DUPLICATE_RESOURCE, text)
-        else:
-            problem = _problem(view, change)
+            problem = Problem(ErrorCode.DUPLICATE_RESOURCE, text)
         if problem is None and len(records) == MAX_RECORDS:
             text = f"one request changes at most {MAX_RECORDS} credentials"
             problem = Problem(ErrorCode.POLICY_VIOLATION, text)

@@ -1,0 +1,108 @@
+"""What a request costs does not depend on how many partitions there are.
+
+Counted in calls of functions, not in time: a busy machine counts the same.
+"""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.controller.alter_partition import alter_partition
+from quorum_node.controller.reassignments import alter_reassignments, list_reassignments
+from quorum_node.controller.topics import create_topics
+from quorum_node.protocol.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    IsrMember,
+)
+from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
+from quorum_node.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from quorum_node.records.metadata import PartitionRecord, TopicRecord
+from support.controlled_cluster import ControlledCluster, directory_of
+
+SMALL, LARGE = 200, 5_000
+
+
+def filled(partitions: int) -> ControlledCluster:
+    """Topic t with 100 partitions on brokers 1 to 3, others with the rest; brokers 4 to 6 are empty."""
+    cluster = ControlledCluster(range(1, 7))
+    records: list[TopicRecord | PartitionRecord] = []
+    for number in range(partitions // 100):
+        topic_id = directory_of(1000 + number)
+        records.append(TopicRecord(name=f"t.{number}" if number else "t", topic_id=topic_id))
+        records += [
+            PartitionRecord(
+                partition_id=index, topic_id=topic_id, replicas=(1, 2, 3), isr=(1, 2, 3), leader=1,
+                leader_epoch=0, partition_epoch=0, directories=tuple(map(directory_of, (1, 2, 3))),
+            )
+            for index in range(100)
+        ]  # fmt: skip
+    cluster.image = cluster.image.replay_all(records)
+    return cluster
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Calls of Python functions, comprehensions and generators."""
+    count = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def create(cluster: ControlledCluster) -> None:
+    wanted = (
+        CreatableTopic(name=f"n_{i}", num_partitions=1, replication_factor=3) for i in range(20)
+    )
+    decision = create_topics(cluster.view(), CreateTopicsRequest(topics=tuple(wanted)))
+    assert len(decision.records) == 40
+
+
+def alter(cluster: ControlledCluster) -> None:
+    asked = tuple(
+        AlteredPartition(
+            partition_index=index, leader_epoch=0, partition_epoch=0,
+            new_isr_with_epochs=(IsrMember(broker_id=1), IsrMember(broker_id=2)),
+        )
+        for index in range(100)
+    )  # fmt: skip
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=cluster.epoch(1),
+        topics=(AlteredTopic(topic_id=cluster.topic_id("t"), partitions=asked),),
+    )
+    assert len(alter_partition(cluster.view(), request).records) == 100
+
+
+def move(cluster: ControlledCluster) -> None:
+    asked = tuple(ReassignablePartition(partition_index=i, replicas=(4, 5, 6)) for i in range(100))
+    request = AlterPartitionReassignmentsRequest(
+        topics=(ReassignableTopic(name="t", partitions=asked),)
+    )
+    decision = alter_reassignments(cluster.view(), request)
+    assert len(decision.records) == 100
+    cluster.take(decision)
+    list_reassignments(cluster.view(), ListPartitionReassignmentsRequest(topics=None))
+
+
+@pytest.mark.parametrize("work", [create, alter, move])
+def test_a_request_costs_what_it_asks_for(work: Callable[[ControlledCluster], None]) -> None:
+    small, large = filled(SMALL), filled(LARGE)
+    work(filled(SMALL))  # compiles what is compiled once
+    few, many = calls_of(lambda: work(small)), calls_of(lambda: work(large))
+    assert many < 1.2 * few + 200
