@@ -30,11 +30,15 @@ from support.one_request import ask
 
 KEYS = 100_000
 MILLION = 1_000_000
-WAIT_SECONDS = 240.0
+WAIT_SECONDS = 180.0
 SNAPSHOT_EVERY_BYTES = 20 << 20
 KEEP_LOG = {"metadata.max.retention.bytes": "-1", "metadata.max.retention.ms": "-1"}
-SNAPSHOTS = KEEP_LOG | {"metadata.log.max.snapshot.interval.ms": "0"}
-NO_SNAPSHOTS = SNAPSHOTS | {"metadata.log.max.record.bytes.between.snapshots": str(1 << 40)}
+SNAPSHOT_BYTES = "metadata.log.max.record.bytes.between.snapshots"
+SNAPSHOTS = KEEP_LOG | {
+    "metadata.log.max.snapshot.interval.ms": "0",
+    SNAPSHOT_BYTES: str(SNAPSHOT_EVERY_BYTES),
+}
+NO_SNAPSHOTS = SNAPSHOTS | {SNAPSHOT_BYTES: str(1 << 40)}
 SETTINGS = {"no snapshot": NO_SNAPSHOTS, "snapshots every 20 MiB": SNAPSHOTS}
 Found = Iterable[tuple[str, dict[str, Any]]]
 
