@@ -20,7 +20,7 @@ from support.metadata_histories import histories
 
 pytestmark = pytest.mark.interop
 
-HISTORIES = 200
+HISTORIES = 100
 
 
 def random_logs() -> list[list[bytes]]:

@@ -33,7 +33,7 @@ TAGS: st.SearchStrategy[TaggedFields] = st.sampled_from([(), (), ((900, b"newer"
 NO_TAGS: st.SearchStrategy[TaggedFields] = st.just(())
 ENDPOINTS = st.lists(
     st.builds(
-        md.NodeEndpoint, name=NAMES, host=NAMES, port=st.integers(0, 65535),
+        md.NodeEndpoint, name=st.sampled_from(["A", "B"]), host=NAMES, port=st.integers(0, 65535),
         security_protocol=st.integers(0, 3),
     ),
     max_size=2,
