@@ -1,6 +1,7 @@
 """Files and records, without any process of ours: stock Kafka reads what we write, and we read what it writes."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -19,15 +20,31 @@ from quorum_node.records.control import (
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
 from quorum_node.records.metadata import (
-    ABORT_TRANSACTION,
-    BEGIN_TRANSACTION,
-    END_TRANSACTION,
-    ConfigRecord,
-    FeatureLevelRecord,
+    LOST,
+    UNASSIGNED,
+    AbortTransactionRecord,
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    EndTransactionRecord,
+    MetadataMessage,
+    NodeEndpoint,
     NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    QuotaEntity,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    SupportedFeature,
     TopicRecord,
-    UnknownMetadata,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     encode_metadata,
 )
 from quorum_node.storage.directory import is_formatted, open_directory
@@ -36,13 +53,97 @@ from quorum_node.storage.partition_directory import partition_directory
 from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.replica_uuid import give_replica_uuid
 from support import stock_kafka
+from support.metadata_records import config, level
 
 pytestmark = pytest.mark.interop
 
 REPLICA_UUID = parse_uuid("AAAAAAAAAAAAAAAAAAAABQ")
 VOTER = Voter(ReplicaKey(3, REPLICA_UUID), (Endpoint("CONTROLLER", "host", 65000),))
 
+ENDPOINT = NodeEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0)
+FEATURE = SupportedFeature(
+    name="metadata.version", min_supported_version=7, max_supported_version=30
+)
+PARTITION = PartitionRecord(
+    partition_id=7, topic_id=REPLICA_UUID, replicas=(3, 1, 2), isr=(3, 1), removing_replicas=(2,),
+    adding_replicas=(1,), leader=3, leader_recovery_state=1, leader_epoch=4, partition_epoch=5,
+)  # fmt: skip
+PLACED = replace(PARTITION, directories=(REPLICA_UUID, UNASSIGNED, LOST))
+REGISTRATION = RegisterBrokerRecord(
+    broker_id=1, incarnation_id=REPLICA_UUID, broker_epoch=300, end_points=(ENDPOINT,),
+    features=(FEATURE,), rack="r", fenced=True, in_controlled_shutdown=True,
+)  # fmt: skip
+METADATA: dict[str, tuple[MetadataMessage, int]] = {
+    "config": (config(4, "1", "k", "v" * 200), 0),
+    "config-delete": (config(2, "topic", "k", None), 0),
+    "feature-level": (level("metadata.version", 29), 0),
+    "no-op": (NoOpRecord(), 0),
+    "topic": (TopicRecord(name="t", topic_id=REPLICA_UUID), 0),
+    "remove-topic": (RemoveTopicRecord(topic_id=REPLICA_UUID), 0),
+    "begin": (BeginTransactionRecord(name="n"), 0),
+    "end": (EndTransactionRecord(), 0),
+    "abort": (AbortTransactionRecord(reason="r"), 0),
+    "broker-1": (REGISTRATION, 1),
+    "broker-4": (
+        replace(REGISTRATION, log_dirs=(REPLICA_UUID,), cordoned_log_dirs=(REPLICA_UUID,)), 4,
+    ),
+    "broker-change": (
+        BrokerRegistrationChangeRecord(
+            broker_id=1, broker_epoch=300, fenced=-1, in_controlled_shutdown=1,
+            log_dirs=(REPLICA_UUID,), cordoned_log_dirs=(),
+        ), 3,
+    ),
+    "unregister": (UnregisterBrokerRecord(broker_id=1, broker_epoch=300), 0),
+    "controller": (
+        RegisterControllerRecord(
+            controller_id=9, incarnation_id=REPLICA_UUID, end_points=(ENDPOINT,),
+            features=(FEATURE,),
+        ), 0,
+    ),
+    "partition-0": (PARTITION, 0),
+    "partition-1": (PLACED, 1),
+    "partition-2": (replace(PLACED, eligible_leader_replicas=(2,), last_known_elr=()), 2),
+    "partition-change-0": (
+        PartitionChangeRecord(
+            partition_id=7, topic_id=REPLICA_UUID, isr=(1,), leader=-1, replicas=(1, 2),
+            removing_replicas=(), adding_replicas=(2,), leader_recovery_state=0,
+        ), 0,
+    ),
+    "partition-change-2": (
+        PartitionChangeRecord(
+            partition_id=7, topic_id=REPLICA_UUID, directories=(LOST,),
+            eligible_leader_replicas=(), last_known_elr=(3,),
+        ), 2,
+    ),
+    "clear-elr": (ClearElrRecord(topic_name="t"), 0),
+    "producer-ids": (ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=3000), 0),
+    "acl": (
+        AccessControlEntryRecord(
+            id=REPLICA_UUID, resource_type=2, resource_name="t", pattern_type=3,
+            principal="User:a", host="*", operation=3, permission_type=3,
+        ), 0,
+    ),
+    "remove-acl": (RemoveAccessControlEntryRecord(id=REPLICA_UUID), 0),
+    "scram": (
+        UserScramCredentialRecord(
+            name="u", mechanism=1, salt=b"\1", stored_key=b"\2\2", server_key=b"\3", iterations=4096
+        ), 0,
+    ),
+    "quota": (
+        ClientQuotaRecord(
+            entity=(QuotaEntity(entity_type="user", entity_name=None),), key="k", value=1.5
+        ), 0,
+    ),
+    "token": (
+        DelegationTokenRecord(
+            owner="User:a", requester="User:b", renewers=("User:c",), issue_timestamp=1,
+            max_timestamp=3, expiration_timestamp=2, token_id="id",
+        ), 0,
+    ),
+}  # fmt: skip
 
+
+@pytest.mark.requirement("K631-04", "K631-05")
 def test_records_have_the_bytes_that_kafka_gives_them() -> None:
     done = stock_kafka.run_source("Records.java")
     assert done.returncode == 0, done.stderr
@@ -54,15 +155,8 @@ def test_records_have_the_bytes_that_kafka_gives_them() -> None:
         "voters": VotersRecord((VOTER,)),
     }
     ours = {name: encode_control(record).value or b"" for name, record in control.items()}
-    ours["config"] = encode_metadata(ConfigRecord(4, "1", "k", "v" * 200))
-    ours["config-delete"] = encode_metadata(ConfigRecord(2, "topic", "k", None))
-    ours["feature-level"] = encode_metadata(FeatureLevelRecord("metadata.version", 29))
-    ours["no-op"] = encode_metadata(NoOpRecord())
-    ours["topic"] = encode_metadata(TopicRecord("t", REPLICA_UUID))
-    ours["remove-topic"] = encode_metadata(RemoveTopicRecord(REPLICA_UUID))
-    ours["begin"] = encode_metadata(UnknownMetadata(BEGIN_TRANSACTION, 0, b"\1\0\2\2n"))
-    ours["end"] = encode_metadata(UnknownMetadata(END_TRANSACTION, 0, b"\0"))
-    ours["abort"] = encode_metadata(UnknownMetadata(ABORT_TRANSACTION, 0, b"\1\0\2\2r"))
+    for name, (record, version) in METADATA.items():
+        ours[name] = encode_metadata(record, version)
     assert {name: data.hex() for name, data in ours.items()} == theirs
 
 
@@ -82,7 +176,7 @@ def test_kafkas_log_tool_reads_a_log_with_our_private_fields(tmp_path: Path) -> 
             control=True,
         )
 
-    values = [encode_metadata(ConfigRecord(4, "", "k", "value")), encode_metadata(NoOpRecord())]
+    values = [encode_metadata(config(4, "", "k", "value")), encode_metadata(NoOpRecord())]
     data = (
         control(0, change, KRaftVersion(1), voters)
         + encode_values(base_offset=3, leader_epoch=1, timestamp_ms=5, values=values)
@@ -118,6 +212,23 @@ def dump(directory: Path, data: bytes, succeeds: bool = True) -> str:
         assert done.returncode == 0, done.stderr
         assert "Exception" not in done.stderr
     return done.stdout
+
+
+@pytest.mark.requirement("K631-04")
+def test_kafkas_log_tool_reads_every_metadata_record(tmp_path: Path) -> None:
+    values = [encode_metadata(record, version) for record, version in METADATA.values()]
+    out = dump(
+        tmp_path, encode_values(base_offset=0, leader_epoch=1, timestamp_ms=5, values=values)
+    )
+    assert out.count("isvalid: true") == 1
+    assert len(re.findall(r"^\| offset: ", out, re.MULTILINE)) == len(values)
+    assert '"type":"REGISTER_BROKER_RECORD","version":4' in out
+    assert '"type":"PARTITION_RECORD","version":2' in out
+    assert (
+        '"replicas":[3,1,2],"isr":[3,1],"removingReplicas":[2],"addingReplicas":[1],"leader":3'
+        in out
+    )
+    assert '"type":"PARTITION_CHANGE_RECORD","version":2' in out
 
 
 @pytest.mark.requirement("K853-01")

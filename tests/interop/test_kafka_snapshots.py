@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.image.image import ConfigImage
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import TOPIC
-from quorum_node.records.batches import decode_records
+from quorum_node.records.batches import record_values
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
-from quorum_node.records.metadata import ConfigRecord, FeatureLevelRecord, decode_metadata
+from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.snapshots import SnapshotStore
 from support import stock_kafka
+from support.metadata_records import config, level
 
 pytestmark = pytest.mark.interop
 
@@ -26,19 +27,15 @@ VOTER = Voter(
 VALUES = {f"k{n}": f"v{n}" for n in range(5)}
 
 
-def image() -> ConfigImage:
-    made = ConfigImage()
-    for name, value in reversed(VALUES.items()):
-        made.replay(ConfigRecord(TOPIC, "t", name, value))
-    made.replay(FeatureLevelRecord("metadata.version", 29))
-    made.reached(ID.end_offset, ID.epoch, TIMESTAMP_MS)
-    return made
+def image() -> ClusterImage:
+    records = [config(TOPIC, "t", name, value) for name, value in reversed(VALUES.items())]
+    return ClusterImage().replay_all([*records, level("metadata.version", 29)])
 
 
 def ours(directory: Path, voters: VotersRecord) -> bytes:
     writer = SnapshotStore(directory).create(ID)
     bounds = SnapshotBounds(TIMESTAMP_MS, 1, voters)
-    for data in encode_snapshot(ID, bounds, image().freeze().snapshot_records()):
+    for data in encode_snapshot(ID, bounds, image().snapshot_records()):
         writer.append(data)
     writer.freeze()
     return (directory / ID.file_name).read_bytes()
@@ -56,12 +53,11 @@ def test_kafka_writes_the_same_bytes_for_the_same_state(tmp_path: Path) -> None:
     theirs = (tmp_path / ID.file_name).read_bytes()
     store = SnapshotStore(tmp_path)
     assert store.verify(ID) == SnapshotBounds(TIMESTAMP_MS, 1, VotersRecord((VOTER,)))
-    loaded = ConfigImage()
+    loaded = ClusterImage()
     for batch in store.batches(ID):
-        for record in decode_records(batch):
-            loaded.replay(decode_metadata(record.value or b""))
-    assert loaded.resource(TOPIC, "t") == VALUES
-    assert loaded.feature_level("metadata.version") == 29
+        loaded = loaded.replay_all(map(decode_metadata, record_values(batch)))
+    assert dict(loaded.configs.of(TOPIC, "t")) == VALUES
+    assert loaded.features.level("metadata.version") == 29
     assert ours(tmp_path / "ours", VotersRecord((VOTER,))) == theirs
 
 

@@ -287,6 +287,14 @@ class JavaQuorum:
 
         return wait_until(found, f"node {node.id} answers")
 
+    def snapshot(self, node: LocalNode) -> int:
+        """A node of ours writes a snapshot now; its end offset."""
+        answer = self.client.post(node.admin_url + "/v1/snapshot", timeout=60)
+        assert answer.is_success, answer.text
+        end_offset = answer.json()["snapshot"]["endOffset"]
+        assert isinstance(end_offset, int)
+        return end_offset
+
     def wait_ready(self, node: LocalNode) -> None:
         """Until a node of ours says that it is caught up."""
 

@@ -33,7 +33,7 @@ TAGS: st.SearchStrategy[TaggedFields] = st.sampled_from([(), (), ((900, b"newer"
 NO_TAGS: st.SearchStrategy[TaggedFields] = st.just(())
 ENDPOINTS = st.lists(
     st.builds(
-        md.NodeEndpoint, name=NAMES, host=NAMES, port=st.integers(0, 65535),
+        md.NodeEndpoint, name=st.sampled_from(["A", "B"]), host=NAMES, port=st.integers(0, 65535),
         security_protocol=st.integers(0, 3),
     ),
     max_size=2,
@@ -61,6 +61,7 @@ class Writer:
     topics: dict[int, set[int]] = field(default_factory=dict)
     replicas: dict[tuple[int, int], int] = field(default_factory=dict)
     """How many replicas a partition has."""
+    credentials: set[tuple[int, str]] = field(default_factory=set)
     in_transaction: bool = False
 
     def next(self) -> md.MetadataMessage:
@@ -77,7 +78,9 @@ class Writer:
         if self.level >= CONTROLLER_REGISTRATION_LEVEL:
             makers.append(self.controller)
         if self.level >= SCRAM_LEVEL:
-            makers += [self.scram, self.scram_end]
+            makers.append(self.scram)
+        if self.credentials:
+            makers.append(self.scram_end)
         if self.level >= DELEGATION_TOKENS_LEVEL:
             makers += [self.token, self.token_end]
         return self.draw(st.sampled_from(makers))()
@@ -238,16 +241,19 @@ class Writer:
         return md.RemoveAccessControlEntryRecord(id=self.draw(UUIDS))
 
     def scram(self) -> md.MetadataMessage:
+        mechanism, name = self.draw(st.integers(1, 2)), self.draw(NAMES)
+        self.credentials.add((mechanism, name))
         return md.UserScramCredentialRecord(
-            name=self.draw(NAMES), mechanism=self.draw(st.integers(1, 2)), salt=b"salt",
+            name=name, mechanism=mechanism, salt=b"salt",
             stored_key=b"stored", server_key=b"server", iterations=4096 + self.draw(EPOCHS),
             tagged_fields=self.draw(self.tags),
         )  # fmt: skip
 
     def scram_end(self) -> md.MetadataMessage:
-        return md.RemoveUserScramCredentialRecord(
-            name=self.draw(NAMES), mechanism=self.draw(st.integers(1, 2))
-        )
+        """Of one that is there: stock Kafka's replay forgets others when it is not."""
+        mechanism, name = self.draw(st.sampled_from(sorted(self.credentials)))
+        self.credentials.discard((mechanism, name))
+        return md.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
 
     def token(self) -> md.MetadataMessage:
         return md.DelegationTokenRecord(

@@ -108,7 +108,7 @@ class TopicsChanges:
         self._put(number, topic, record.partition_id, changed(partition, record))
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        """Eligible leader replicas of one topic or of all are forgotten; no epoch rises."""
+        """Eligible leader replicas of one topic or of all are forgotten, where there are any."""
         named = self._ids.get(record.topic_name)
         if named is None and record.topic_name:
             return
@@ -209,8 +209,13 @@ class TopicsChanges:
 
 
 def without_elr(partition: Partition) -> Partition:
-    """Nobody but the ISR may lead it."""
-    return replace(partition, eligible_leader_replicas=(), last_known_elr=())
+    """Nobody but the ISR may lead it: a change like any other."""
+    return replace(
+        partition,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        partition_epoch=partition.partition_epoch + 1,
+    )
 
 
 def _marks(partition: Partition | None) -> int:

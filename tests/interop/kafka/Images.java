@@ -15,27 +15,25 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 /** Replays logs (values in hex, one a line; `end` ends a log) as a stock replica does; prints what each amounts to. */
 public class Images {
     public static void main(String[] args) throws Exception {
-        MetadataDelta delta = fresh();
+        MetadataImage image = MetadataImage.EMPTY;
         for (String line : Files.readAllLines(Path.of(args[0]))) {
             if (line.equals("end")) {
-                print(delta.apply(new MetadataProvenance(1, 1, 1, true)));
-                delta = fresh();
+                print(image);
+                image = MetadataImage.EMPTY;
                 continue;
             }
             byte[] value = HexFormat.of().parseHex(line);
             ApiMessageAndVersion record = MetadataRecordSerde.INSTANCE.read(
                 new ByteBufferAccessor(ByteBuffer.wrap(value)), value.length);
+            MetadataDelta delta = new MetadataDelta.Builder().setImage(image).build();
             try {
                 delta.replay(record.message());
+                image = delta.apply(new MetadataProvenance(1, 1, 1, true));
             } catch (IllegalStateException e) {
                 // A change of a registration that is gone: it changes nothing.
                 System.err.println(e.getMessage());
             }
         }
-    }
-
-    static MetadataDelta fresh() {
-        return new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();
     }
 
     static void print(MetadataImage image) {

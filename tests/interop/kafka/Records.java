@@ -1,17 +1,32 @@
 import java.nio.ByteBuffer;
 import java.util.HexFormat;
+import java.util.List;
+import org.apache.kafka.common.DirectoryId;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.KRaftVersionRecord;
 import org.apache.kafka.common.message.LeaderChangeMessage;
 import org.apache.kafka.common.message.VotersRecord;
 import org.apache.kafka.common.metadata.AbortTransactionRecord;
+import org.apache.kafka.common.metadata.AccessControlEntryRecord;
 import org.apache.kafka.common.metadata.BeginTransactionRecord;
+import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
+import org.apache.kafka.common.metadata.ClearElrRecord;
+import org.apache.kafka.common.metadata.ClientQuotaRecord;
 import org.apache.kafka.common.metadata.ConfigRecord;
+import org.apache.kafka.common.metadata.DelegationTokenRecord;
 import org.apache.kafka.common.metadata.EndTransactionRecord;
 import org.apache.kafka.common.metadata.FeatureLevelRecord;
 import org.apache.kafka.common.metadata.NoOpRecord;
+import org.apache.kafka.common.metadata.PartitionChangeRecord;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.ProducerIdsRecord;
+import org.apache.kafka.common.metadata.RegisterBrokerRecord;
+import org.apache.kafka.common.metadata.RegisterControllerRecord;
+import org.apache.kafka.common.metadata.RemoveAccessControlEntryRecord;
 import org.apache.kafka.common.metadata.RemoveTopicRecord;
 import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.common.metadata.UnregisterBrokerRecord;
+import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.MessageUtil;
@@ -50,6 +65,67 @@ public class Records {
         metadata("begin", new BeginTransactionRecord().setName("n"));
         metadata("end", new EndTransactionRecord());
         metadata("abort", new AbortTransactionRecord().setReason("r"));
+        nodes(topicId);
+        partitions(topicId);
+        others(topicId);
+    }
+
+    static void nodes(Uuid id) {
+        RegisterBrokerRecord broker = new RegisterBrokerRecord().setBrokerId(1).setIncarnationId(id)
+            .setBrokerEpoch(300).setRack("r").setFenced(true).setInControlledShutdown(true);
+        broker.endPoints().add(new RegisterBrokerRecord.BrokerEndpoint()
+            .setName("PLAINTEXT").setHost("h").setPort(9092).setSecurityProtocol((short) 0));
+        broker.features().add(new RegisterBrokerRecord.BrokerFeature().setName("metadata.version")
+            .setMinSupportedVersion((short) 7).setMaxSupportedVersion((short) 30));
+        metadata("broker-1", broker, 1);
+        metadata("broker-4", broker.setLogDirs(List.of(id)).setCordonedLogDirs(List.of(id)), 4);
+        metadata("broker-change", new BrokerRegistrationChangeRecord().setBrokerId(1).setBrokerEpoch(300)
+            .setFenced((byte) -1).setInControlledShutdown((byte) 1).setLogDirs(List.of(id))
+            .setCordonedLogDirs(List.of()), 3);
+        metadata("unregister", new UnregisterBrokerRecord().setBrokerId(1).setBrokerEpoch(300));
+        RegisterControllerRecord controller =
+            new RegisterControllerRecord().setControllerId(9).setIncarnationId(id);
+        controller.endPoints().add(new RegisterControllerRecord.ControllerEndpoint()
+            .setName("PLAINTEXT").setHost("h").setPort(9092).setSecurityProtocol((short) 0));
+        controller.features().add(new RegisterControllerRecord.ControllerFeature()
+            .setName("metadata.version").setMinSupportedVersion((short) 7).setMaxSupportedVersion((short) 30));
+        metadata("controller", controller);
+    }
+
+    static void partitions(Uuid id) {
+        PartitionRecord partition = new PartitionRecord().setPartitionId(7).setTopicId(id)
+            .setReplicas(List.of(3, 1, 2)).setIsr(List.of(3, 1)).setRemovingReplicas(List.of(2))
+            .setAddingReplicas(List.of(1)).setLeader(3).setLeaderRecoveryState((byte) 1)
+            .setLeaderEpoch(4).setPartitionEpoch(5);
+        metadata("partition-0", partition, 0);
+        partition.setDirectories(List.of(id, DirectoryId.UNASSIGNED, DirectoryId.LOST));
+        metadata("partition-1", partition, 1);
+        partition.setEligibleLeaderReplicas(List.of(2)).setLastKnownElr(List.of());
+        metadata("partition-2", partition, 2);
+        metadata("partition-change-0", new PartitionChangeRecord().setPartitionId(7).setTopicId(id)
+            .setIsr(List.of(1)).setLeader(-1).setReplicas(List.of(1, 2)).setRemovingReplicas(List.of())
+            .setAddingReplicas(List.of(2)).setLeaderRecoveryState((byte) 0), 0);
+        metadata("partition-change-2", new PartitionChangeRecord().setPartitionId(7).setTopicId(id)
+            .setDirectories(List.of(DirectoryId.LOST)).setEligibleLeaderReplicas(List.of())
+            .setLastKnownElr(List.of(3)), 2);
+        metadata("clear-elr", new ClearElrRecord().setTopicName("t"));
+    }
+
+    static void others(Uuid id) {
+        metadata("producer-ids", new ProducerIdsRecord()
+            .setBrokerId(1).setBrokerEpoch(2).setNextProducerId(3000));
+        metadata("acl", new AccessControlEntryRecord().setId(id).setResourceType((byte) 2)
+            .setResourceName("t").setPatternType((byte) 3).setPrincipal("User:a").setHost("*")
+            .setOperation((byte) 3).setPermissionType((byte) 3));
+        metadata("remove-acl", new RemoveAccessControlEntryRecord().setId(id));
+        metadata("scram", new UserScramCredentialRecord().setName("u").setMechanism((byte) 1)
+            .setSalt(new byte[] {1}).setStoredKey(new byte[] {2, 2}).setServerKey(new byte[] {3})
+            .setIterations(4096));
+        metadata("quota", new ClientQuotaRecord().setKey("k").setValue(1.5).setEntity(List.of(
+            new ClientQuotaRecord.EntityData().setEntityType("user").setEntityName(null))));
+        metadata("token", new DelegationTokenRecord().setOwner("User:a").setRequester("User:b")
+            .setRenewers(List.of("User:c")).setIssueTimestamp(1).setMaxTimestamp(3)
+            .setExpirationTimestamp(2).setTokenId("id"));
     }
 
     static void control(String name, ApiMessage message) {
@@ -57,7 +133,11 @@ public class Records {
     }
 
     static void metadata(String name, ApiMessage message) {
-        ApiMessageAndVersion record = new ApiMessageAndVersion(message, (short) 0);
+        metadata(name, message, 0);
+    }
+
+    static void metadata(String name, ApiMessage message, int version) {
+        ApiMessageAndVersion record = new ApiMessageAndVersion(message, (short) version);
         ObjectSerializationCache cache = new ObjectSerializationCache();
         ByteBuffer buffer = ByteBuffer.allocate(MetadataRecordSerde.INSTANCE.recordSize(record, cache));
         MetadataRecordSerde.INSTANCE.write(record, cache, new ByteBufferAccessor(buffer));
