@@ -46,7 +46,7 @@ class RaftConfig:
     fetch_max_bytes: int = 8 * 1024 * 1024
     high_watermark_linger_ms: float = 20
     """A parked fetch is answered this long after a commit that its sender has not heard of."""
-    observer_interval_ms: float = 0.5
+    observer_interval_ms: float = 1.0
     """Observers are told of new records at this rate, all of them together; voters at once."""
     observer_burst: int = 4
     """So many observers are told at once after a pause."""
