@@ -14,6 +14,10 @@ def voter_sets(quorum: LocalQuorum, node_id: int) -> list[set[tuple[int, str]]]:
     return [{(v["id"], v["uuid"]) for v in e["voters"]} for e in answer.json()["history"]]
 
 
+def all_caught_up(quorum: LocalQuorum) -> bool:
+    return all(voter["caughtUp"] for voter in quorum.describe()["voters"])
+
+
 @pytest.mark.requirement("K595-20", "K595-21", "K853-02")
 def test_grow_and_shrink_one_member_at_a_time(make_quorum) -> None:
     quorum = make_quorum(5, initial_voters=3)
@@ -29,6 +33,8 @@ def test_grow_and_shrink_one_member_at_a_time(make_quorum) -> None:
         uuid = quorum.local(node_id)["replicaUuid"]
         if node_id == quorum.leader.id:
             assert quorum.request("POST", "/v1/resign").status_code == 200
+            # A new leader counts as alive who has fetched from it: before that a removal is unsafe.
+            wait_until(lambda: all_caught_up(quorum), "everyone follows the new leader")
         quorum.remove_voter(node_id, uuid)
         quorum.put("k", f"without-{node_id}")
     assert len(quorum.voter_ids()) == 3

@@ -36,6 +36,13 @@ DRAFT_TABLE = [
     "OutboundQueueTimeMs",
     "AvgIdlePercent",
 ]
+CONTROLLER_TABLE = [
+    "MetadataLag (KIP-631)",
+    "MetadataSnapshotLag (KIP-631)",
+    "MetadataCommitLatencyMs (KIP-631)",
+    "MetadataCommitRate (KIP-631)",
+    "ControllerRequestsRate (KIP-631)",
+]
 
 
 class Clock:
@@ -65,9 +72,9 @@ def samples(metrics: Metrics) -> dict[tuple[str, str], float]:
     return found
 
 
-@pytest.mark.requirement("K595-28")
-def test_every_line_of_the_drafts_table_has_a_metric() -> None:
-    assert {spec.draft for spec in SPECS} - {""} == set(DRAFT_TABLE)
+@pytest.mark.requirement("K595-28", "K631-11")
+def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
+    assert {spec.draft for spec in SPECS} - {""} == {*DRAFT_TABLE, *CONTROLLER_TABLE}
     for spec in SPECS:
         if spec.derived is not None:
             source = BY_NAME[spec.source]
