@@ -44,6 +44,7 @@ def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> N
             assert brokers.brokers[101].terminate() == SIGTERM_EXIT
 
 
+@pytest.mark.long
 @pytest.mark.requirement("K631-02", "K631-03", "K631-09", "KV3-01", "KV3-06")
 def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_path: Path) -> None:
     """Numbered messages to three replicas, while the active controller, then a broker is killed and a broker leaves."""

@@ -19,11 +19,13 @@ ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 41)
 TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 10,
-    "campaign_as_a_witness": 16,
-    "change_before_the_last_is_committed": 9,
-    "give_a_read_offset_without_the_round": 11,
-    "serve_after_a_storage_failure": 32,
-    "step_before_the_last_is_committed": 9,
+    "campaign_as_a_witness": 13,
+    "change_before_the_last_is_committed": 4,
+    "forget_the_target_at_the_first_step": 15,
+    "give_a_read_offset_without_the_round": 5,
+    "ignore_the_log_in_votes": 4,
+    "serve_after_a_storage_failure": 17,
+    "step_before_the_last_is_committed": 6,
 }
 """What catches rare ones at once, as the stories are now; when they change, the others are tried."""
 breaks = BreakFiles()
