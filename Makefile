@@ -117,6 +117,10 @@ metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
 breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from tests/simulation
 	@PYTHONPATH=tests $(PY) -m support.break_table
 
+.PHONY: simulation-doc
+simulation-doc: venv ## simulated hours and faults by kind in docs/reliability.md (SEEDS=10001..20200 MINUTES=60)
+	@$(PY) -m quorum_node.simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),60) --write docs/reliability.md
+
 .PHONY: crds
 crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
 	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml

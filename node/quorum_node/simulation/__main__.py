@@ -4,7 +4,9 @@ import argparse
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
+from quorum_node.simulation import summary
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from quorum_node.simulation.story import Outcome
 
@@ -19,11 +21,20 @@ def main() -> int:
         "--faults", default="", metavar="KIND,...", help="with --seed: these kinds of faults only"
     )
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="with --seeds: no longer than this"
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="with --seeds: put the numbers into this document",
+    )
     arguments = parser.parse_args()
     if arguments.seed is not None:
         return _one(arguments.seed, frozenset(filter(None, arguments.faults.split(","))))
     first, _, last = arguments.seeds.partition("..")
-    return _many(int(first), int(last or first), arguments.processes)
+    return _many(int(first), int(last or first), arguments)
 
 
 def _one(seed: int, only: frozenset[str]) -> int:
@@ -43,9 +54,16 @@ def _one(seed: int, only: frozenset[str]) -> int:
     return 0
 
 
-def _many(first: int, last: int, processes: int) -> int:
+def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
     started = time.perf_counter()
-    report = run_seeds(range(first, last + 1), processes, played=_print_failure)
+    report = run_seeds(
+        range(first, last + 1),
+        arguments.processes,
+        played=_print_failure,
+        limit_s=arguments.minutes * 60,
+    )
+    if arguments.write is not None:
+        summary.write(arguments.write, summary.markdown(report, first))
     for (kind, phase), count in sorted(report.struck.items()):
         print(f"{kind:18} {phase:12} {count:6}")
     writes = sum(outcome.writes for outcome in report.outcomes)

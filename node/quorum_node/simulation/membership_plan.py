@@ -15,6 +15,8 @@ from quorum_node.raft.messages import (
     Response,
     VoterChangeResponse,
 )
+from quorum_node.raft.quorum import majority
+from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.simulation.alterations import Alterations
 from quorum_node.simulation.cluster import CLUSTER_ID, Cluster
@@ -140,7 +142,8 @@ class MembershipPlan:
             return
         doubled = newcomers and self._is_doubled(leader, newcomers[0])
         may_shrink = len(voters) > 1 and bool(surplus)
-        if newcomers and not (may_shrink and (self._remove_first or doubled)):
+        leaves_first = self._remove_first and surplus and self._may_go_first(voters, surplus[0])
+        if newcomers and not (may_shrink and (leaves_first or doubled)):
             self._add(leader, newcomers[0], bool(surplus))
             self._be_impatient(leader, surplus)
         elif not newcomers or doubled or self._has_caught_up(leader, newcomers[0]):
@@ -246,6 +249,11 @@ class MembershipPlan:
     def _is_alive(self, key: ReplicaKey) -> bool:
         host = self._cluster.host_of(key)
         return host is not None and not host.retired
+
+    def _may_go_first(self, voters: VoterSet, key: ReplicaKey) -> bool:
+        """A leader refuses what would leave a majority of witnesses."""
+        remaining = [each for each in voters.ordered_keys if each != key]
+        return sum(map(self._is_witness, remaining)) < majority(len(remaining))
 
     def _is_witness(self, key: ReplicaKey) -> bool:
         host = self._cluster.host_of(key)

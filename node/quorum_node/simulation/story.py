@@ -85,6 +85,7 @@ class Outcome:
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
     snapshots: Counter[str] = field(default_factory=Counter)
     history: list[str] = field(default_factory=list)
+    cpu_s: float = field(default=0.0, compare=False)
 
 
 class Story:

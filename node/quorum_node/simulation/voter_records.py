@@ -7,11 +7,14 @@ the invariants use this to check exactly that.
 from typing import TYPE_CHECKING
 
 from quorum_node.raft.voters import VoterSet
-from quorum_node.records.batches import decode_records, read_header, split_batches
+from quorum_node.records.batches import CONTROL_FLAG, decode_records, read_header, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 
 if TYPE_CHECKING:
     from quorum_node.simulation.host import SimulatedHost
+
+_ATTRIBUTES_LOW = 22
+"""Where the lower byte of a batch's attributes stands."""
 
 
 class VoterRecords:
@@ -25,9 +28,9 @@ class VoterRecords:
         self, host: "SimulatedHost", data: bytes, base_offset: int, epoch: int
     ) -> list[int]:
         """Note the voters in a new batch; returns the offsets of the records."""
-        header = read_header(data)
-        if not header.is_control:
+        if not data[_ATTRIBUTES_LOW] & CONTROL_FLAG:
             return []
+        header = read_header(data)
         batch = (base_offset, epoch, header.crc)
         if batch in self._seen:
             return self._seen[batch]

@@ -4,7 +4,6 @@ By induction: a batch (offset, epoch) always has the same bytes and always follo
 epoch; the first of a log that begins behind a snapshot follows the last record of that.
 """
 
-from quorum_node.records.batches import read_header
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.invariants.invariant import Invariant, Violation
@@ -20,7 +19,9 @@ class LogMatching(Invariant):
     ) -> None:
         before = host.log.batch_at(base_offset - 1)
         predecessor_epoch = before[2] if before is not None else host.log.start.epoch
-        batch = (end_offset, read_header(data).crc, predecessor_epoch)
+        own = host.log.batch_at(base_offset)
+        assert own is not None
+        batch = (end_offset, own[3], predecessor_epoch)
         known = self._batches.setdefault((base_offset, epoch), batch)
         if known != batch:
             raise Violation(
