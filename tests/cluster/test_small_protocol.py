@@ -83,7 +83,7 @@ def test_a_zombie_leader_finds_that_it_was_removed_and_observes(make_quorum) -> 
 
 @pytest.mark.slow
 @pytest.mark.requirement("K650-02")
-@pytest.mark.parametrize("vote_version", [1, 0])
+@pytest.mark.parametrize("vote_version", [1, pytest.param(0, marks=pytest.mark.long)])
 def test_a_voter_without_pre_vote_votes_and_is_voted_for(
     make_quorum, monkeypatch: pytest.MonkeyPatch, vote_version: int
 ) -> None:

@@ -16,7 +16,7 @@ from support.fuzz import seeds
 from support.fuzz.targets import SERVED, TARGETS
 
 LONG_SECONDS = int(os.environ.get("FUZZ_SECONDS", "600"))
-SHORT_SECONDS = 2
+SHORT_SECONDS = 1
 START_SECONDS = 120
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 

@@ -265,12 +265,13 @@ def record_values(batch: Batch) -> list[bytes]:
             # Attributes, timestamp delta, offset delta (a byte or two), no key: the form that all writers of
             # metadata use. Whatever else it is, the long way tells.
             key = position + (3 if raw[position + 2] < 0x80 else 4)
-            value_size, value = read_varint(raw, key + 1)
-            stop = value + value_size
-            if raw[key] == 1 and raw[position + 1] == 0 and stop + 1 == end and raw[stop] == 0:
-                values.append(raw[value:stop])
-                position = end
-                continue
+            if raw[key] == 1 and raw[position + 1] == 0:
+                value_size, value = read_varint(raw, key + 1)
+                stop = value + value_size
+                if stop + 1 == end and raw[stop] == 0:
+                    values.append(raw[value:stop])
+                    position = end
+                    continue
             record, position = _read_record(raw, start, header)
             if record.value is not None:
                 values.append(record.value)

@@ -16,7 +16,7 @@ from quorum_node.records.snapshot_format import SnapshotBounds, SnapshotReader, 
 from quorum_node.records.snapshot_id import SnapshotId
 from support.metadata_histories import histories
 
-ENTIRE = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+ENTIRE = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 ID = SnapshotId(7_000, 12)
 
 

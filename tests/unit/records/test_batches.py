@@ -2,7 +2,7 @@
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
@@ -42,6 +42,7 @@ def batch(base_offset: int = 7, count: int = 3, value: bytes = b"value") -> byte
     st.integers(0, 2**45),
     st.booleans(),
 )
+@example([Record(b"\x80" * 9 + b"\x02", None)], 0, 0, 0, False)  # a key that is no length
 def test_every_record_has_offset_epoch_control_flag_key_value_and_timestamp(
     records: list[Record], base_offset: int, epoch: int, timestamp_ms: int, control: bool
 ) -> None:
