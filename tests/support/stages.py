@@ -3,9 +3,9 @@
 A stage is a folder of tests/. Stages run in the order below, cheap ones first. Folders that need
 more than Python mark their tests, so that nobody can forget to.
 
-With workers (`pytest -n`), the stages run side by side. A file stays on one worker, and so do the
-harness with its one control plane and kind: they take longest and begin first, mostly waiting for
-processes.
+With workers (`pytest -n`), the stages run side by side. A file (a class, where there is one) stays on one
+worker, and so do the harness with its one control plane and kind: they take longest and begin first,
+mostly waiting for processes.
 """
 
 import os
@@ -71,9 +71,10 @@ class Stage:
 
 
 def group_of(node_id: str) -> str:
-    """What stays on one worker with this test: its file, or all of its stage."""
+    """What stays on one worker with this test: its class or file, or all of its stage."""
     stage = stage_of(node_id)
-    return stage if stage in ON_ONE_WORKER else node_id.partition("::")[0]
+    scope = node_id.partition("[")[0].rpartition("::")[0]
+    return stage if stage in ON_ONE_WORKER else scope
 
 
 class StageScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
