@@ -67,7 +67,9 @@ def check_snapshots(report: Report) -> None:
     """Everything that can become of a snapshot became of some, in more than one history."""
     for outcome in report.outcomes:
         assert outcome.snapshots["written"] > 0, outcome.seed
-        assert outcome.snapshots["prefix deleted"] > 0, outcome.seed
+    # A short history in which much is down may keep its whole log.
+    whole = [each.seed for each in report.outcomes if not each.snapshots["prefix deleted"]]
+    assert len(whole) <= len(report.outcomes) / 20, whole
     for what in SNAPSHOT_EVENTS:
         histories = sum(outcome.snapshots[what] > 0 for outcome in report.outcomes)
         assert histories > 1, f"{what}: {histories} histories"

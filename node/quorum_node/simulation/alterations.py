@@ -48,18 +48,22 @@ class Alterations:
         self._ask(leader, self._entries(wanted), "set" if target is None else "set again")
 
     def _means(self, target: tuple[ReplicaKey, ...], wanted: list[SimulatedHost]) -> bool:
+        if any(entry.uuid is None and self._replicas_of(entry.id) > 1 for entry in target):
+            return False  # its disk was lost since: by the id alone the dead one is meant as well
         difference = compare(tuple(host.key for host in wanted), target)
         return not difference.new and not difference.removing
 
     def _entries(self, wanted: list[SimulatedHost]) -> tuple[ReplicaKey, ...]:
         """By key, or by id alone where one replica only has ever had the id."""
-        ids = Counter(host.key.id for host in self._cluster.hosts.values())
         return tuple(
             ReplicaKey(host.key.id)
-            if ids[host.key.id] == 1 and self._random.random() < 0.5
+            if self._replicas_of(host.key.id) == 1 and self._random.random() < 0.5
             else host.key
             for host in wanted
         )
+
+    def _replicas_of(self, node_id: int) -> int:
+        return sum(host.key.id == node_id for host in self._cluster.hosts.values())
 
     def _ask(self, leader: SimulatedHost, target: Target, what: str) -> None:
         self._asked += 1
