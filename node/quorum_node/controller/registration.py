@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from quorum_node.controller.decision import Decision
+from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.controller.view import View
 from quorum_node.protocol.broker_registration import (
@@ -41,8 +42,6 @@ from quorum_node.records.metadata.metadata_version import (
 )
 
 _ZERO = UUID(int=0)
-_RESERVED_IDS = 100
-"""The first ids mean something else than a directory (KIP-858)."""
 
 
 def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
@@ -66,7 +65,7 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
         incarnation_id=incarnation_id,
         broker_epoch=epoch,
         end_points=_endpoints(request.listeners),
-        features=tuple(_features(view, request)),
+        features=tuple(_features(request)),
         rack=request.rack,
         fenced=fenced,
         in_controlled_shutdown=leaving,
@@ -147,7 +146,7 @@ def _directory_problem(view: View, request: BrokerRegistrationRequest) -> str | 
     directories = _directories(request)
     if not directories:
         return "no directories in the request"
-    if any(each.int < _RESERVED_IDS for each in directories):
+    if any(map(is_reserved, directories)):
         return "a reserved directory id in the request"
     if len(set(directories)) < len(directories):
         return "a directory id stands twice in the request"
@@ -171,7 +170,7 @@ def _unsupported_feature(view: View, offered: Sequence[SupportedFeatureRange]) -
     return None
 
 
-def _features(view: View, request: BrokerRegistrationRequest) -> Iterator[SupportedFeature]:
+def _features(request: BrokerRegistrationRequest) -> Iterator[SupportedFeature]:
     for each in request.features:
         yield _supported(each)
     if all(each.name != METADATA_VERSION for each in request.features):

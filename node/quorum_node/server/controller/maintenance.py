@@ -21,6 +21,7 @@ from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import PartitionKey
 from quorum_node.raft.errors import RaftError
+from quorum_node.records.metadata import RECOVERING
 from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
@@ -32,7 +33,6 @@ MAX_FLIGHTS = 3
 """Decisions on their way; then the sweep waits for one of them."""
 PERIOD_SECONDS = 30.0
 """Everything follows from changes; this is for what nobody thought of."""
-_RECOVERING = 1
 
 
 class Maintenance:
@@ -162,7 +162,7 @@ class Maintenance:
     def _count(self, decision: Decision) -> None:
         self._repaired += len(decision.records)
         unclean = sum(
-            getattr(record, "leader_recovery_state", -1) == _RECOVERING
+            getattr(record, "leader_recovery_state", -1) == RECOVERING
             for record in decision.records
         )
         if unclean:
