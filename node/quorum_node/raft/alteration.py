@@ -109,9 +109,10 @@ def next_step(situation: Situation) -> Step:
     plan = compare(situation.voters, situation.target)
     if not plan.new and not plan.removing:
         return Finish()
-    if len(plan.new) >= len(plan.removing):
-        return _addition(situation, plan)
-    return _removal(situation, plan)
+    growing = len(plan.new) >= len(plan.removing)
+    step = _addition(situation, plan) if growing else _removal(situation, plan)
+    hint = _unnamed_successors(situation, plan) if isinstance(step, Wait) else ""
+    return Wait(f"{step.reason}; {hint}") if isinstance(step, Wait) and hint else step
 
 
 def tolerance(live: int, size: int) -> int:
@@ -211,6 +212,24 @@ def _best_for(situation: Situation, wanted: ReplicaKey) -> Observer | None:
 def fits(wanted: ReplicaKey, key: ReplicaKey) -> bool:
     """Whether a replica is the one that an entry of the target means."""
     return wanted == key or (wanted.uuid is None and wanted.id == key.id)
+
+
+def _unnamed_successors(situation: Situation, plan: Comparison) -> str:
+    """What to do where a silent voter fits the target by its id alone and a new replica of that id is ready.
+
+    The plan never swaps the two unasked: whether the voter's disk is gone for good is not seen from here.
+    """
+    bare = {wanted.id for wanted in situation.target if wanted.uuid is None}
+    silent = [key for key in plan.retained if key.id in bare and key not in situation.live]
+    pairs = [
+        (key, observer.key)
+        for key in silent
+        for observer in situation.observers
+        if observer.ready and observer.key.id == key.id
+    ]
+    return _listed(
+        [f"to have {new} in place of {old}, name {new} in the target" for old, new in pairs]
+    )
 
 
 def _failures(situation: Situation, key: ReplicaKey) -> int:

@@ -170,6 +170,19 @@ def test_a_dead_voter_that_stays_blocks_and_is_named() -> None:
     step = next_step(seen)
     assert isinstance(step, Wait)
     assert f"silent: {key(3)}" in step.reason
+    assert "in place of" not in step.reason, "nothing is there that could take its place"
+
+
+def test_a_dead_voter_whose_id_has_a_new_replica_is_told_with_what_to_name() -> None:
+    """A target by id alone means the voter, dead as it is; the newcomer has to be named."""
+    newcomer = key(3, 2)
+    by_id = situation(keys(1, 2, 3), any_of(1, 3, 4), dead=keys(3), ready=(key(4), newcomer))
+    step = next_step(by_id)
+    assert isinstance(step, Wait)
+    assert f"to have {newcomer} in place of {key(3)}, name {newcomer}" in step.reason
+    named = (*any_of(1, 4), newcomer)
+    by_key = situation(keys(1, 2, 3), named, dead=keys(3), ready=(key(4), newcomer))
+    assert next_step(by_key) == Remove(key(3))
 
 
 def test_of_those_who_leave_the_dead_go_first() -> None:
