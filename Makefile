@@ -22,6 +22,10 @@ help: ## this list
 venv: ## the Python environment in .venv, pinned and checked by hash
 	@requirements/venv.sh $(PYTHON)
 
+.PHONY: programs
+programs: venv ## what the tests take from outside (Kubernetes, Kafka, a checker), compiled or fetched once
+	@PYTHONPATH=tests $(PY) -m support.outside_programs
+
 # ---- Tests. What a set leaves out is said by its markers; see [tool.pytest.ini_options].
 
 .PHONY: lint
@@ -41,7 +45,7 @@ test-fast: venv ## everything that needs no cluster and no Java; at most 5 minut
 	@$(PYTEST) $(SIDE_BY_SIDE) --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test-local
-test-local: venv ## test-fast, stock Kafka and the API harness: all but kind; at most 5 minutes
+test-local: programs ## test-fast, stock Kafka and the API harness: all but kind; at most 5 minutes
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long and not e2e" --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test
@@ -49,15 +53,15 @@ test: venv ## the short set: test-local, then kind with real disk failures
 	@local=0; $(MAKE) test-local || local=$$?; $(MAKE) e2e && exit $$local
 
 .PHONY: test-long
-test-long: venv ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
+test-long: programs ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
 	@$(PYTEST) $(SIDE_BY_SIDE) -m long --long-run-report=docs/long-run.md tests $(ARGS)
 
 .PHONY: interop
-interop: venv ## stock Apache Kafka tools against our quorum
+interop: programs ## stock Apache Kafka tools against our quorum
 	@$(PYTEST) -m "interop and not long" tests/interop $(ARGS)
 
 .PHONY: harness
-harness: venv ## the operator against kube-apiserver and etcd alone, killed at every call
+harness: programs ## the operator against kube-apiserver and etcd alone, killed at every call
 	@$(PYTEST) -m "harness and not long" tests/harness $(ARGS)
 
 .PHONY: e2e
