@@ -163,9 +163,10 @@ class _Altering:
         wanted = _wanted(resource, now, configs)
         if isinstance(wanted, Problem):
             return wanted
-        after = {**now, **wanted}
-        values = {name: value for name, value in after.items() if value is not None}
         if resource.type == TOPIC:
+            # Only a topic's configs are judged together, and they are few: other resources may have any number.
+            after = {**now, **wanted}
+            values = {name: value for name, value in after.items() if value is not None}
             fault = topic_configs_fault(values, now)
             if fault is not None:
                 return Problem(ErrorCode.INVALID_CONFIG, fault)

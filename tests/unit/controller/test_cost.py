@@ -1,21 +1,30 @@
-"""What a request costs does not depend on how many partitions there are.
+"""What a request costs does not depend on how many partitions or configs there are.
 
 Counted in calls of functions, not in time: a busy machine counts the same.
 """
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
 from quorum_node.controller.alter_partition import alter_partition
+from quorum_node.controller.configs import incremental_alter_configs
 from quorum_node.controller.reassignments import alter_reassignments, list_reassignments
 from quorum_node.controller.topics import create_topics
+from quorum_node.image.resource_types import BROKER
 from quorum_node.protocol.alter_partition import (
     AlteredPartition,
     AlteredTopic,
     AlterPartitionRequest,
     IsrMember,
+)
+from quorum_node.protocol.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    ConfigOperation,
+    IncrementalAlterConfigsRequest,
 )
 from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
 from quorum_node.protocol.reassignments import (
@@ -24,7 +33,7 @@ from quorum_node.protocol.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from quorum_node.records.metadata import PartitionRecord, TopicRecord
+from quorum_node.records.metadata import ConfigRecord, PartitionRecord, TopicRecord
 from support.controlled_cluster import ControlledCluster, directory_of
 
 SMALL, LARGE = 200, 5_000
@@ -106,3 +115,25 @@ def test_a_request_costs_what_it_asks_for(work: Callable[[ControlledCluster], No
     work(filled(SMALL))  # compiles what is compiled once
     few, many = calls_of(lambda: work(small)), calls_of(lambda: work(large))
     assert many < 1.2 * few + 200
+
+
+def test_a_config_costs_the_same_however_many_its_resource_has() -> None:
+    """Told by memory: a copy of all configs of a resource is made in C, where no call is counted."""
+    cluster = ControlledCluster(range(1, 2))
+    cluster.image = cluster.image.replay_all(
+        ConfigRecord(resource_type=BROKER, resource_name="", name=f"n{i}", value="v")
+        for i in range(20_000)
+    )
+    change = AlterableConfig(name="n1", config_operation=ConfigOperation.SET, value="w")
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,))
+    view = cluster.view()
+    incremental_alter_configs(view, request)  # compiles what is compiled once
+    tracemalloc.start()
+    try:
+        decision = incremental_alter_configs(view, request)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(decision.records) == 1
+    assert peak_bytes < 64 << 10
