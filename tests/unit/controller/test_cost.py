@@ -126,7 +126,7 @@ def test_a_config_costs_the_same_however_many_its_resource_has() -> None:
     )
     change = AlterableConfig(name="n1", config_operation=ConfigOperation.SET, value="w")
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
-    request = IncrementalAlterConfigsRequest(resources=(resource,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     view = cluster.view()
     incremental_alter_configs(view, request)  # compiles what is compiled once
     tracemalloc.start()
