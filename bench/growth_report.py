@@ -152,6 +152,11 @@ profiler here, so the figures are a little above those at the top.)
 
 {latency_table(growth)}
 
+With one client nobody waits for a processor: a commit is an append, the `fdatasync` of leader and follower at the same
+time, and two messages. With a hundred it waits for its batch, because one thread does all of it on the leader, and that
+thread is what the number of commits a second ends at; sockets, queues and the coding of requests are most of
+it, Raft itself a small one. On a machine with fewer processors than processes the followers' turn is part of that wait.
+
 Shares of the CPU time of the one thread that does everything but fsync, by the part of the program whose code is
 innermost; system calls count for the part that makes them:
 

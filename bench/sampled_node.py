@@ -24,6 +24,8 @@ PARTS = (
     ("records/", "encode and decode records"),
     ("storage/", "append and read the log"),
     ("raft/", "Raft core"),
+    ("controller/", "decide (controller)"),
+    ("server/controller/", "decide (controller)"),
     ("server/applier", "apply"),
     ("state/", "apply"),
     ("image/", "apply"),
