@@ -1,7 +1,7 @@
-"""Pins `node.txt`, `operator.txt` and `dev.txt`, with hashes, from what `pyproject.toml` asks for.
+"""Pins `node.txt`, `operator.txt`, `pipeline.txt` and `dev.txt`, with hashes, from what `pyproject.toml` asks for.
 
 Run it with the oldest Python that is supported, on Linux: the pins are what the images install.
-`dev.txt` is solved first and constrains the other two, so that tests run what the images run.
+`dev.txt` is solved first and constrains the others, so that tests run what the images run.
 The files name no host: where packages come from is the business of whoever installs them.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
+EXTRAS = ("node", "operator", "pipeline")
 OPTIONS = (
     "--quiet",
     "--generate-hashes",
@@ -40,10 +41,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         wanted = Path(scratch) / "dev.in"
         wanted.write_text("\n".join(group) + "\n")
-        extras = ["--extra=node", "--extra=operator"]
+        extras = [f"--extra={extra}" for extra in EXTRAS]
         compile_file("dev.txt", ["pyproject.toml", str(wanted)], extras + upgrade)
     constraint = [f"--constraint={HERE / 'dev.txt'}"]
-    for extra in ("node", "operator"):
+    for extra in EXTRAS:
         compile_file(f"{extra}.txt", ["pyproject.toml"], [f"--extra={extra}", *constraint])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("node/quorum_node", "operator/quorum_operator")
+PACKAGES = ("node/quorum_node", "operator/quorum_operator", "pipeline/quorum_pipeline")
 # These decide and touch nothing. `state` holds the image that records build.
 PURE_PACKAGES = (
     "node/quorum_node/controller",
@@ -22,6 +22,9 @@ PURE_PACKAGES = (
     "node/quorum_node/schema",
     "operator/quorum_operator/desired",
     "operator/quorum_operator/planner",
+    "pipeline/quorum_pipeline/placement",
+    "pipeline/quorum_pipeline/rows",
+    "pipeline/quorum_pipeline/state",
 )
 IMPURE_MODULES = frozenset(
     {

@@ -38,7 +38,7 @@ def test_a_path_of_one_machine_would_be_found() -> None:
 
 
 def test_images_and_development_are_pinned() -> None:
-    assert {"dev.txt", "node.txt", "operator.txt"} <= set(PINNED)
+    assert {"dev.txt", "node.txt", "operator.txt", "pipeline.txt"} <= set(PINNED)
 
 
 @pytest.mark.parametrize("name", PINNED)
@@ -61,7 +61,7 @@ def pinned_names(name: str) -> set[str]:
     return {match[1].lower() for match in re.finditer(r"^([\w.-]+)==", text, re.MULTILINE)}
 
 
-@pytest.mark.parametrize("extra", ["node", "operator", "dev"])
+@pytest.mark.parametrize("extra", ["node", "operator", "pipeline", "dev"])
 def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
     """A dependency that was added without `make pins` would be missing in an image."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -71,7 +71,7 @@ def test_pins_hold_what_pyproject_asks_for(extra: str) -> None:
     assert names - pinned_names(extra) == set()
 
 
-@pytest.mark.parametrize("extra", ["node", "operator"])
+@pytest.mark.parametrize("extra", ["node", "operator", "pipeline"])
 def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
     """Else a package that only came along with another one is missing some day."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -85,10 +85,10 @@ def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
         if module.split(".")[0] not in sys.stdlib_module_names
     }
     assert found
-    assert found - named - {"quorum_node", "quorum_operator"} == set()
+    assert found - named - {"quorum_node", "quorum_operator", "quorum_pipeline"} == set()
 
 
-@pytest.mark.parametrize("extra", ["node", "operator"])
+@pytest.mark.parametrize("extra", ["node", "operator", "pipeline"])
 def test_images_run_what_was_tested(extra: str) -> None:
     pins = re.compile(r"^[\w.-]+==\S+", re.MULTILINE)
     tested = set(pins.findall((ROOT / "requirements" / "dev.txt").read_text()))

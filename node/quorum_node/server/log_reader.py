@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from quorum_node.api import EndpointModel, LogRecord, VoterModel, VoterSetEntry
+from quorum_node.image.record_fields import record_fields
 from quorum_node.raft.voters import VotersEntry
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records, split_batches
 from quorum_node.records.control import (
@@ -26,7 +27,6 @@ from quorum_node.records.metadata import (
     UnknownMetadata,
     decode_metadata,
 )
-from quorum_node.server.record_fields import record_fields
 
 _PIECE_BYTES = 256 * 1024
 

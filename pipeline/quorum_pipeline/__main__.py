@@ -1,0 +1,38 @@
+"""`quorum-pipeline NAME`: finds the command, runs it, turns what is wrong into one line and an exit code.
+
+Exit codes: 0 done; 1 done, and what was looked for is there (damage, differences); 2 wrong input.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from quorum_pipeline.commands import diff, plan, state
+from quorum_pipeline.errors import PipelineError
+
+_COMMANDS = {
+    "state": (state, "the state of the cluster at an offset or a time"),
+    "diff": (diff, "what changed between two offsets"),
+    "plan": (plan, "a reassignment that balances the cluster with few moves"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(
+        prog="quorum-pipeline", description="The history of a metadata quorum as tables."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, text) in _COMMANDS.items():
+        module.add_arguments(commands.add_parser(name, help=text, description=text))
+    parsed = parser.parse_args(arguments)
+    try:
+        run: Callable[[argparse.Namespace], int] = _COMMANDS[parsed.command][0].run
+        return run(parsed)
+    except (PipelineError, OSError) as error:
+        print(f"quorum-pipeline {parsed.command}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

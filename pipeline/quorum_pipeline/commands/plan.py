@@ -1,0 +1,129 @@
+"""`quorum-pipeline plan`: a reassignment for the whole cluster, for stock `kafka-reassign-partitions --execute`."""
+
+import argparse
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from quorum_pipeline.commands.moments import add_moment, moment_of
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.replay import replay_directory
+from quorum_pipeline.placement.cluster import Broker, Partition
+from quorum_pipeline.placement.plan import Balance, Plan, Reassignment, make_plan
+from quorum_pipeline.placement.replicas import NoRoom
+from quorum_pipeline.state.replayed import Replayed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See `--help`."""
+    parser.add_argument("--log", type=Path, required=True, help="directory of a metadata log")
+    add_moment(parser)
+    parser.add_argument(
+        "--drain", type=int, nargs="+", default=[], metavar="ID", help="brokers to be emptied"
+    )
+    parser.add_argument(
+        "--sizes",
+        type=Path,
+        help="CSV with the columns topic, partition, bytes: balances disks, too",
+    )
+    parser.add_argument(
+        "--keep-leaders", action="store_true", help="don't change the order of replicas"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the JSON file of the plan")
+    parser.add_argument("--rollback", type=Path, help="a JSON file that undoes the plan")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises PipelineError."""
+    progress = Progress("replaying", "offsets")
+    state = replay_directory(arguments.log, moment_of(arguments), progress)
+    brokers = _brokers(state, arguments.drain)
+    partitions = list(_partitions(state, _read_sizes(arguments.sizes)))
+    progress.say(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")
+    try:
+        plan = make_plan(brokers, partitions, leaders=not arguments.keep_leaders)
+    except (NoRoom, ValueError) as error:
+        raise PipelineError(str(error)) from None
+    _write(arguments.output, ((each, each.after) for each in plan.reassignments))
+    if arguments.rollback is not None:
+        _write(arguments.rollback, ((each, each.before) for each in plan.reassignments))
+    for line in explanation(plan):
+        print(line)
+    print(f"written to {arguments.output}; {progress.seconds:.1f} s")
+    return 0
+
+
+def explanation(plan: Plan) -> Iterator[str]:
+    """The plan in a few lines."""
+    bytes_text = "" if plan.moved_bytes is None else f", {plan.moved_bytes:,} bytes"
+    yield (
+        f"{len(plan.reassignments):,} partitions change: {plan.moved_replicas:,} replicas move{bytes_text}"
+        f" (no plan could do with fewer than {plan.fewest:,}), {plan.reordered:,} only get another"
+        " preferred leader"
+    )
+    for name in ("replicas", "leaders", "bytes"):
+        if getattr(plan.before, name) is not None:
+            yield f"  {name + ' per broker':20} {_change(plan.before, plan.after, name)}"
+    crowded = f"{plan.before.crowded:,} -> {plan.after.crowded:,}"
+    yield f"  {'rack rule broken':20} {crowded} partitions"
+    if plan.before.misplaced:
+        text = f"{plan.before.misplaced:,} -> {plan.after.misplaced:,}"
+        yield f"  {'on unusable brokers':20} {text} replicas"
+
+
+def _change(before: Balance, after: Balance, name: str) -> str:
+    return f"{getattr(before, name)}  ->  {getattr(after, name)}"
+
+
+def _brokers(state: Replayed, drained: list[int]) -> list[Broker]:
+    known = state.image.brokers.by_id
+    if unknown := sorted(set(drained) - set(known)):
+        raise PipelineError(f"broker {unknown[0]} is not registered; there are {sorted(known)}")
+    if not known:
+        raise PipelineError("no broker is registered in this state of the cluster")
+    return [
+        Broker(number, record.rack, usable=number not in drained)
+        for number, record in sorted(known.items())
+    ]
+
+
+def _partitions(state: Replayed, sizes: dict[tuple[str, int], int]) -> Iterator[Partition]:
+    for name in state.image.topics.names():
+        topic = state.image.topics.named(name)
+        assert topic is not None
+        for number, partition in sorted(topic.partitions.items()):
+            leaving = partition.removing_replicas
+            replicas = tuple(each for each in partition.replicas if each not in leaving)
+            yield Partition(name, number, replicas, sizes.get((name, number)))
+
+
+def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
+    if path is None:
+        return {}
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        missing = {"topic", "partition", "bytes"} - set(reader.fieldnames or ())
+        if missing:
+            raise PipelineError(f"{path} has no column {min(missing)!r} in its first line")
+        try:
+            return {(row["topic"], int(row["partition"])): int(row["bytes"]) for row in reader}
+        except ValueError as error:
+            raise PipelineError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _write(path: Path, found: Iterable[tuple[Reassignment, tuple[int, ...]]]) -> None:
+    """In the form that `kafka-reassign-partitions` reads, a partition a line."""
+    with path.open("w") as file:
+        file.write('{"version":1,"partitions":[')
+        for number, (each, replicas) in enumerate(found):
+            document: dict[str, Any] = {
+                "topic": each.topic,
+                "partition": each.number,
+                "replicas": list(replicas),
+            }
+            file.write(",\n" if number else "\n")
+            file.write(json.dumps(document, separators=(",", ":")))
+        file.write("\n]}\n")

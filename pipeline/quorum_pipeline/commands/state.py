@@ -1,0 +1,70 @@
+"""`quorum-pipeline state`: brokers, topics, partitions, configs, voters, ACLs as they were at one moment."""
+
+import argparse
+import json
+from pathlib import Path
+
+from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.replay import replay_directory
+from quorum_pipeline.files.table_files import write_tables
+from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.tables import STATE_TABLES
+
+_NAMES = [table.name for table in STATE_TABLES]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See `--help`."""
+    parser.add_argument("--log", type=Path, required=True, help="directory of a metadata log")
+    add_moment(parser)
+    parser.add_argument("--show", choices=_NAMES, help="print this table, one JSON object a row")
+    parser.add_argument(
+        "--output", type=Path, help="write every table to this directory, as Parquet"
+    )
+    parser.add_argument(
+        "--snapshot", type=Path, help="write the state to this directory, as a node's snapshot"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises PipelineError."""
+    progress = Progress("replaying", "offsets")
+    state = replay_directory(arguments.log, moment_of(arguments), progress)
+    if arguments.output is not None:
+        progress.say(f"writing tables to {arguments.output}")
+        write_tables(arguments.output, state)
+    snapshot = write_snapshot(arguments.snapshot, state) if arguments.snapshot else None
+    if arguments.show is not None:
+        table = next(each for each in STATE_TABLES if each.name == arguments.show)
+        for row in table.rows(state):
+            print(json.dumps(row, ensure_ascii=False))
+        return 0
+    counts = ", ".join(f"{sum(1 for _ in t.rows(state))} {t.name}" for t in STATE_TABLES)
+    print(
+        f"state at offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
+    )
+    print(f"  {counts}")
+    if state.in_transaction:
+        print("  a metadata transaction is open here; what it has written so far is not counted")
+    if snapshot is not None:
+        print(f"  snapshot: {snapshot}")
+    print(f"  {progress.seconds:.1f} s")
+    return 0
+
+
+def write_snapshot(directory: Path, state: Replayed) -> Path:
+    """The file, named as Kafka names it. Raises PipelineError, also if it exists."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / state.id.file_name
+    try:
+        with path.open("xb") as file:
+            for data in state.snapshot():
+                file.write(data)
+    except FileExistsError:
+        raise PipelineError(f"{path} exists already") from None
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,88 @@
+"""The state of a cluster at an offset or a time, from the directory of one replica.
+
+Owns where replay begins (the newest snapshot that is not too new) and where it ends. Knows no Spark: replay is one after
+another by nature, and a process does it at the speed of the decoder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_node.records.batches import HEADER_BYTES, read_header
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.files.log_span import read_whole
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.state.replayed import Replayed
+
+_WHOLE_SEGMENT = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before `offset`, or up to and with `time_ms`; with neither: all that there is."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+def replay_directory(
+    path: Path, moment: Moment, progress: Callable[[int], None] = lambda end_offset: None
+) -> Replayed:
+    """Raises PipelineError: not a log, damaged, or without this moment."""
+    log = open_log(path)
+    end_offset = log.end_offset()
+    if moment.offset is not None and not 0 <= moment.offset <= end_offset:
+        raise _not_there(log, f"offset {moment.offset}", end_offset)
+    state = Replayed()
+    start = _snapshot(log, moment)
+    if start is not None:
+        bounds = start.bounds()
+        state.begin(start.id, (batch for _, batch in start.batches()), bounds)
+    elif log.start_offset > 0:
+        wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
+        raise _not_there(log, wanted, end_offset)
+    _replay_log(log, state, moment, progress)
+    return state
+
+
+def _replay_log(
+    log: LogDirectory, state: Replayed, moment: Moment, progress: Callable[[int], None]
+) -> None:
+    until = moment.offset if moment.offset is not None else _WHOLE_SEGMENT
+    for span in log.spans(state.end_offset, _WHOLE_SEGMENT):
+        if span.base_offset >= until:
+            return
+        for placed in read_whole(span):
+            header = placed.batch.header
+            if header.end_offset <= state.end_offset:
+                continue
+            late = moment.time_ms is not None and header.max_timestamp_ms > moment.time_ms
+            if header.base_offset >= until or late:
+                return
+            state.batch(placed.batch, until)
+            progress(state.end_offset)
+
+
+def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
+    """The newest one that is not too new; none is needed where the log has everything."""
+    for each in reversed(log.snapshots):
+        file = SnapshotFile(log.path / each.file_name, each)
+        if moment.offset is not None and each.end_offset > moment.offset:
+            continue
+        if moment.time_ms is not None and _time_ms(file) > moment.time_ms:
+            continue
+        return file
+    return None
+
+
+def _time_ms(file: SnapshotFile) -> int:
+    with file.path.open("rb") as opened:
+        head = opened.read(HEADER_BYTES)
+    return read_header(head).max_timestamp_ms
+
+
+def _not_there(log: LogDirectory, wanted: str, end_offset: int) -> PipelineError:
+    snapshots = ", ".join(str(each.end_offset) for each in log.snapshots)
+    text = f"the log in {log.path} has no state at {wanted}: it has offsets {log.start_offset} to {end_offset}"
+    return PipelineError(f"{text}, and snapshots at {snapshots}" if snapshots else text)

@@ -1,0 +1,66 @@
+"""A snapshot file: verified from its first byte to its last, before anything of it is used for good.
+
+Owns the reading. The format is `quorum_node.records.snapshot_format`. Source: KIP-630, "Snapshot Format".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_node.records.batches import Batch
+from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
+from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
+from quorum_pipeline.errors import PipelineError
+
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A file with the name of a snapshot."""
+
+    path: Path
+    id: SnapshotId
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """(position, batch), control batches too. Raises PipelineError, maybe only at the end."""
+        reader = SnapshotReader(self.id)
+        yield from self._read(reader)
+        self._finish(reader)
+
+    def bounds(self) -> SnapshotBounds:
+        """What its control records say; all of it is read. Raises PipelineError."""
+        reader = SnapshotReader(self.id)
+        for _ in self._read(reader):
+            pass
+        return self._finish(reader)
+
+    def _read(self, reader: SnapshotReader) -> Iterator[tuple[int, Batch]]:
+        with self.path.open("rb") as file:
+            while data := file.read(_PIECE_BYTES):
+                position = reader.checked_bytes
+                try:
+                    batches = reader.feed(data)
+                except CorruptSnapshot as error:
+                    raise PipelineError(f"{self.path}: {error}") from None
+                for batch in batches:
+                    yield position, batch
+                    position += batch.header.size_bytes
+
+    def _finish(self, reader: SnapshotReader) -> SnapshotBounds:
+        try:
+            return reader.finish()
+        except CorruptSnapshot as error:
+            raise PipelineError(f"{self.path}: {error}") from None
+
+
+def open_snapshot(path: Path) -> SnapshotFile:
+    """The snapshot in a file of that name. Raises PipelineError."""
+    found = parse_snapshot_name(path.name)
+    if found is None:
+        raise PipelineError(
+            f"{path} is no snapshot: its name must be END_OFFSET-EPOCH.checkpoint (20 and 10 digits)"
+        )
+    if not path.is_file():
+        raise PipelineError(f"{path} does not exist")
+    return SnapshotFile(path, found)

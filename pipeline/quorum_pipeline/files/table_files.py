@@ -1,0 +1,36 @@
+"""Tables of a state as Parquet files on a local disk. Owns the files; what is in them is decided in `state`."""
+
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.tables import STATE_TABLES
+
+_ROWS_AT_ONCE = 50_000
+_TYPES = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "array<int>": pa.list_(pa.int32()),
+    "array<string>": pa.list_(pa.string()),
+}
+
+
+def write_tables(directory: Path, state: Replayed) -> None:
+    """`NAME.parquet` for each table. Raises PipelineError if one is there already, OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for table in STATE_TABLES:
+        path = directory / f"{table.name}.parquet"
+        if path.exists():
+            raise PipelineError(f"{path} exists already; name an empty directory")
+        schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns.items()])
+        rows = table.rows(state)
+        with pq.ParquetWriter(path, schema) as writer:
+            while some := list(islice(rows, _ROWS_AT_ONCE)):
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))

@@ -1,0 +1,118 @@
+"""What a plan begins with: brokers, racks, and where every replica lies now. PURE.
+
+Owns the compact form that a million partitions need: brokers are counted from 0, replicas are tuples of such numbers, the
+first one preferred as leader. Must not know how a better placement is found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Replicas = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """`usable` False: it is to be drained, or gone. No rack is a rack of its own kind, the same for all."""
+
+    id: int
+    rack: str | None = None
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition as it is; `size_bytes` of one replica, where it is known."""
+
+    topic: str
+    number: int
+    replicas: tuple[int, ...]
+    size_bytes: int | None = None
+
+
+class Placement:
+    """Replicas by number of the broker, and what each broker has of them; changed in place."""
+
+    def __init__(self, brokers: Sequence[Broker], partitions: Sequence[Partition]) -> None:
+        known = {broker.id for broker in brokers}
+        lost = sorted({each for p in partitions for each in p.replicas} - known)
+        self.brokers = [*brokers, *(Broker(each, usable=False) for each in lost)]
+        """Replicas may lie on brokers that are not registered: they have to go elsewhere."""
+        self._number = {broker.id: number for number, broker in enumerate(self.brokers)}
+        racks = sorted({str(broker.rack or "") for broker in brokers if broker.usable})
+        rack_numbers = {rack: number for number, rack in enumerate(racks)}
+        self.rack = [rack_numbers.get(str(each.rack or ""), len(racks)) for each in self.brokers]
+        self.rack_count = max(len(racks), 1)
+        self.usable = [broker.usable for broker in self.brokers]
+        numbered = self._number
+        self.replicas: list[Replicas] = [
+            tuple([numbered[each] for each in partition.replicas]) for partition in partitions
+        ]
+        self.size_bytes = _sizes(partitions)
+        count = len(self.brokers)
+        self.replica_count = [0] * count
+        self.leader_count = [0] * count
+        self.bytes = [0] * count
+        for index, replicas in enumerate(self.replicas):
+            for broker in replicas:
+                self.replica_count[broker] += 1
+            if replicas:
+                self.leader_count[replicas[0]] += 1
+            if self.size_bytes is not None:
+                for broker in replicas:
+                    self.bytes[broker] += self.size_bytes[index]
+
+    def ids(self, replicas: Replicas) -> tuple[int, ...]:
+        """As the cluster numbers its brokers."""
+        return tuple([self.brokers[each].id for each in replicas])
+
+    def rack_limit(self, replica_count: int) -> int:
+        """How many replicas of one partition may share a rack."""
+        return -(-replica_count // self.rack_count)
+
+    def move(self, index: int, source: int, target: int) -> None:
+        """A replica takes the place of another in the list."""
+        replicas = self.replicas[index]
+        place = replicas.index(source)
+        self.replicas[index] = (*replicas[:place], target, *replicas[place + 1 :])
+        self.replica_count[source] -= 1
+        self.replica_count[target] += 1
+        if place == 0:
+            self.leader_count[source] -= 1
+            self.leader_count[target] += 1
+        if self.size_bytes is not None:
+            self.bytes[source] -= self.size_bytes[index]
+            self.bytes[target] += self.size_bytes[index]
+
+    def lead(self, index: int, leader: int) -> None:
+        """Another of the replicas is preferred; nothing moves."""
+        replicas = self.replicas[index]
+        self.leader_count[replicas[0]] -= 1
+        self.leader_count[leader] += 1
+        self.replicas[index] = (leader, *(each for each in replicas if each != leader))
+
+    def crowded(self, replicas: Replicas) -> int | None:
+        """A replica that shares its rack with more others than it may; the last of them."""
+        limit = self.rack_limit(len(replicas))
+        racks = [self.rack[each] for each in replicas]
+        for place in range(len(replicas) - 1, -1, -1):
+            if racks.count(racks[place]) > limit:
+                return replicas[place]
+        return None
+
+
+def targets(total: int, counts: Sequence[int], usable: Sequence[bool]) -> list[int]:
+    """An even share for every usable broker; who has most gets the remainder, so that least has to move."""
+    able = [broker for broker, ok in enumerate(usable) if ok]
+    share, more = divmod(total, len(able))
+    wanted = [share if ok else 0 for ok in usable]
+    for broker in sorted(able, key=lambda each: -counts[each])[:more]:
+        wanted[broker] += 1
+    return wanted
+
+
+def _sizes(partitions: Sequence[Partition]) -> list[int] | None:
+    """None if nobody knows any; an unknown one counts as nothing."""
+    sizes = [partition.size_bytes for partition in partitions]
+    if all(size is None for size in sizes):
+        return None
+    return [size or 0 for size in sizes]

@@ -1,0 +1,78 @@
+"""Balancing preferred leaders without moving anything: only the order of replicas changes. PURE.
+
+Owns finding chains: a broker with too many hands partitions to one that follows them, which hands as many others on, until
+somebody takes them who has too few. As many partitions as the chain carries go at a time.
+"""
+
+from collections import defaultdict, deque
+from itertools import pairwise
+
+from quorum_pipeline.placement.cluster import Placement, targets
+
+Bucket = dict[int, dict[int, list[int]]]
+"""Leader → follower → partitions. An entry may be out of date: the leader of a partition tells."""
+
+
+def balance_leaders(placement: Placement) -> None:
+    """Until everybody leads an even share, or no chain is left."""
+    counts = placement.leader_count
+    wanted = targets(sum(counts), counts, placement.usable)
+    buckets: Bucket = defaultdict(lambda: defaultdict(list))
+    for index, replicas in enumerate(placement.replicas):
+        for follower in replicas[1:]:
+            buckets[replicas[0]][follower].append(index)
+    for broker in sorted(range(len(counts)), key=lambda each: wanted[each] - counts[each]):
+        while counts[broker] > wanted[broker]:
+            chain = _chain(placement, buckets, wanted, broker)
+            if chain is None or not _hand_over(placement, buckets, wanted, chain):
+                break
+
+
+def _chain(
+    placement: Placement, buckets: Bucket, wanted: list[int], begin: int
+) -> list[int] | None:
+    """The shortest way from a broker with too many to one with too few."""
+    came_from = {begin: begin}
+    waiting = deque([begin])
+    while waiting:
+        leader = waiting.popleft()
+        for follower in list(buckets[leader]):
+            if follower in came_from or not _next(placement, buckets, leader, follower):
+                continue
+            came_from[follower] = leader
+            if placement.leader_count[follower] < wanted[follower]:
+                chain = [follower]
+                while chain[-1] != begin:
+                    chain.append(came_from[chain[-1]])
+                return chain[::-1]
+            waiting.append(follower)
+    return None
+
+
+def _next(placement: Placement, buckets: Bucket, leader: int, follower: int) -> bool:
+    """Whether the last entry of the bucket is in force; what is out of date is dropped."""
+    bucket = buckets[leader][follower]
+    while bucket:
+        replicas = placement.replicas[bucket[-1]]
+        if replicas[0] == leader and follower in replicas:
+            return True
+        bucket.pop()
+    return False
+
+
+def _hand_over(placement: Placement, buckets: Bucket, wanted: list[int], chain: list[int]) -> bool:
+    """Along the whole chain, one partition each time; whether any went."""
+    counts = placement.leader_count
+    begin, end = chain[0], chain[-1]
+    went = False
+    while counts[begin] > wanted[begin] and counts[end] < wanted[end]:
+        links = list(pairwise(chain))
+        if not all(_next(placement, buckets, leader, follower) for leader, follower in links):
+            break
+        for leader, follower in links:
+            index = buckets[leader][follower].pop()
+            placement.lead(index, follower)
+            for other in placement.replicas[index][1:]:
+                buckets[follower][other].append(index)
+        went = True
+    return went

@@ -1,0 +1,132 @@
+"""The plan: what to reassign, and why it is worth it. PURE.
+
+Owns the order of the steps and the numbers that explain the outcome. Source of the output's form: the JSON that stock
+`kafka-reassign-partitions` reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from quorum_pipeline.placement.cluster import Broker, Partition, Placement
+from quorum_pipeline.placement.leaders import balance_leaders
+from quorum_pipeline.placement.replicas import balance_replicas, move_forced
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How something is spread over the usable brokers."""
+
+    least: int
+    most: int
+    mean: float
+
+    def __str__(self) -> str:
+        return f"{self.least:,} to {self.most:,}, mean {self.mean:,.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """One state of the cluster in numbers. `crowded`: partitions with more replicas in a rack than need be."""
+
+    replicas: Spread
+    leaders: Spread
+    bytes: Spread | None
+    crowded: int
+    misplaced: int
+    """Replicas on brokers that can't be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """The new replicas of one partition."""
+
+    topic: str
+    number: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def moved(self) -> int:
+        """Replicas that are copied."""
+        return len(set(self.after) - set(self.before))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`moved_replicas` are copied; `reordered` partitions only prefer another leader. `fewest`: what no plan could do without."""
+
+    reassignments: tuple[Reassignment, ...]
+    before: Balance
+    after: Balance
+    moved_replicas: int
+    moved_bytes: int | None
+    reordered: int
+    fewest: int
+
+
+def make_plan(
+    brokers: Sequence[Broker], partitions: Sequence[Partition], *, leaders: bool = True
+) -> Plan:
+    """Even, rack aware, with few moves. Raises ValueError without a usable broker, NoRoom."""
+    if not any(broker.usable for broker in brokers):
+        raise ValueError("no broker can be used: all are drained, fenced or not registered")
+    placement = Placement(brokers, partitions)
+    before, fewest = _balance(placement), _fewest(placement)
+    move_forced(placement)
+    balance_replicas(placement)
+    if leaders:
+        balance_leaders(placement)
+    changed = tuple(_changes(placement, partitions))
+    return Plan(
+        changed,
+        before,
+        _balance(placement),
+        sum(each.moved for each in changed),
+        _moved_bytes(placement, partitions),
+        sum(each.moved == 0 for each in changed),
+        fewest,
+    )
+
+
+def _changes(placement: Placement, partitions: Sequence[Partition]) -> Iterator[Reassignment]:
+    for partition, replicas in zip(partitions, placement.replicas, strict=True):
+        after = placement.ids(replicas)
+        if after != partition.replicas:
+            yield Reassignment(partition.topic, partition.number, partition.replicas, after)
+
+
+def _moved_bytes(placement: Placement, partitions: Sequence[Partition]) -> int | None:
+    sizes = placement.size_bytes
+    if sizes is None:
+        return None
+    return sum(
+        size * len(set(placement.ids(replicas)) - set(partition.replicas))
+        for size, partition, replicas in zip(sizes, partitions, placement.replicas, strict=True)
+    )
+
+
+def _fewest(placement: Placement) -> int:
+    """Every plan has to empty the unusable brokers and to fill each of the others to an even share."""
+    usable, counts = placement.usable, placement.replica_count
+    share = sum(counts) // sum(usable)
+    leaving = sum(count for count, ok in zip(counts, usable, strict=True) if not ok)
+    filling = sum(max(share - n, 0) for n, ok in zip(counts, usable, strict=True) if ok)
+    return max(leaving, filling)
+
+
+def _balance(placement: Placement) -> Balance:
+    usable = placement.usable
+    misplaced = sum(n for n, ok in zip(placement.replica_count, usable, strict=True) if not ok)
+    crowded = sum(placement.crowded(replicas) is not None for replicas in placement.replicas)
+    return Balance(
+        _spread(placement.replica_count, usable),
+        _spread(placement.leader_count, usable),
+        None if placement.size_bytes is None else _spread(placement.bytes, usable),
+        crowded,
+        misplaced,
+    )
+
+
+def _spread(counts: Sequence[int], usable: Sequence[bool]) -> Spread:
+    found = [count for count, ok in zip(counts, usable, strict=True) if ok]
+    return Spread(min(found), max(found), sum(found) / len(found))

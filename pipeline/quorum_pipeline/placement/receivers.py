@@ -1,0 +1,64 @@
+"""Who takes the next replica: of the brokers that may, the one that lacks most. PURE.
+
+Owns one queue for each rack, so that a choice costs as many steps as there are racks, not brokers.
+"""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from quorum_pipeline.placement.cluster import Placement, Replicas
+
+
+class Receivers:
+    """`wanted`: how many replicas each broker should have in the end."""
+
+    def __init__(self, placement: Placement, wanted: Sequence[int]) -> None:
+        self._placement = placement
+        self._wanted = wanted
+        self._queues: list[list[tuple[int, int]]] = [[] for _ in range(placement.rack_count)]
+        for broker, usable in enumerate(placement.usable):
+            if usable:
+                self._queues[placement.rack[broker]].append((-self._lack(broker), broker))
+        for queue in self._queues:
+            heapify(queue)
+
+    def changed(self, broker: int) -> None:
+        """It has more or fewer replicas than before."""
+        if self._placement.usable[broker]:
+            entry = (-self._lack(broker), broker)
+            heappush(self._queues[self._placement.rack[broker]], entry)
+
+    def choose(self, replicas: Replicas, leaving: int, *, only_lacking: bool) -> int | None:
+        """Who takes over from `leaving`; None if nobody may, or with `only_lacking` if nobody lacks any."""
+        placement = self._placement
+        limit = placement.rack_limit(len(replicas))
+        taken = [placement.rack[each] for each in replicas if each != leaving]
+        best, best_lack = None, 0 if only_lacking else -(1 << 60)
+        for rack in range(placement.rack_count):
+            if taken.count(rack) >= limit:
+                continue
+            found = self._first(rack, replicas)
+            if found is not None and found[0] > best_lack:
+                best_lack, best = found
+        return best
+
+    def _first(self, rack: int, replicas: Replicas) -> tuple[int, int] | None:
+        """(lack, broker) of the one that lacks most and has no replica of this partition."""
+        queue = self._queues[rack]
+        passed: list[tuple[int, int]] = []
+        found = None
+        while queue:
+            lack, broker = -queue[0][0], queue[0][1]
+            if lack != self._lack(broker):
+                heappop(queue)  # it has changed since; a newer entry is there
+            elif broker in replicas:
+                passed.append(heappop(queue))
+            else:
+                found = (lack, broker)
+                break
+        for entry in passed:
+            heappush(queue, entry)
+        return found
+
+    def _lack(self, broker: int) -> int:
+        return self._wanted[broker] - self._placement.replica_count[broker]

@@ -1,0 +1,179 @@
+"""The typed columns: one for each type of record, made from the declarations of the records themselves. PURE.
+
+Owns names and types, and how a decoded record becomes plain values. A record that is declared anew has its column at once.
+Types are written as Spark and Hive write them (`array<int>`). UUIDs are text, as Kafka writes them. Bytes (salts and keys
+of credentials) have no typed column: who must have them finds them in the raw value.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from quorum_node.records.control import KRaftVersion, LeaderChange, SnapshotHeader, VotersRecord
+from quorum_node.records.identity import ReplicaKey, uuid_text
+from quorum_node.records.metadata import RECORDS_BY_TYPE
+from quorum_node.schema.schema import (
+    BYTES,
+    RECORDS,
+    STRING,
+    Array,
+    Fixed,
+    Message,
+    Variable,
+    WireType,
+)
+from quorum_node.schema.source import wire_fields
+
+_SCALARS = {
+    "?": "boolean",
+    "b": "tinyint",
+    "h": "smallint",
+    "H": "int",
+    "i": "int",
+    "q": "bigint",
+    "d": "double",
+    "16s": "string",
+}
+_KEY = "struct<`id`:int,`uuid`:string>"
+_ENDPOINT = "struct<`name`:string,`host`:string,`port`:int>"
+_VOTER = (
+    f"struct<`id`:int,`uuid`:string,`endpoints`:array<{_ENDPOINT}>,"
+    "`min_kraft_version`:int,`max_kraft_version`:int>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a typed column; `value` takes it from a record, as plain Python."""
+
+    name: str
+    type: str
+    value: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """The column of one type of record; null in the rows of all others."""
+
+    name: str
+    record: type
+    fields: tuple[Field, ...]
+
+    @property
+    def type(self) -> str:
+        """Its type, written out."""
+        inner = ",".join(f"`{field.name}`:{field.type}" for field in self.fields)
+        return f"struct<{inner}>"
+
+
+@cache
+def record_columns() -> tuple[RecordColumn, ...]:
+    """Control records first, then metadata records by number; those without fields have no column."""
+    declared = [
+        RecordColumn(_column_name(cls.__name__), cls, _declared_fields(cls))
+        for _, cls in sorted(RECORDS_BY_TYPE.items())
+    ]
+    return (*_CONTROL, *(column for column in declared if column.fields))
+
+
+def plain(value: Any) -> Any:
+    """A value of a record without the project's own types."""
+    if isinstance(value, UUID):
+        return uuid_text(value)
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Message):
+        return {name: plain(getattr(value, name)) for name, _ in wire_fields(type(value))}
+    return value
+
+
+def _declared_fields(cls: type[Message]) -> tuple[Field, ...]:
+    return tuple(
+        Field(name, _type_name(spec.type), _getter(name))
+        for name, spec in wire_fields(cls)
+        if spec.type not in (BYTES, RECORDS)
+    )
+
+
+def _getter(name: str) -> Callable[[Any], Any]:
+    return lambda record: plain(getattr(record, name))
+
+
+def _type_name(type: WireType) -> str:
+    if isinstance(type, Fixed):
+        return _SCALARS[type.code]
+    if isinstance(type, Array):
+        return f"array<{_type_name(type.element)}>"
+    if isinstance(type, Variable):
+        assert type == STRING, f"no column type for {type.name}"
+        return "string"
+    inner = ",".join(f"`{name}`:{_type_name(spec.type)}" for name, spec in wire_fields(type))
+    return f"struct<{inner}>"
+
+
+def _column_name(class_name: str) -> str:
+    """`PartitionChangeRecord` → `partition_change`."""
+    stem = class_name.removesuffix("Record")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in stem)[1:]
+
+
+def _keys(keys: tuple[ReplicaKey, ...]) -> list[dict[str, object]]:
+    return [{"id": key.id, "uuid": uuid_text(key.uuid) if key.uuid else None} for key in keys]
+
+
+def _voters(record: VotersRecord) -> list[dict[str, object]]:
+    return [
+        {
+            "id": voter.key.id,
+            "uuid": uuid_text(voter.key.uuid) if voter.key.uuid else None,
+            "endpoints": [
+                {"name": each.name, "host": each.host, "port": each.port}
+                for each in voter.endpoints
+            ],
+            "min_kraft_version": voter.min_kraft_version,
+            "max_kraft_version": voter.max_kraft_version,
+        }
+        for voter in record.voters
+    ]
+
+
+_CONTROL = (
+    RecordColumn(
+        "leader_change",
+        LeaderChange,
+        (
+            Field("leader_id", "int", lambda record: record.leader_id),
+            Field("voters", f"array<{_KEY}>", lambda record: _keys(record.voters)),
+            Field("granting_voters", f"array<{_KEY}>", lambda r: _keys(r.granting_voters)),
+        ),
+    ),
+    RecordColumn(
+        "kraft_version", KRaftVersion, (Field("level", "int", lambda record: record.level),)
+    ),
+    RecordColumn(
+        "voters",
+        VotersRecord,
+        (
+            Field("voters", f"array<{_VOTER}>", _voters),
+            Field("cluster_id", "string", lambda record: record.cluster_id),
+            Field(
+                "target_voters",
+                f"array<{_KEY}>",
+                lambda r: None if r.target_voters is None else _keys(r.target_voters),
+            ),
+        ),
+    ),
+    RecordColumn(
+        "snapshot_header",
+        SnapshotHeader,
+        (
+            Field(
+                "last_contained_log_timestamp_ms",
+                "bigint",
+                lambda record: record.last_contained_log_timestamp_ms,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,102 @@
+"""The rows of a log: what is known of every record beside its own fields. PURE.
+
+Owns the plain columns and how batches become rows. A batch is cut to the offsets that were asked for. Rows are collected
+as columns, because that is how they leave. Must not know files, nor Arrow (`arrow.py`).
+"""
+
+from dataclasses import dataclass, field
+
+from quorum_node.records.batches import Batch, CorruptBatch, decode_records
+from quorum_pipeline.rows.content import Content, control_content, metadata_content
+from quorum_pipeline.rows.declared import record_columns
+
+PLAIN_COLUMNS = {
+    "offset": "bigint",
+    "epoch": "int",
+    "timestamp": "timestamp",
+    "control": "boolean",
+    "type": "string",
+    "version": "int",
+    "key": "string",
+    "data": "string",
+    "record_key": "binary",
+    "value": "binary",
+    "batch_offset": "bigint",
+    "batch_crc": "bigint",
+    "source": "string",
+    "position": "bigint",
+    "problem": "string",
+}
+"""Name → type. `data` is the record as JSON, `value` its bytes; `position` is that of its batch in `source`, in bytes; a row
+with a `problem` could not be decoded."""
+
+
+def table_columns() -> dict[str, str]:
+    """Every column and its type, in order."""
+    return PLAIN_COLUMNS | {column.name: column.type for column in record_columns()}
+
+
+def table_ddl() -> str:
+    """The same, as one text that Spark takes for a schema."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in table_columns().items())
+
+
+@dataclass(slots=True)
+class Rows:
+    """Lists of one length. `source`: the file or the address that the rows are from."""
+
+    source: str
+    offsets: list[int] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
+    timestamps_ms: list[int] = field(default_factory=list)
+    controls: list[bool] = field(default_factory=list)
+    contents: list[Content] = field(default_factory=list)
+    record_keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    batch_offsets: list[int] = field(default_factory=list)
+    batch_crcs: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def add(self, batch: Batch, position: int, start_offset: int, end_offset: int) -> None:
+        """The records of a batch from `start_offset` on and below `end_offset`.
+
+        A batch with a right checksum that holds no records becomes one row with a problem.
+        """
+        header = batch.header
+        try:
+            records = decode_records(batch)
+        except CorruptBatch as error:
+            self.add_problem(header.base_offset, header.leader_epoch, position, error.reason)
+            return
+        if header.base_offset < start_offset or header.end_offset > end_offset:
+            records = [each for each in records if start_offset <= each.offset < end_offset]
+        count = len(records)
+        self.offsets += [record.offset for record in records]
+        self.epochs += [header.leader_epoch] * count
+        self.timestamps_ms += [record.timestamp_ms for record in records]
+        self.controls += [header.is_control] * count
+        if header.is_control:
+            self.contents += [control_content(record) for record in records]
+        else:
+            self.contents += [metadata_content(record.value) for record in records]
+        self.record_keys += [record.key for record in records]
+        self.values += [record.value for record in records]
+        self.batch_offsets += [header.base_offset] * count
+        self.batch_crcs += [header.crc] * count
+        self.positions += [position] * count
+
+    def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
+        """A place where records should be that can't be read."""
+        self.offsets.append(offset)
+        self.epochs.append(epoch)
+        self.timestamps_ms.append(0)
+        self.controls.append(False)
+        self.contents.append(Content(None, None, None, problem))
+        self.record_keys.append(None)
+        self.values.append(None)
+        self.batch_offsets.append(offset)
+        self.batch_crcs.append(0)
+        self.positions.append(position)

@@ -1,0 +1,166 @@
+"""The state that the records before an offset amount to. PURE.
+
+Owns the order (every record once, none missing) and what of control records lasts: the voters, kraft.version, who leads.
+What metadata records mean is the image's business. The snapshot of a state is the one that a node would write at this
+offset, byte for byte (K595-30).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.committed import CommittedImage
+from quorum_node.records.batches import Batch, DecodedRecord, decode_records, record_values
+from quorum_node.records.config_changes import config_changes
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
+from quorum_node.records.metadata import AnyMetadata, decode_metadata
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_pipeline.errors import PipelineError
+
+_OWN_KRAFT_VERSION = 1
+"""Of a log without a record of it: a node of ours has voters in the log from the beginning."""
+
+
+class LogRecord(NamedTuple):
+    """A record with what its batch says about it."""
+
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    control: bool
+    key: bytes | None
+    value: bytes
+
+
+class Replayed:
+    """State before `end_offset`; `epoch` and `timestamp_ms` are those of the last record before."""
+
+    def __init__(self) -> None:
+        self._committed = CommittedImage()
+        self.end_offset = 0
+        self.epoch = 0
+        self.timestamp_ms = 0
+        self.leader_id: int | None = None
+        self.kraft_version = _OWN_KRAFT_VERSION
+        self._voters: list[VotersRecord] = []
+        """All since the beginning, each with its place in the log; the last is in force."""
+
+    @property
+    def id(self) -> SnapshotId:
+        """The name of the snapshot of this state."""
+        return SnapshotId(self.end_offset, self.epoch)
+
+    @property
+    def image(self) -> ClusterImage:
+        """Brokers, topics, configs and the rest."""
+        return self._committed.image
+
+    @property
+    def voters(self) -> VotersRecord | None:
+        """The voters in force, with the place of their record."""
+        return self._voters[-1] if self._voters else None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open here: what it has written so far is not in the image."""
+        return self._committed.in_transaction
+
+    def begin(self, id: SnapshotId, batches: Iterable[Batch], bounds: SnapshotBounds) -> None:
+        """Start from a verified snapshot."""
+        assert self.end_offset == 0, "a snapshot comes first"
+        for batch in batches:
+            if not batch.header.is_control:
+                self._replay(batch)
+        self._at(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
+        if bounds.voters is not None:
+            self._voters.append(bounds.voters)
+            self.kraft_version = bounds.kraft_version
+
+    def batch(self, batch: Batch, end_offset: int) -> None:
+        """The next batch of the log, its records below `end_offset`. Raises PipelineError."""
+        header = batch.header
+        if header.base_offset != self.end_offset or header.is_control:
+            begin = self.end_offset
+            found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
+            self.records(_log_record(batch, each) for each in found)
+        elif header.end_offset > end_offset:
+            values = record_values(batch)[: end_offset - header.base_offset]
+            self._committed.replay(map(decode_metadata, values))
+        else:
+            self._replay(batch)
+        self._at(min(header.end_offset, end_offset), header.leader_epoch, header.max_timestamp_ms)
+
+    def records(self, records: Iterable[LogRecord]) -> None:
+        """The next records of the log. Raises PipelineError if they don't follow."""
+        run: list[AnyMetadata] = []
+        for record in records:
+            if record.offset != self.end_offset:
+                raise PipelineError(
+                    f"offset {record.offset} where {self.end_offset} must follow: records are missing,"
+                    " or there twice"
+                )
+            if record.control:
+                self._control(record)
+            else:
+                run.append(decode_metadata(record.value))
+            self._at(record.offset + 1, record.epoch, record.timestamp_ms)
+        self._committed.replay(run)
+
+    def snapshot(self) -> Iterator[bytes]:
+        """The bytes of the snapshot of this state. Raises PipelineError if there can be none."""
+        if self.image.left_out:
+            kinds = ", ".join(sorted(self.image.left_out))
+            raise PipelineError(f"a snapshot would lose records that are not known: {kinds}")
+        if self.in_transaction:
+            raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
+        bounds = SnapshotBounds(self.timestamp_ms, self.kraft_version, self._told_voters())
+        return encode_snapshot(self.id, bounds, self.image.snapshot_records())
+
+    def _replay(self, batch: Batch) -> None:
+        changes = None if self.in_transaction else config_changes(batch)
+        if changes is not None:
+            self._committed.replay_configs(changes)
+        else:
+            self._committed.replay(map(decode_metadata, record_values(batch)))
+
+    def _control(self, record: LogRecord) -> None:
+        decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
+        match decode_control(decoded):
+            case LeaderChange(leader_id=leader_id):
+                self.leader_id = leader_id
+            case KRaftVersion(level=level):
+                self.kraft_version = level
+            case VotersRecord() as voters:
+                place = (record.offset, record.epoch)
+                self._voters.append(replace(voters, log_position=place))
+
+    def _told_voters(self) -> VotersRecord | None:
+        """As a node tells them: a newcomer has to see that a quorum which has shrunk had formed before."""
+        if not self._voters:
+            return None
+        record, needed = self._voters[-1], self._voters[-1].initial_voters
+        if needed is not None and any(_forms(each) for each in self._voters):
+            needed = min(needed, len(record.voters))
+        return replace(record, initial_voters=needed)
+
+    def _at(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
+        self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
+
+
+def _forms(record: VotersRecord) -> bool:
+    """Whether a new quorum had all its initial voters with this set."""
+    return len(record.voters) >= (record.initial_voters or 1)
+
+
+def _log_record(batch: Batch, record: DecodedRecord) -> LogRecord:
+    header = batch.header
+    return LogRecord(
+        record.offset,
+        header.leader_epoch,
+        record.timestamp_ms,
+        header.is_control,
+        record.key,
+        record.value or b"",
+    )

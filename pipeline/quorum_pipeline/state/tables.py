@@ -1,0 +1,181 @@
+"""A state as tables: brokers, topics, partitions, configs, voters, access control entries, features, quotas. PURE.
+
+Owns which tables there are, their columns and what identifies a row. Shows no secrets: credentials are not among them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from quorum_node.image.resource_types import resource_type_name
+from quorum_node.records.identity import uuid_text
+from quorum_pipeline.rows.declared import plain
+from quorum_pipeline.state.replayed import Replayed
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row."""
+
+    name: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    rows: Callable[[Replayed], Iterator[Row]]
+
+
+def _brokers(state: Replayed) -> Iterator[Row]:
+    for broker_id, broker in sorted(state.image.brokers.by_id.items()):
+        yield {
+            "broker_id": broker_id,
+            "rack": broker.rack,
+            "fenced": broker.fenced,
+            "in_controlled_shutdown": broker.in_controlled_shutdown,
+            "broker_epoch": broker.broker_epoch,
+            "incarnation_id": uuid_text(broker.incarnation_id),
+            "endpoints": [f"{each.name}://{each.host}:{each.port}" for each in broker.end_points],
+            "log_dirs": plain(broker.log_dirs),
+            "replicas": state.image.topics.replica_count(broker_id),
+        }
+
+
+def _topics(state: Replayed) -> Iterator[Row]:
+    for name in state.image.topics.names():
+        topic = state.image.topics.named(name)
+        assert topic is not None
+        yield {
+            "topic_id": uuid_text(topic.topic_id),
+            "name": name,
+            "partitions": len(topic.partitions),
+        }
+
+
+def _partitions(state: Replayed) -> Iterator[Row]:
+    for name in state.image.topics.names():
+        topic = state.image.topics.named(name)
+        assert topic is not None
+        topic_id = uuid_text(topic.topic_id)
+        for partition_id, partition in sorted(topic.partitions.items()):
+            yield {
+                "topic_id": topic_id,
+                "topic": name,
+                "partition_id": partition_id,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "partition_epoch": partition.partition_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "adding_replicas": list(partition.adding_replicas),
+                "removing_replicas": list(partition.removing_replicas),
+                "directories": plain(partition.directories),
+                "eligible_leader_replicas": list(partition.eligible_leader_replicas),
+                "last_known_elr": list(partition.last_known_elr),
+                "recovering": bool(partition.leader_recovery_state),
+            }
+
+
+def _configs(state: Replayed) -> Iterator[Row]:
+    for key, value in state.image.configs.entries():
+        yield {
+            "resource_type": resource_type_name(key.resource_type),
+            "resource_name": key.resource_name,
+            "name": key.name,
+            "value": value,
+        }
+
+
+def _voters(state: Replayed) -> Iterator[Row]:
+    for voter in state.voters.voters if state.voters else ():
+        yield {
+            "id": voter.key.id,
+            "uuid": uuid_text(voter.key.uuid) if voter.key.uuid else None,
+            "endpoints": [str(each) for each in voter.endpoints],
+        }
+
+
+def _acls(state: Replayed) -> Iterator[Row]:
+    for number in sorted(state.image.acls.by_id):
+        entry = state.image.acls.by_id[number]
+        yield {
+            "id": uuid_text(entry.id),
+            "resource_type": entry.resource_type,
+            "resource_name": entry.resource_name,
+            "pattern_type": entry.pattern_type,
+            "principal": entry.principal,
+            "host": entry.host,
+            "operation": entry.operation,
+            "permission_type": entry.permission_type,
+        }
+
+
+def _features(state: Replayed) -> Iterator[Row]:
+    for name, level in sorted(state.image.features.levels.items()):
+        yield {"name": name, "level": level}
+
+
+def _quotas(state: Replayed) -> Iterator[Row]:
+    for entity, quotas in sorted(state.image.client_quotas.by_entity.items(), key=str):
+        named = [f"{kind}={'<default>' if name is None else name}" for kind, name in entity]
+        for name, value in sorted(quotas.items()):
+            yield {"entity": ",".join(named), "name": name, "value": value}
+
+
+_INTS = "array<int>"
+_TEXTS = "array<string>"
+
+STATE_TABLES = (
+    StateTable(
+        "brokers",
+        {
+            "broker_id": "int", "rack": "string", "fenced": "boolean",
+            "in_controlled_shutdown": "boolean", "broker_epoch": "bigint",
+            "incarnation_id": "string", "endpoints": _TEXTS, "log_dirs": _TEXTS, "replicas": "int",
+        },
+        ("broker_id",),
+        _brokers,
+    ),
+    StateTable(
+        "topics",
+        {"topic_id": "string", "name": "string", "partitions": "int"},
+        ("topic_id",),
+        _topics,
+    ),
+    StateTable(
+        "partitions",
+        {
+            "topic_id": "string", "topic": "string", "partition_id": "int", "leader": "int",
+            "leader_epoch": "int", "partition_epoch": "int", "replicas": _INTS, "isr": _INTS,
+            "adding_replicas": _INTS, "removing_replicas": _INTS, "directories": _TEXTS,
+            "eligible_leader_replicas": _INTS, "last_known_elr": _INTS, "recovering": "boolean",
+        },
+        ("topic_id", "partition_id"),
+        _partitions,
+    ),
+    StateTable(
+        "configs",
+        {"resource_type": "string", "resource_name": "string", "name": "string", "value": "string"},
+        ("resource_type", "resource_name", "name"),
+        _configs,
+    ),
+    StateTable(
+        "voters", {"id": "int", "uuid": "string", "endpoints": _TEXTS}, ("id", "uuid"), _voters
+    ),
+    StateTable(
+        "acls",
+        {
+            "id": "string", "resource_type": "int", "resource_name": "string",
+            "pattern_type": "int", "principal": "string", "host": "string", "operation": "int",
+            "permission_type": "int",
+        },
+        ("id",),
+        _acls,
+    ),
+    StateTable("features", {"name": "string", "level": "int"}, ("name",), _features),
+    StateTable(
+        "quotas",
+        {"entity": "string", "name": "string", "value": "double"},
+        ("entity", "name"),
+        _quotas,
+    ),
+)  # fmt: skip
+"""In the order in which they are shown."""

@@ -1,0 +1,176 @@
+"""Plans: nothing lost, racks apart, even, and hardly a move more than any plan needs."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.placement.cluster import Broker, Partition
+from quorum_pipeline.placement.plan import Plan, make_plan
+from quorum_pipeline.placement.replicas import NoRoom
+from support.written_log import TOPIC_ID, LogWriter, broker, partition
+
+
+def cluster(
+    brokers: int, racks: int, partitions: int, replicas: int, seed: int = 1
+) -> tuple[list[Broker], list[Partition]]:
+    """Rack aware, but placed by chance."""
+    chance = random.Random(seed)
+    made = [Broker(number, f"rack-{number % racks}") for number in range(brokers)]
+    by_rack = [[b.id for b in made if b.rack == f"rack-{r}"] for r in range(racks)]
+    placed = []
+    for number in range(partitions):
+        chosen = chance.sample(range(racks), replicas)
+        placed.append(
+            Partition("t", number, tuple(chance.choice(by_rack[rack]) for rack in chosen))
+        )
+    return made, placed
+
+
+def after(plan: Plan, partitions: list[Partition]) -> list[tuple[int, ...]]:
+    changed = {each.number: each.after for each in plan.reassignments}
+    return [changed.get(each.number, each.replicas) for each in partitions]
+
+
+def check(brokers: list[Broker], partitions: list[Partition], plan: Plan) -> None:
+    rack = {each.id: each.rack for each in brokers}
+    usable = {each.id for each in brokers if each.usable}
+    racks = len({each.rack for each in brokers if each.usable})
+    for before, replicas in zip(partitions, after(plan, partitions), strict=True):
+        assert len(replicas) == len(set(replicas)) == len(before.replicas)
+        assert set(replicas) <= usable
+        if racks >= len(replicas):
+            assert len({rack[each] for each in replicas}) == len(replicas)
+
+
+def test_an_even_cluster_stays_as_it_is() -> None:
+    brokers = [Broker(number, f"r{number % 3}") for number in range(6)]
+    partitions = [Partition("t", n, (n % 6, (n + 1) % 6, (n + 2) % 6)) for n in range(60)]
+    plan = make_plan(brokers, partitions)
+    assert plan.reassignments == ()
+    assert (plan.moved_replicas, plan.fewest) == (0, 0)
+
+
+@pytest.mark.requirement("SP-06")
+def test_a_drained_broker_is_emptied_and_nothing_else_moves() -> None:
+    brokers, partitions = cluster(12, 4, 2_000, 3)
+    settled = make_plan(brokers, partitions)
+    placed = [
+        Partition("t", p.number, replicas)
+        for p, replicas in zip(partitions, after(settled, partitions), strict=True)
+    ]
+    drained = [Broker(b.id, b.rack, usable=b.id != 5) for b in brokers]
+    plan = make_plan(drained, placed)
+    check(drained, placed, plan)
+    assert plan.before.misplaced == 500
+    assert plan.after.misplaced == 0
+    assert plan.fewest == 500
+    assert plan.moved_replicas <= 505, "racks leave hardly ever another way than two moves"
+    assert plan.after.replicas.most - plan.after.replicas.least <= 1
+    assert plan.after.leaders.most - plan.after.leaders.least <= 1
+
+
+@pytest.mark.requirement("SP-06")
+def test_new_brokers_get_their_share_with_as_few_moves_as_can_be() -> None:
+    old, partitions = cluster(12, 4, 3_000, 3)
+    settled = after(make_plan(old, partitions), partitions)
+    placed = [Partition("t", n, replicas) for n, replicas in enumerate(settled)]
+    brokers = [*old, *(Broker(100 + n, f"rack-{n}") for n in range(3))]
+    plan = make_plan(brokers, placed)
+    check(brokers, placed, plan)
+    assert plan.after.replicas.most - plan.after.replicas.least <= 1
+    assert plan.after.leaders.most - plan.after.leaders.least <= 1
+    assert plan.moved_replicas == plan.fewest == 3 * 9000 // 15, "racks stand in nobody's way"
+
+
+def test_crowded_racks_are_mended() -> None:
+    brokers = [Broker(number, f"r{number // 4}") for number in range(12)]
+    partitions = [Partition("t", n, (0, 1, 2)) for n in range(100)]
+    plan = make_plan(brokers, partitions)
+    check(brokers, partitions, plan)
+    assert plan.before.crowded == 100
+    assert plan.after.crowded == 0
+    assert (plan.after.replicas.least, plan.after.replicas.most) == (25, 25)
+    assert plan.moved_replicas <= 235
+
+
+def test_bytes_are_balanced_with_the_same_number_of_moves() -> None:
+    brokers, partitions = cluster(9, 3, 900, 2)
+    settled = after(make_plan(brokers, partitions), partitions)
+    heavy = [Partition("t", n, r, 1000 if 0 in r else 10) for n, r in enumerate(settled)]
+    light = [Partition("t", n, r) for n, r in enumerate(settled)]
+    more = [*brokers, Broker(9, "rack-0"), Broker(10, "rack-1"), Broker(11, "rack-2")]
+    with_sizes, without = make_plan(more, heavy), make_plan(more, light)
+    assert with_sizes.moved_replicas == without.moved_replicas
+    assert with_sizes.before.bytes is not None
+    assert with_sizes.after.bytes is not None
+    assert with_sizes.after.bytes.most < 0.8 * with_sizes.before.bytes.most
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 40), st.integers(1, 3), st.data())
+def test_any_cluster(
+    brokers: int, racks: int, count: int, replicas: int, data: st.DataObject
+) -> None:
+    made = [Broker(n, f"r{data.draw(st.integers(0, racks - 1))}") for n in range(brokers)]
+    usable = data.draw(st.sets(st.integers(0, brokers - 1), min_size=1))
+    made = [Broker(each.id, each.rack, each.id in usable) for each in made]
+    ids = st.lists(st.integers(0, brokers), min_size=1, max_size=replicas, unique=True)
+    placed = [Partition("t", n, tuple(data.draw(ids))) for n in range(count)]
+    try:
+        plan = make_plan(made, placed)
+    except NoRoom:
+        assert max(len(each.replicas) for each in placed) > len(usable)
+        return
+    for before, now in zip(placed, after(plan, placed), strict=True):
+        assert len(set(now)) == len(before.replicas)
+        assert set(now) <= usable
+    assert plan.after.misplaced == 0
+    assert plan.after.crowded <= plan.before.crowded + plan.before.misplaced
+
+
+def test_without_a_broker_or_enough_of_them_there_is_no_plan() -> None:
+    with pytest.raises(ValueError, match="no broker can be used"):
+        make_plan([Broker(1, usable=False)], [Partition("t", 0, (1,))])
+    with pytest.raises(NoRoom, match="3 replicas, and 2 brokers"):
+        make_plan([Broker(1), Broker(2)], [Partition("t", 0, (1, 2, 3))])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter(tmp_path)
+    writer.append(*(broker(number, f"r{number}") for number in (1, 2, 3)))
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    writer.append(topic, *(partition(number, (1, 2)) for number in range(9)))
+    writer.close()
+    out, back = tmp_path / "plan.json", tmp_path / "back.json"
+    arguments = ["plan", "--log", str(tmp_path), "--output", str(out), "--rollback", str(back)]
+    assert main(arguments) == 0
+    document = json.loads(out.read_text())
+    assert document["version"] == 1
+    counts = [0] * 4
+    for each in document["partitions"]:
+        assert each["topic"] == "orders"
+        assert len(set(each["replicas"])) == 2
+    changed = {each["partition"]: each["replicas"] for each in document["partitions"]}
+    for number in range(9):
+        for replica in changed.get(number, [1, 2]):
+            counts[replica] += 1
+    assert counts == [0, 6, 6, 6]
+    undone = {
+        each["partition"]: each["replicas"] for each in json.loads(back.read_text())["partitions"]
+    }
+    assert undone == {number: [1, 2] for number in changed}
+    told = capsys.readouterr().out
+    assert "6 replicas move" in told
+    assert "0 to 9, mean 6.0  ->  6 to 6, mean 6.0" in told
+    assert main([*arguments, "--drain", "8"]) == 2
+    assert "broker 8 is not registered" in capsys.readouterr().err
+    sizes = tmp_path / "sizes.csv"
+    sizes.write_text("topic,partition,size\n")
+    assert main([*arguments, "--sizes", str(sizes)]) == 2
+    assert "no column 'bytes'" in capsys.readouterr().err

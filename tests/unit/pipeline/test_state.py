@@ -1,0 +1,166 @@
+"""The state at any offset, from the log or from a snapshot and the log behind it, is what a node had there."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorum_node.image.committed import CommittedImage
+from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.commands.moments import parsed_time_ms
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.state.difference import differences
+from quorum_pipeline.state.replayed import LogRecord, Replayed
+from quorum_pipeline.state.tables import STATE_TABLES, Row
+from support.metadata_histories import histories
+from support.written_log import BEGAN_MS, LogWriter, write_history
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Path, dict[int, bytes]]:
+    writer = LogWriter(tmp_path / "node", segment_bytes=800)
+    images = write_history(writer)
+    writer.close()
+    return writer.directory, images
+
+
+def snapshot_at(path: Path, offset: int) -> bytes:
+    return b"".join(replay_directory(path, Moment(offset=offset)).snapshot())
+
+
+def rows(state: Replayed, name: str) -> list[Row]:
+    return list(next(table for table in STATE_TABLES if table.name == name).rows(state))
+
+
+def test_at_every_batch_it_is_what_a_node_would_write(
+    written: tuple[Path, dict[int, bytes]],
+) -> None:
+    path, images = written
+    assert len(images) == 10
+    for offset, expected in images.items():
+        assert snapshot_at(path, offset) == expected, f"offset {offset}"
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(histories(), st.data())
+def test_record_by_record_is_the_image_of_the_node(
+    values: list[bytes], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(values)))
+    state, image = Replayed(), CommittedImage()
+    state.records(LogRecord(n, 1, 5, False, None, value) for n, value in enumerate(values[:cut]))
+    image.replay(map(decode_metadata, values[:cut]))
+    assert state.image == image.image
+    assert state.in_transaction == image.in_transaction
+    if image.is_whole and cut:
+        expected = encode_snapshot(state.id, SnapshotBounds(5, 1), image.image.snapshot_records())
+        assert b"".join(state.snapshot()) == b"".join(expected)
+    elif cut:
+        with pytest.raises(PipelineError, match=r"transaction is open|not known"):
+            list(state.snapshot())
+
+
+def test_within_a_batch_only_what_was_before_counts(written: tuple[Path, dict[int, bytes]]) -> None:
+    path, _ = written
+    begin = 1 + 2 + 1 + 3 + 3
+    for more in (0, 1, 17, 40):
+        state = replay_directory(path, Moment(offset=begin + more))
+        assert len(rows(state, "configs")) == more
+        assert state.end_offset == begin + more
+
+
+def test_from_a_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
+    """The log begins behind the snapshot; what was before is told to be gone."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    begins = writer.snapshot(drop_log=True)
+    images = {begins.end_offset: writer.image_bytes()}
+    later = writer.elect(3)
+    images[later] = writer.image_bytes()
+    writer.close()
+    for offset, expected in images.items():
+        assert snapshot_at(writer.directory, offset) == expected
+    with pytest.raises(
+        PipelineError, match=rf"no state at offset 3: .* snapshots at {begins.end_offset}"
+    ):
+        replay_directory(writer.directory, Moment(offset=3))
+
+
+def test_records_that_are_missing_or_doubled_are_refused() -> None:
+    for numbers in ((0, 2), (0, 0), (1,)):
+        with pytest.raises(PipelineError, match="must follow"):
+            Replayed().records(LogRecord(n, 1, 5, False, None, b"\1\x14\0\0") for n in numbers)
+
+
+def test_tables(written: tuple[Path, dict[int, bytes]]) -> None:
+    path, images = written
+    before_removal = sorted(images)[-2]
+    state = replay_directory(path, Moment(offset=before_removal))
+    assert [row["rack"] for row in rows(state, "brokers")] == ["a", "b", "c"]
+    assert [row["replicas"] for row in rows(state, "brokers")] == [2, 2, 2]
+    (topic,) = rows(state, "topics")
+    assert (topic["name"], topic["partitions"]) == ("orders", 2)
+    first, second = rows(state, "partitions")
+    assert (first["leader"], first["isr"], first["leader_epoch"]) == (2, [2, 3], 1)
+    assert (second["leader"], second["isr"], second["partition_id"]) == (2, [2, 3, 1], 1)
+    assert len(rows(state, "configs")) == 40
+    assert [row["id"] for row in rows(state, "voters")] == [2, 3, 1]
+    assert rows(state, "features") == [{"name": "metadata.version", "level": 27}]
+    assert state.leader_id == 2
+    for table in STATE_TABLES:
+        assert all(list(row) == list(table.columns) for row in table.rows(state))
+
+
+def test_by_time_it_ends_behind_the_last_record_up_to_then(
+    written: tuple[Path, dict[int, bytes]],
+) -> None:
+    path, images = written
+    ends = sorted(images)
+    assert replay_directory(path, Moment(time_ms=BEGAN_MS + 3_999)).end_offset == ends[3]
+    assert replay_directory(path, Moment(time_ms=BEGAN_MS + 4_000)).end_offset == ends[4]
+    assert replay_directory(path, Moment(time_ms=0)).end_offset == 0
+    assert parsed_time_ms("2023-11-14T23:13:20.5+01:00") == BEGAN_MS + 500
+    assert parsed_time_ms("2023-11-14T22:13:20") == BEGAN_MS
+    with pytest.raises(PipelineError, match="is no time"):
+        parsed_time_ms("yesterday")
+
+
+def test_differences(written: tuple[Path, dict[int, bytes]]) -> None:
+    path, images = written
+    ends = sorted(images)
+    before, after = (replay_directory(path, Moment(offset=ends[n])) for n in (5, 8))
+    found = {(each.table, each.kind, each.fields) for each in differences(before, after)}
+    assert found == {
+        ("partitions", "changed", ("leader", "leader_epoch", "partition_epoch", "isr")),
+        ("voters", "added", ()),
+        ("voters", "removed", ()),
+    }
+    assert list(differences(after, after)) == []
+
+
+def test_the_commands(
+    written: tuple[Path, dict[int, bytes]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, images = written
+    offset = sorted(images)[6]
+    out, snapshots = tmp_path / "tables", tmp_path / "restored"
+    arguments = ["state", "--log", str(path), "--at-offset", str(offset)]
+    assert main([*arguments, "--output", str(out), "--snapshot", str(snapshots)]) == 0
+    assert f"state at offset {offset}, epoch 2" in capsys.readouterr().out
+    assert [each.read_bytes() for each in snapshots.iterdir()] == [images[offset]]
+    assert pq.read_table(out / "configs.parquet").num_rows == 40
+    assert pq.read_table(out / "partitions.parquet").to_pylist()[0]["leader"] == 2
+    assert main([*arguments, "--show", "topics"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "orders"
+    assert main(["diff", "--log", str(path), "--from", "0", "--to", str(offset)]) == 0
+    assert "40 added in configs" in capsys.readouterr().out
+    assert main(["state", "--log", str(path), "--at-offset", "999"]) == 2
+    assert "it has offsets 0 to" in capsys.readouterr().err
+    assert main([*arguments, "--output", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
