@@ -6,7 +6,14 @@ import pytest
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import ADD_RAFT_VOTER, API_VERSIONS, REMOVE_RAFT_VOTER, VOTE
+from quorum_node.protocol.broker_apis import UPDATE_FEATURES
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.features import (
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -44,6 +51,20 @@ def test_voters_that_restart_on_another_port_update_themselves(make_quorum) -> N
         wait_until(lambda node=node: recorded_port(quorum, node.id) == node.port, "the new port")
         quorum.wait_caught_up(node.id)
     assert [v["uuid"] for v in quorum.describe()["voters"]] == before
+    # Each process registers as a controller; a level may change because all three have.
+    for node in quorum.nodes.values():
+        wait_until(lambda node=node: quorum.registered().get(node.id) == node.port, "registered")
+    update = FeatureUpdate(
+        feature="group.version", max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE
+    )
+    answer = ask(
+        ("127.0.0.1", quorum.leader.port),
+        UPDATE_FEATURES,
+        2,
+        UpdateFeaturesRequest(feature_updates=(update,)),
+    )
+    assert isinstance(answer, UpdateFeaturesResponse)
+    assert answer.error_code == 0, answer.error_message
     # Nobody listens at an old address any more, so what goes on goes over the new ones.
     quorum.leader.kill()
     quorum.put("after", "an election")
@@ -160,6 +181,8 @@ def test_compare_and_set_and_add_first_on_the_kafka_listener(make_quorum) -> Non
         ),
         "the newcomer completes its entry",
     )
+    newcomer = quorum.nodes[3].port
+    wait_until(lambda: quorum.registered()[3] == newcomer, "the newest key is registered")
 
 
 def test_a_node_joins_by_itself_once_and_not_after_its_removal(make_quorum) -> None:

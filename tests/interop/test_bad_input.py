@@ -51,6 +51,7 @@ from quorum_node.protocol.create_topics import (
 )
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from quorum_node.protocol.elect_leaders import ElectLeadersRequest, TopicPartitions
+from quorum_node.protocol.features import FeatureUpdate, UpdateFeaturesRequest
 from quorum_node.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -61,6 +62,7 @@ from quorum_node.protocol.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from quorum_node.records.metadata import METADATA_VERSION
 from quorum_node.schema.schema import Message
 from support.java_quorum import JavaQuorum
 from support.local_quorum import LocalQuorum, wait_until
@@ -304,8 +306,20 @@ def rights(_: Controller) -> Iterator[Message]:
     yield AlterUserScramCredentialsRequest(deletions=(gone, gone), upsertions=())
 
 
+def features(_: Controller) -> Iterator[Message]:
+    for name, level, way in (
+        (METADATA_VERSION, 29, 1), (METADATA_VERSION, 29, 2), (METADATA_VERSION, 29, 3),
+        (METADATA_VERSION, 6, 2), (METADATA_VERSION, 99, 1), (METADATA_VERSION, -1, 1),
+        (METADATA_VERSION, 30, 1), ("nope", 1, 1), ("nope", 0, 2), ("transaction.version", 9, 1),
+        ("transaction.version", 1, 1), ("transaction.version", 2, 2), ("transaction.version", 1, 2),
+        ("transaction.version", 1, 7),
+    ):  # fmt: skip
+        asked = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=way)
+        yield UpdateFeaturesRequest(feature_updates=(asked,), validate_only=True)
+
+
 TABLES = (
-    topics, deletions, partitions, configs, elections, isr_changes, reassignments, rights,
+    topics, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
 )  # fmt: skip
 
 

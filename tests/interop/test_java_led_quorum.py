@@ -29,6 +29,7 @@ def test_one_stock_controller_and_one_of_ours(tmp_path: Path) -> None:
         node.start()
         quorum.wait_value(node, "first", "before it joined")
         assert not quorum.local(node)["isVoter"]
+        wait_until(lambda: registered_ids(quorum, node) >= {1, OURS}, "both are registered")
         quorum.add_controller(node)
         uuid = quorum.local(node)["replicaUuid"]
         assert quorum.voters() == {1: java.directory_id, OURS: uuid}
@@ -72,6 +73,17 @@ def readiness(quorum: JavaQuorum, node: LocalNode) -> str:
     """What /readyz says."""
     answer = quorum.get(node, "/readyz")
     return str(answer.json()["reason"]) if answer is not None else ""
+
+
+def registered_ids(quorum: JavaQuorum, node: LocalNode) -> set[int]:
+    """Controllers that have registered, by the log of a node."""
+    answer = quorum.get(node, "/v1/log?fromOffset=0&maxRecords=5000")
+    assert answer is not None
+    return {
+        each["fields"]["controllerId"]
+        for each in answer.json()["records"]
+        if each["type"] == "RegisterControllerRecord"
+    }
 
 
 def leader_end(quorum: JavaQuorum) -> int:

@@ -20,6 +20,7 @@ from quorum_node.protocol.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
 )
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import (
     LATEST_LEVEL,
     METADATA_VERSION,
@@ -59,6 +60,7 @@ class ControlledCluster:
         self.image = ClusterImage()
         self.settings = settings or Settings()
         self.caller: Caller = ANONYMOUS
+        self.voters: tuple[ReplicaKey, ...] = (ReplicaKey(NODE_ID),)
         self.decided: list[MetadataMessage] = []
         self.offset = 0
         self._random = Random(seed)
@@ -113,7 +115,7 @@ class ControlledCluster:
             leader_epoch=1,
             next_offset=self.offset,
             node_id=NODE_ID,
-            voter_ids=(NODE_ID,),
+            voters=self.voters,
             settings=self.settings,
             caller=self.caller,
         )

@@ -11,6 +11,7 @@ from uuid import UUID
 from quorum_node.controller.view import ANONYMOUS, Caller, Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import AnyMetadata, decode_metadata
 from quorum_node.schema.schema import Message
 from quorum_node.server.appends import AppendQueue
@@ -22,6 +23,7 @@ from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.metrics import Metrics
 
 CLUSTER_ID = "the-cluster"
+VOTERS = tuple(ReplicaKey(each, UUID(int=(1 << 90) + each)) for each in (1, 2, 3))
 
 
 class Asked:
@@ -61,7 +63,7 @@ class Scene:
         self.controller = ActiveController(
             self, chance, events, session_timeout_ms=9000, settings=Settings(**settings)
         )
-        self.controller.identity = lambda: (CLUSTER_ID, 1, (1, 2, 3))
+        self.controller.identity = lambda: (CLUSTER_ID, 1, VOTERS)
         self.maintenance = (
             Maintenance(self.controller, events, self.metrics, lambda: False)
             if maintained

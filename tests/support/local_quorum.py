@@ -424,6 +424,14 @@ class LocalQuorum:
                 return
             offset = page["nextOffset"]
 
+    def registered(self) -> dict[int, int]:
+        """Controllers by id, and their ports, as the log's last registrations say."""
+        return {
+            int(record["fields"]["controllerId"]): int(record["fields"]["endPoints"][0]["port"])
+            for record in self.log_records(self.leader.id)
+            if record["type"] == "RegisterControllerRecord"
+        }
+
     def wait_caught_up(self, node_id: int) -> None:
         """Until a node is ready."""
 

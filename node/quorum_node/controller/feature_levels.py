@@ -46,6 +46,9 @@ SUPPORTED: Mapping[str, FeatureRange] = {
 }
 """What this controller acts on."""
 
+ANNOUNCED: Mapping[str, FeatureRange] = {KRAFT_VERSION: FeatureRange(0, 1), **SUPPORTED}
+"""What a node tells of itself, in ApiVersions and when it registers as a controller."""
+
 OF_A_NEW_CLUSTER: Mapping[str, int] = {
     METADATA_VERSION: LATEST_LEVEL,
     "group.version": 1,

@@ -5,7 +5,7 @@ changes. A level takes effect for what is written after its record (K631-13: no 
 Source: KIP-584, KIP-778, KIP-1022, as a stock 4.3 controller answers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.feature_levels import OF_A_NEW_CLUSTER, SUPPORTED
@@ -26,6 +26,7 @@ from quorum_node.records.metadata import (
     MetadataMessage,
     SupportedFeature,
 )
+from quorum_node.records.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 
 
 def begin(image: ClusterImage, *, in_transaction: bool) -> tuple[MetadataMessage, ...]:
@@ -139,15 +140,19 @@ def _who_lacks(view: View, name: str, level: int) -> str | None:
     nodes: list[tuple[str, Sequence[SupportedFeature]]] = [
         (f"Broker {each.broker_id}", each.features) for each in view.image.brokers.by_id.values()
     ]
-    registered: Mapping[int, Sequence[SupportedFeature]] = {
-        each.controller_id: each.features for each in view.image.controllers.by_id.values()
-    }
-    nodes += [(f"Controller {each}", features) for each, features in sorted(registered.items())]
+    # Below that level controllers can't register: they are not asked (as in Kafka).
+    asked = view.image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL
+    registered = view.image.controllers.by_id if asked else {}
+    nodes += [
+        (f"Controller {each}", registered[each].features)
+        for each in sorted(registered)
+        if each != view.node_id
+    ]
     for node, features in nodes:
         lacks = _lacks(node, features, name, level)
         if lacks is not None:
             return lacks
-    for voter_id in view.voter_ids:
+    for voter_id in view.voter_ids if asked else ():
         if voter_id not in registered and voter_id != view.node_id:
             return f"controller {voter_id} has not registered, and may not support this feature"
     return None

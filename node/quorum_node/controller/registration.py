@@ -5,6 +5,9 @@ Owns BrokerRegistration, UnregisterBroker and ControllerRegistration. Must not k
 A broker that starts always wins its id (KIP-631, "Broker ID Conflicts": so that a process that was killed and
 started again need not wait for its own lease to end). The one before it has a stale epoch from then on, and
 loses with its next request. A stock controller would refuse the new process while the old one's session lasts.
+
+A controller that starts wins its id as well, except while a voter has that id under another replica UUID: then only
+that voter (the newest, if there are two) registers. Processes of stock Kafka don't say which replica they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +17,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
 from quorum_node.controller.view import View
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -108,13 +112,25 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
         text = "The current MetadataVersion is too old to support controller registrations."
         error = ErrorCode.UNSUPPORTED_VERSION
         return Decision(answer=refuse_controller_registration(request, error, text))
-    record = RegisterControllerRecord(
-        controller_id=request.controller_id,
-        incarnation_id=request.incarnation_id or _ZERO,
-        end_points=_endpoints(request.listeners),
-        features=tuple(_supported(each) for each in request.features),
+    newest = view.newest_voter(request.controller_id)
+    if newest is not None and request.directory_id not in (None, newest.uuid):
+        text = f"{newest} is the voter of this id: another process of it does not register"
+        error = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        return Decision(answer=refuse_controller_registration(request, error, text))
+    return Decision((_controller_record(request),), ControllerRegistrationResponse(error_code=0))
+
+
+def lacks_registration(image: ClusterImage, own: ControllerRegistrationRequest) -> bool:
+    """Whether a controller has to register: the level knows that, and what is registered is something else."""
+    level = image.features.levels.get(METADATA_VERSION, 0)
+    if level < CONTROLLER_REGISTRATION_LEVEL:
+        return False
+    found, wanted = image.controllers.get(own.controller_id), _controller_record(own)
+    return found is None or not (
+        found.incarnation_id == wanted.incarnation_id
+        and set(found.end_points) == set(wanted.end_points)
+        and set(found.features) == set(wanted.features)
     )
-    return Decision((record,), ControllerRegistrationResponse(error_code=0))
 
 
 def refuse_controller_registration(
@@ -122,6 +138,15 @@ def refuse_controller_registration(
 ) -> ControllerRegistrationResponse:
     """Not registered."""
     return ControllerRegistrationResponse(error_code=error, error_message=text)
+
+
+def _controller_record(request: ControllerRegistrationRequest) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id or _ZERO,
+        end_points=_endpoints(request.listeners),
+        features=tuple(_supported(each) for each in request.features),
+    )
 
 
 def _registration_problem(

@@ -22,6 +22,7 @@ from quorum_node.controller.authorization import (
 )
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records.identity import ReplicaKey
 
 __all__ = ["ANONYMOUS", "NOBODY", "Caller", "Settings", "View"]
 
@@ -43,7 +44,7 @@ class View:
     """One instant. `next_offset`: the record that this decision appends first gets this offset or a later one.
 
     `random(n)`: a number from 0 to n - 1. `stale_offset`: what was committed before this offset is older
-    than `settings.max_metadata_age_ms`.
+    than `settings.max_metadata_age_ms`. `voters`: of an id that stands there twice the newest key comes last.
     """
 
     image: ClusterImage
@@ -55,10 +56,19 @@ class View:
     next_offset: int
     cluster_id: str = ""
     node_id: int = -1
-    voter_ids: tuple[int, ...] = ()
+    voters: tuple[ReplicaKey, ...] = ()
     stale_offset: int = 0
     settings: Settings = Settings()
     caller: Caller = ANONYMOUS
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        """Ids of the voters."""
+        return tuple([key.id for key in self.voters])
+
+    def newest_voter(self, node_id: int) -> ReplicaKey | None:
+        """The newest key of an id, if that is a voter."""
+        return next((key for key in reversed(self.voters) if key.id == node_id), None)
 
     def allows(
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME

@@ -1,4 +1,7 @@
-"""ControllerRegistration (KIP-919; as shipped in 4.3): a controller says where it listens and what it supports."""
+"""ControllerRegistration (KIP-919; as shipped in 4.3): a controller says where it listens and what it supports.
+
+Ours is the replica UUID, in a private tagged field: of two processes with one id only the newest voter may register.
+"""
 
 from uuid import UUID
 
@@ -18,13 +21,14 @@ from quorum_node.schema.schema import (
 
 @message(flexible_since=0)
 class ControllerRegistrationRequest(Message):
-    """ControllerRegistration request."""
+    """ControllerRegistration request; `incarnation_id` is new for every process."""
 
     controller_id: int = wire(INT32)
     incarnation_id: UUID | None = wire(UUID_TYPE)
-    zk_migration_ready: bool = wire(BOOL)
+    zk_migration_ready: bool = wire(BOOL, default=False)
     listeners: tuple[RegisteredListener, ...] = wire(Array(RegisteredListener))
     features: tuple[SupportedFeatureRange, ...] = wire(Array(SupportedFeatureRange))
+    directory_id: UUID | None = wire(UUID_TYPE, tag=20000, default=None)
 
 
 @message(flexible_since=0)

@@ -43,7 +43,7 @@ class _Loading:
 class Applier:
     """The image of one replica. `on_failure` is told of a log or snapshot that can't be read.
 
-    `on_applied` hears how many bytes of the log were replayed.
+    `on_applied` hears how many bytes of the log were replayed, `on_image` that there may be another image.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Applier:
         self.committed = CommittedImage()
         """One object for good: its content is replaced when a snapshot was loaded."""
         self.on_applied: Callable[[int], None] = lambda size_bytes: None
+        self.on_image: Callable[[], None] = lambda: None
         self._loading: _Loading | None = None
         self._log = log
         self._on_failure = on_failure
@@ -127,6 +128,7 @@ class Applier:
         self._metrics.observe("apply_latency_seconds", perf_counter() - began)
         self._tell_waiters()
         self.on_applied(len(data))
+        self.on_image()
 
     def _load_piece(self) -> None:
         """Some batches of a snapshot; the loop turns in between."""
@@ -148,6 +150,7 @@ class Applier:
         self.committed.become(loading.committed)
         self._metrics.observe("snapshot_load_seconds", perf_counter() - loading.began)
         self._tell_waiters()
+        self.on_image()
         self.advance(self._high_watermark)
 
     def _tell_waiters(self) -> None:

@@ -7,7 +7,7 @@ what this node knows of the first partition; config requests are in `config_api`
 from collections.abc import Mapping
 from typing import Protocol
 
-from quorum_node.controller.feature_levels import SUPPORTED, FeatureRange
+from quorum_node.controller.feature_levels import ANNOUNCED, KRAFT_VERSION
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.api_versions import (
     ApiVersion,
@@ -36,15 +36,8 @@ from quorum_node.server.listener import InboundRequest
 from quorum_node.server.split_request import AskedReplica, PartitionRequests
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.outbound import KRAFT_VERSION_FEATURE
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
 from quorum_node.server.wire.voters import join_voter_change
-
-MAX_KRAFT_VERSION = 1
-SUPPORTED_FEATURES = (
-    (KRAFT_VERSION_FEATURE, FeatureRange(0, MAX_KRAFT_VERSION)),
-    *SUPPORTED.items(),
-)
 
 
 class Replica(AskedReplica, Protocol):
@@ -129,7 +122,7 @@ class KafkaApi:
         # Before version 4 a feature whose range starts at 0 can't be told.
         supported = [
             SupportedFeature(name=name, min_version=each.min_level, max_version=each.max_level)
-            for name, each in SUPPORTED_FEATURES
+            for name, each in ANNOUNCED.items()
             if version >= 4 or each.min_level > 0
         ]
         finalized = [
@@ -141,9 +134,9 @@ class KafkaApi:
         if voters_offset >= 0:
             finalized.append(
                 FinalizedFeature(
-                    name=KRAFT_VERSION_FEATURE,
-                    max_version_level=MAX_KRAFT_VERSION,
-                    min_version_level=MAX_KRAFT_VERSION,
+                    name=KRAFT_VERSION,
+                    max_version_level=ANNOUNCED[KRAFT_VERSION].max_level,
+                    min_version_level=ANNOUNCED[KRAFT_VERSION].max_level,
                 ),
             )
         return ApiVersionsResponse(

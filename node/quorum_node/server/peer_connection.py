@@ -1,14 +1,13 @@
 """One connection to a peer: connect, negotiate versions, pipeline requests, reconnect.
 
 States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready
-wait for it, each under its own timeout. A request may be that of several partitions; its answer is
-given to each. See `peers` for what a failure means.
+wait for it, each under its own timeout. What is asked is in `peer_request`; see `peers` for what a failure
+means.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from time import perf_counter
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from typing import cast
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsResponse
@@ -20,53 +19,18 @@ from quorum_node.protocol.frames import (
     response_correlation_id,
 )
 from quorum_node.raft.events import FailureReason
-from quorum_node.raft.messages import InboundResponse, OutboundRequest
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.frame_cutter import FrameCutter
+from quorum_node.server.peer_request import AnyRequest
 from quorum_node.server.sockets import prepare_socket
-from quorum_node.server.wire.outbound import (
-    api_of,
-    api_versions_request,
-    can_carry,
-    from_wire,
-    to_wire,
-)
+from quorum_node.server.wire.outbound import api_versions_request
 
 MAX_RESPONSE_BYTES = 48 << 20
 """A fetch answer has 8 MiB, or one batch of each partition if those are larger."""
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
-
-Address = tuple[str, int]
-
-
-class PartRequest(NamedTuple):
-    """What one partition asks; the correlation is the partition's own."""
-
-    partition: int
-    correlation: int
-    request: OutboundRequest
-
-
-class PeerRequest:
-    """A request on its way to `address`, for one partition or more."""
-
-    __slots__ = ("address", "api", "parts", "sent_at", "timeout_ms", "timer", "version")
-
-    def __init__(self, parts: Sequence[PartRequest], timeout_ms: float, address: Address) -> None:
-        self.parts = parts
-        self.address = address
-        self.sent_at = perf_counter()
-        self.timeout_ms = timeout_ms
-        self.api = api_of(parts[0].request)
-        self.version = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-
-Ended = Callable[[PeerRequest, Sequence[InboundResponse | FailureReason]], None]
-"""An outcome for each part of the request."""
 
 
 class _Link(asyncio.Protocol):
@@ -114,19 +78,17 @@ class PeerConnection:
         port: int,
         client_id: str,
         backoff_ms: int,
-        ended: Ended,
         on_malformed: Callable[[str, str], None],
     ) -> None:
         self._host, self._port, self._client_id = host, port, client_id
         self._backoff_ms = backoff_ms
-        self._ended = ended
         self._on_malformed = on_malformed
         self._loop = asyncio.get_running_loop()
         self._link: _Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._queued: list[PeerRequest] = []
-        self._sent: dict[int, PeerRequest] = {}
+        self._queued: list[AnyRequest] = []
+        self._sent: dict[int, AnyRequest] = {}
         self._next_id = _NEGOTIATION + 1
         self._failures = 0
         self._connect_after = 0.0
@@ -142,7 +104,7 @@ class PeerConnection:
         """Connected, and the versions are known."""
         return self._versions is not None
 
-    def send(self, request: PeerRequest) -> None:
+    def send(self, request: AnyRequest) -> None:
         """Send now, or as soon as the connection is ready."""
         delay = request.timeout_ms / 1000
         request.timer = self._loop.call_later(delay, self._timed_out, request)
@@ -225,9 +187,9 @@ class PeerConnection:
         if request is None:
             raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
         body = decode_response(request.api, request.version, frame)
-        outcomes = from_wire(body, [part.partition for part in request.parts])
+        answer = request.read(body)
         del self._sent[wire_id]
-        self._end(request, outcomes)
+        self._end(request, answer)
 
     def _negotiated(self, frame: Buffer) -> None:
         version = API_VERSIONS.max_version
@@ -241,15 +203,12 @@ class PeerConnection:
         for request in queued:
             self._write(request)
 
-    def _write(self, request: PeerRequest) -> None:
+    def _write(self, request: AnyRequest) -> None:
         api = request.api
         version = self._version_of(api)
-        if version is None:
-            self._loop.call_soon(self._fail, request, FailureReason.UNSUPPORTED)
-            return
-        parts = [(part.partition, part.request) for part in request.parts]
-        if not can_carry(parts, version):
-            self._loop.call_soon(self._fail, request, FailureReason.UNSUPPORTED)
+        body = None if version is None else request.message(version)
+        if version is None or body is None:
+            self._loop.call_soon(self._end, request, FailureReason.UNSUPPORTED)
             return
         assert self._link is not None
         assert self._link.transport is not None
@@ -257,7 +216,6 @@ class PeerConnection:
         self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
         request.version = version
         self._sent[wire_id] = request
-        body = to_wire(parts, version)
         frame = encode_request(api, version, wire_id, self._client_id, body)
         self._link.transport.write(frame)
 
@@ -266,7 +224,7 @@ class PeerConnection:
         version = min(high, api.max_version)
         return version if version >= max(low, api.min_version) else None
 
-    def _timed_out(self, request: PeerRequest) -> None:
+    def _timed_out(self, request: AnyRequest) -> None:
         """Late answers would hold up the next request: a new connection starts clean."""
         request.timer = None
         self._drop(FailureReason.TIMEOUT)
@@ -283,16 +241,11 @@ class PeerConnection:
         if link is not None:
             link.abort()
         for request in failed:
-            self._fail(request, reason)
+            self._end(request, reason)
 
-    def _fail(self, request: PeerRequest, reason: FailureReason) -> None:
-        self._end(request, [reason] * len(request.parts))
-
-    def _end(
-        self, request: PeerRequest, outcomes: Sequence[InboundResponse | FailureReason]
-    ) -> None:
+    def _end(self, request: AnyRequest, outcome: object) -> None:
         if request.timer is not None:
             request.timer.cancel()
             request.timer = None
         if not self._shut:
-            self._ended(request, outcomes)
+            request.end(outcome)

@@ -5,19 +5,20 @@ the loop leaves as one request, and its answer is given to each; with a single p
 waits for the end of the turn (K595-31).
 
 Requests that are parked and others have connections of their own, so that a vote never queues
-behind a parked fetch, or a read that waits for its confirmation; nor does one partition's fetch (or
-read) behind another's: it takes a connection without one, and there are as many as partitions at
-most. Every send ends in exactly one callback: a response, or at once a failure when the connection
+behind a parked fetch, a read that waits for its confirmation, or what the active controller answers
+after a commit; nor does one partition's fetch (or read) behind another's: it takes a connection
+without one, and there are as many as partitions at most. Every send ends in exactly one callback: a response, or at once a failure when the connection
 is refused or closed, or a timeout. A closed connection is the hint that a leader is gone, so it
 must be told at once, and a timeout must never look like one. Knows endpoints, not replicas.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from enum import Enum
 from time import perf_counter
 from typing import Protocol
 
+from quorum_node.protocol.api import Api
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import (
@@ -28,8 +29,16 @@ from quorum_node.raft.messages import (
     ReadOffsetRequest,
 )
 from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
 from quorum_node.server.metrics import Metrics
-from quorum_node.server.peer_connection import PartRequest, PeerConnection, PeerRequest
+from quorum_node.server.peer_connection import PeerConnection
+from quorum_node.server.peer_request import (
+    AnyRequest,
+    NodeRequest,
+    Outcomes,
+    PartRequest,
+    ReplicaRequest,
+)
 from quorum_node.server.wire.outbound import shared_fields
 
 
@@ -49,6 +58,7 @@ class Channel(Enum):
     FETCH = "fetch"
     READ = "read"
     CONTROL = "control"
+    CONTROLLER = "controller"
 
 
 _APART: dict[type, Channel] = {
@@ -56,6 +66,9 @@ _APART: dict[type, Channel] = {
     FetchSnapshotRequest: Channel.FETCH,
     ReadOffsetRequest: Channel.READ,
 }
+
+_ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER)
+"""What goes there is short, and no partition's in particular."""
 
 
 def channel_of(request: OutboundRequest) -> Channel:
@@ -114,6 +127,29 @@ class PeerPool:
         else:
             parts.append(part)
 
+    def ask(
+        self,
+        destination: Endpoint,
+        api: Api,
+        body: Message,
+        done: Callable[[Message | FailureReason], None],
+        *,
+        timeout_ms: float,
+    ) -> None:
+        """Ask the node there, not a replica; `done` is called once, never from within."""
+
+        def ended(request: NodeRequest, outcome: Message | FailureReason) -> None:
+            self._count_end(request)
+            if isinstance(outcome, FailureReason):
+                self._count_failure(request, outcome)
+            if not self._closed:
+                done(outcome)
+
+        address = (destination.host, destination.port)
+        request = NodeRequest(api, body, timeout_ms, address, ended)
+        self._count_start(request, parts=1)
+        self._idlest(destination, Channel.CONTROLLER).send(request)
+
     def warm(self, destination: Endpoint) -> None:
         """Open the control connection now: an election must not wait for handshakes."""
         self._idlest(destination, Channel.CONTROL).warm()
@@ -148,17 +184,15 @@ class PeerPool:
 
     def _send_now(self, destination: Endpoint, parts: list[PartRequest], timeout_ms: float) -> None:
         address = (destination.host, destination.port)
-        request = PeerRequest(parts, timeout_ms, address)
-        self._metrics.count_labelled("peer_requests", request.api.name)
-        self._metrics.count_labelled("peer_request_parts", request.api.name, len(parts))
-        self._metrics.count_labelled("outbound_requests", address)
+        request = ReplicaRequest(parts, timeout_ms, address, self._ended)
+        self._count_start(request, len(parts))
         self._idlest(destination, channel_of(parts[0].request)).send(request)
 
     def _idlest(self, destination: Endpoint, channel: Channel) -> PeerConnection:
         """A connection without a request, a new one if allowed, or the one with the fewest."""
         key = (destination.host, destination.port, channel)
         pool = self._connections.setdefault(key, [])
-        limit = 1 if channel is Channel.CONTROL else self._partitions
+        limit = 1 if channel in _ONE_CONNECTION else self._partitions
         best = min(pool, key=lambda each: each.in_flight, default=None)
         if best is None or (best.in_flight and len(pool) < limit):
             best = PeerConnection(
@@ -166,27 +200,35 @@ class PeerPool:
                 destination.port,
                 self._client_id,
                 self._reconnect_backoff_ms,
-                self._ended,
                 self._on_malformed,
             )
             pool.append(best)
         return best
 
-    def _ended(
-        self, request: PeerRequest, outcomes: Sequence[InboundResponse | FailureReason]
-    ) -> None:
-        metrics = self._metrics
-        seconds = perf_counter() - request.sent_at
-        metrics.durations_of("peer_request_time_seconds", request.api.name).add(seconds)
-        for part, outcome in zip(request.parts, outcomes, strict=True):
+    def _ended(self, request: ReplicaRequest, outcome: Outcomes | FailureReason) -> None:
+        self._count_end(request)
+        for index, part in enumerate(request.parts):
             if self._closed:
                 return
             listener = self._listeners[part.partition]
             if isinstance(outcome, FailureReason):
-                metrics.count_labelled("peer_failures", outcome.value)
-                metrics.count_labelled("error_responses", request.address)
+                self._count_failure(request, outcome)
                 listener.request_failed(part.correlation, outcome)
                 continue
-            if outcome.error is not RaftError.NONE:
-                metrics.count_labelled("error_responses", request.address)
-            listener.response_received(part.correlation, outcome)
+            response = outcome[index]
+            if response.error is not RaftError.NONE:
+                self._metrics.count_labelled("error_responses", request.address)
+            listener.response_received(part.correlation, response)
+
+    def _count_start(self, request: AnyRequest, parts: int) -> None:
+        self._metrics.count_labelled("peer_requests", request.api.name)
+        self._metrics.count_labelled("peer_request_parts", request.api.name, parts)
+        self._metrics.count_labelled("outbound_requests", request.address)
+
+    def _count_end(self, request: AnyRequest) -> None:
+        seconds = perf_counter() - request.sent_at
+        self._metrics.durations_of("peer_request_time_seconds", request.api.name).add(seconds)
+
+    def _count_failure(self, request: AnyRequest, reason: FailureReason) -> None:
+        self._metrics.count_labelled("peer_failures", reason.value)
+        self._metrics.count_labelled("error_responses", request.address)

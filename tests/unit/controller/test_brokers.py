@@ -19,6 +19,7 @@ from quorum_node.protocol.broker_registration import (
     UnregisterBrokerRequest,
 )
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import (
     ConfigRecord,
     FeatureLevelRecord,
@@ -57,7 +58,7 @@ class Cluster:
             next_offset=self.offset,
             cluster_id=CLUSTER_ID,
             node_id=1,
-            voter_ids=(1,),
+            voters=(ReplicaKey(1),),
             stale_offset=self.stale_offset,
         )
 

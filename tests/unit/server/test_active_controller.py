@@ -15,7 +15,7 @@ from quorum_node.records.metadata import (
     encode_metadata,
 )
 from support.broker_requests import heartbeat, registration
-from support.controller_scene import Scene, play
+from support.controller_scene import VOTERS, Scene, play
 
 
 async def scene_with_broker() -> tuple[Scene, int]:
@@ -180,7 +180,7 @@ def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> 
             max_version_level=1,
             upgrade_type=UpgradeType.SAFE_DOWNGRADE,
         )
-        scene.controller.identity = lambda: ("the-cluster", 1, (1,))
+        scene.controller.identity = lambda: ("the-cluster", 1, VOTERS[:1])
         answer = await scene.do(UpdateFeaturesRequest(feature_updates=(level,)))
         assert answer.error_code == 0, answer.error_message
         assert scene.committed.image.features.level("transaction.version") == 1

@@ -7,6 +7,8 @@ import struct
 import pytest
 
 from quorum_node.protocol.apis import VOTE
+from quorum_node.protocol.broker_apis import CONTROLLER_REGISTRATION
+from quorum_node.protocol.controller_registration import ControllerRegistrationResponse
 from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
 from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.raft.config import CONTROLLER
@@ -21,6 +23,7 @@ from quorum_node.raft.messages import (
     VoteResponse,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.server.controller.registrar import own_registration
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.wire.vote import join_vote
@@ -156,6 +159,43 @@ def test_a_peer_that_serves_no_read_offset_is_not_taken_for_one_that_is_gone() -
         assert await outcomes.of(1) is FailureReason.UNSUPPORTED
         pool.close()
         peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_asked_of_the_active_controller_ends_once_and_holds_up_no_vote() -> None:
+    release = asyncio.Event()
+
+    async def commit_late(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.api is VOTE:
+            await grant(request, writer)
+            return
+        await release.wait()
+        body = ControllerRegistrationResponse(error_code=41)
+        writer.write(encode_response(request.api, 0, request.correlation_id, body))
+
+    async def scenario() -> None:
+        peer = Peer(commit_late)
+        await peer.start()
+        outcomes = Outcomes()
+        pool = pool_for(outcomes)
+        own = own_registration(ME, peer.endpoint)
+        answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        pool.ask(
+            peer.endpoint, CONTROLLER_REGISTRATION, own, answered.set_result, timeout_ms=60_000
+        )
+        pool.send(0, 1, peer.endpoint, VOTE_REQUEST, 60_000)
+        assert await outcomes.of(1) == ANSWER
+        assert not answered.done()
+        release.set()
+        answer = await answered
+        assert isinstance(answer, ControllerRegistrationResponse)
+        assert answer.error_code == 41
+        peer.close()
+        gone: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        pool.ask(peer.endpoint, CONTROLLER_REGISTRATION, own, gone.set_result, timeout_ms=60_000)
+        assert await gone in (FailureReason.CLOSED, FailureReason.REFUSED)
+        pool.close()
 
     asyncio.run(scenario())
 

@@ -28,6 +28,7 @@ from quorum_node.controller.view import NOBODY, Caller, Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import (
     MetadataMessage,
     decode_metadata,
@@ -99,8 +100,8 @@ class ActiveController:
         self.on_activated: Callable[[], None] = lambda: None
         self.on_changed: Callable[[], None] = lambda: None
         """`pending` is another one."""
-        self.identity: Callable[[], tuple[str, int, tuple[int, ...]]] = lambda: ("", -1, ())
-        """Cluster id, own id, ids of the voters."""
+        self.identity: Callable[[], tuple[str, int, tuple[ReplicaKey, ...]]] = lambda: ("", -1, ())
+        """Cluster id, own id, voters."""
         self._replica = replica
         self._chance = chance
         self._events = events
@@ -213,7 +214,7 @@ class ActiveController:
         if self._pending is None:
             return None
         now_ms = self._chance.now_ms()
-        cluster_id, node_id, voter_ids = self.identity()
+        cluster_id, node_id, voters = self.identity()
         replica = self._replica
         return View(
             image=self._pending,
@@ -225,7 +226,7 @@ class ActiveController:
             next_offset=replica.log_end_offset + replica.appends.queued_records,
             cluster_id=cluster_id,
             node_id=node_id,
-            voter_ids=voter_ids,
+            voters=voters,
             stale_offset=self._stale_by(now_ms),
             settings=self.settings,
             caller=caller,

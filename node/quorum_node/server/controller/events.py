@@ -27,6 +27,14 @@ class ControllerEvents:
             f" {', '.join(levels)}; let a node lead that does, or lower the levels with kafka-features"
         )
 
+    def not_registered(self, why: str) -> None:
+        """It asks again after a pause."""
+        _LOG.info(f"not registered as a controller yet: {why}")
+
+    def superseded(self) -> None:
+        """It was registered."""
+        _LOG.warning("another process has registered as a controller with the id of this one")
+
     def decided(self, records: Sequence[MetadataMessage]) -> None:
         """Maintenance changed brokers."""
         for record in records:

@@ -5,16 +5,20 @@ Owns the wiring. Knows both sides; neither of them knows the other.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from quorum_node.controller.view import Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import CurrentLeader
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.appends import AppendQueue
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.controller.registrar import Registrar, own_registration
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.server.replica_host import ReplicaHost, clock_ms
 
@@ -56,11 +60,29 @@ class HostedReplica:
         """See `ControlledReplica`."""
         self._loop.call_soon(callback)
 
-    def identity(self) -> tuple[str, int, tuple[int, ...]]:
-        """Cluster id, own id, ids of the voters."""
+    def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:
+        """Cluster id, own id, voters."""
         replica = self._replica
         voters = replica.voters.latest.voters
-        return replica.cluster_id or "", replica.key.id, tuple([each.key.id for each in voters])
+        return replica.cluster_id or "", replica.key.id, voters.ordered_keys
+
+    @property
+    def key(self) -> ReplicaKey:
+        """See `RegisteringReplica`."""
+        return self._replica.key
+
+    def leader(self) -> CurrentLeader:
+        """See `RegisteringReplica`."""
+        return self._replica.current_leader()
+
+    def newest_voter_of_own_id(self) -> ReplicaKey | None:
+        """See `RegisteringReplica`."""
+        newest = self._replica.voters.latest.voters.newest(self._replica.key.id)
+        return newest.key if newest is not None else None
+
+    def has_stopped(self) -> bool:
+        """See `RegisteringReplica`."""
+        return self._replica.halted or self._replica.stopping
 
 
 class HostedController:
@@ -73,6 +95,7 @@ class HostedController:
         *,
         session_timeout_ms: float,
         settings: Settings,
+        request_timeout_ms: float,
     ) -> None:
         events = ControllerEvents()
         replica = self._replica = HostedReplica(host)
@@ -88,7 +111,17 @@ class HostedController:
             self.controller, events, metrics, lambda: replica.committed.in_transaction
         )
         self.api = ControllerApi(self.controller, metrics)
-        host.on_progress = self.controller.check
+        core = host.driver.replica
+        assert core.controller_endpoint is not None, "a node has a controller listener"
+        self.registrar = Registrar(
+            replica,
+            own_registration(core.key, core.controller_endpoint),
+            self.controller,
+            partial(host.peers.ask, timeout_ms=request_timeout_ms),
+            events,
+        )
+        host.on_progress = self._progress
+        host.applier.on_image = self.registrar.image_changed
         host.is_active_controller = lambda: self.controller.is_active
 
     @property
@@ -107,3 +140,8 @@ class HostedController:
     def close(self) -> None:
         """No more timers."""
         self.maintenance.close()
+        self.registrar.close()
+
+    def _progress(self) -> None:
+        self.controller.check()
+        self.registrar.look()
