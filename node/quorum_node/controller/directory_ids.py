@@ -5,15 +5,18 @@ from uuid import UUID
 
 from quorum_node.records.metadata import LOST, MIGRATING, UNASSIGNED
 
+_NOWHERE_YET = (MIGRATING.int, UNASSIGNED.int)
+
 
 def is_online(directory: UUID, registered: Collection[UUID]) -> bool:
     """Whether a replica in this directory of a broker can be used.
 
     A broker that registered no directories is trusted: it registered under a metadata version without them.
     """
-    if directory in (MIGRATING, UNASSIGNED):
+    number = directory.int  # comparing UUIDs takes longer than all the rest
+    if number in _NOWHERE_YET:
         return True
-    return directory != LOST and (not registered or directory in registered)
+    return number != LOST.int and (not registered or directory in registered)
 
 
 def default_directory(registered: Collection[UUID]) -> UUID:

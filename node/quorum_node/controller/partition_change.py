@@ -9,9 +9,11 @@ adds one to the partition epoch always and to the leader epoch when a leader is 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
+
+from immutables import Map
 
 from quorum_node.controller import reassignment
 from quorum_node.controller.partition_leader import (
@@ -28,6 +30,7 @@ from quorum_node.records.metadata import (
     RECOVERY_UNCHANGED,
     PartitionChangeRecord,
 )
+from quorum_node.schema.schema import value
 
 _T = TypeVar("_T")
 
@@ -42,7 +45,7 @@ class ChangeRules:
     """Brokers before metadata version 3.6 need a new leader epoch when the ISR shrinks (KAFKA-15021)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Wanted:
     """What a partition shall be; None leaves it as it is."""
 
@@ -51,13 +54,13 @@ class Wanted:
     removing: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
     recovery_state: int | None = None
-    directories: Mapping[int, UUID] = field(default_factory=dict)
+    directories: Mapping[int, UUID] = Map()
     """Where replicas are now, by broker."""
     unclean_shutdown: Collection[int] = ()
     """Replicas that lost what was not flushed: they may not lead any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Circumstances:
     """What a change is decided by, beside the partition itself."""
 
@@ -145,7 +148,7 @@ def _needs_new_epoch(
     now: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], rules: ChangeRules
 ) -> bool:
     """Whether a leader that stays must begin a new leader epoch: a replica that leaves has to hear of it."""
-    if not set(now.replicas) <= set(replicas):
+    if replicas != now.replicas and not set(now.replicas) <= set(replicas):
         return True
     return rules.bump_on_shrink and not set(now.isr) <= set(isr)
 
@@ -179,6 +182,8 @@ def _last_known(
 def _directories(
     now: Partition, replicas: tuple[int, ...], wanted: Wanted, given: Circumstances
 ) -> tuple[UUID, ...]:
+    if replicas == now.replicas and not wanted.directories:
+        return now.directories
     known = dict(zip(now.replicas, now.directories, strict=False))
     known.update(wanted.directories)
     return tuple(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.partition_change import Wanted, change_partition
-from quorum_node.controller.partition_rules import circumstances
+from quorum_node.controller.partition_rules import Judge
 from quorum_node.controller.view import View
 from quorum_node.image.topics import PartitionKey
 from quorum_node.records.metadata import MetadataMessage, PartitionChangeRecord
@@ -25,20 +25,19 @@ MAX_RECORDS = 2_500
 MAX_LOOKS = 20_000
 
 
-def repair(view: View, key: PartitionKey) -> PartitionChangeRecord | None:
+def repair(view: View, key: PartitionKey, judge: Judge) -> PartitionChangeRecord | None:
     """What has to change in one partition now, None if nothing does."""
     topic = view.image.topics.get(key.topic_id)
     partition = None if topic is None else topic.partitions.get(key.partition_id)
     if topic is None or partition is None:
         return None
-    brokers = view.image.brokers
-    isr = tuple([each for each in partition.isr if brokers.is_active(each)])
+    isr = tuple([each for each in partition.isr if judge.is_active(each)])
     return change_partition(
         key.topic_id,
         key.partition_id,
         partition,
         Wanted(isr=isr),
-        circumstances(view, topic.name, partition),
+        judge.circumstances(topic.name, partition),
     )
 
 
@@ -46,6 +45,7 @@ def repair_some(view: View, keys: Iterator[PartitionKey]) -> tuple[Decision, boo
     """A bounded number of looks and records; True when `keys` has come to its end."""
     records: list[MetadataMessage] = []
     seen: set[PartitionKey] = set()
+    judge = Judge(view)
     for _ in range(MAX_LOOKS):
         key = next(keys, None)
         if key is None:
@@ -53,7 +53,7 @@ def repair_some(view: View, keys: Iterator[PartitionKey]) -> tuple[Decision, boo
         if key in seen:
             continue
         seen.add(key)
-        record = repair(view, key)
+        record = repair(view, key, judge)
         if record is not None:
             records.append(record)
             if len(records) >= MAX_RECORDS:

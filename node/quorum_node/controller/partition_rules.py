@@ -43,6 +43,63 @@ def directories_of_new_replicas(view: View, replicas: tuple[int, ...]) -> tuple[
     return tuple(directory_of_new_replica(view, each) for each in replicas)
 
 
+class Judge:
+    """The circumstances of many partitions as of one view: what they share is looked up once."""
+
+    __slots__ = ("_active", "_elections", "_rules", "_view")
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._rules = change_rules(view)
+        self._elections: dict[str, Election] = {}
+        self._active: dict[int, bool] = {}
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead and be in an ISR."""
+        found = self._active.get(broker_id)
+        if found is None:
+            found = self._active[broker_id] = self._view.image.brokers.is_active(broker_id)
+        return found
+
+    def circumstances(
+        self,
+        topic: str,
+        partition: Partition,
+        election: Election | None = None,
+        *,
+        gone: int = -1,
+    ) -> Circumstances:
+        """What a change of this partition is decided by.
+
+        Without an `election`: whoever keeps the partition online, at the price that the topic's settings allow.
+        `gone` is a broker that is on its way out and may not lead any more.
+        """
+        by_id = self._view.image.brokers.by_id
+
+        def is_acceptable(replica: int) -> bool:
+            if replica == gone or not self.is_active(replica):
+                return False
+            directory = partition.directory(replica)
+            return directory is None or is_online(directory, by_id[replica].log_dirs)
+
+        return Circumstances(
+            is_acceptable=is_acceptable,
+            default_directory=self._default_directory,
+            election=election or self._election(topic),
+            rules=self._rules,
+        )
+
+    def _election(self, topic: str) -> Election:
+        found = self._elections.get(topic)
+        if found is None:
+            risky = may_lose_data(self._view, topic)
+            found = self._elections[topic] = Election.UNCLEAN if risky else Election.ONLINE
+        return found
+
+    def _default_directory(self, replica: int) -> UUID:
+        return directory_of_new_replica(self._view, replica)
+
+
 def circumstances(
     view: View,
     topic: str,
@@ -51,26 +108,5 @@ def circumstances(
     *,
     gone: int = -1,
 ) -> Circumstances:
-    """What a change of this partition is decided by.
-
-    Without an `election`: whoever keeps the partition online, at the price that the topic's settings allow.
-    `gone` is a broker that is on its way out and may not lead any more.
-    """
-    brokers = view.image.brokers
-
-    def is_acceptable(replica: int) -> bool:
-        if replica == gone or not brokers.is_active(replica):
-            return False
-        broker = brokers.get(replica)
-        assert broker is not None
-        directory = partition.directory(replica)
-        return directory is None or is_online(directory, broker.log_dirs)
-
-    if election is None:
-        election = Election.UNCLEAN if may_lose_data(view, topic) else Election.ONLINE
-    return Circumstances(
-        is_acceptable=is_acceptable,
-        default_directory=lambda replica: directory_of_new_replica(view, replica),
-        election=election,
-        rules=change_rules(view),
-    )
+    """Those of one partition; see `Judge`."""
+    return Judge(view).circumstances(topic, partition, election, gone=gone)

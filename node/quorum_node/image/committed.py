@@ -38,10 +38,12 @@ class CommittedImage:
     def replay(self, records: Iterable[AnyMetadata]) -> None:
         """Apply records, or hold them back until the transaction that they belong to ends."""
         changes, transactions = ImageChanges(self.image), self._transactions
+        held_back = transactions.is_open
         for record in records:
-            if transactions.is_open or type(record) in BOUNDARIES:
+            if held_back or type(record) in BOUNDARIES:
                 for each in transactions.take(record):
                     changes.replay(each)
+                held_back = transactions.is_open
             else:
                 changes.replay(record)
         self.image = changes.finish()

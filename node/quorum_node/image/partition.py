@@ -5,7 +5,6 @@ Source: KIP-631, "PartitionRecord" and "PartitionChangeRecord"; KIP-858 (directo
 as a stock 4.x controller replays them.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from quorum_node.records.metadata import (
@@ -22,9 +21,10 @@ from quorum_node.records.metadata.metadata_version import (
     ELIGIBLE_LEADER_REPLICAS_LEVEL,
 )
 from quorum_node.schema.primitives import TaggedFields
+from quorum_node.schema.schema import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Partition:
     """`replicas` are in order of preference; `directories[i]` is where `replicas[i]` lies.
 

@@ -95,7 +95,10 @@ class TopicsChanges:
         topic = self._opened(number)
         if topic is None:
             raise ValueError(f"a partition of topic {record.topic_id}, which does not exist")
-        self._put(number, topic, record.partition_id, partition_of(record))
+        partition_id, new = record.partition_id, partition_of(record)
+        old = topic.partitions.get(partition_id)
+        topic.partitions[partition_id] = new
+        self._index(number, partition_id, old, new)
 
     def replay_change(self, record: PartitionChangeRecord) -> None:
         """Some fields of a partition change."""
@@ -105,7 +108,9 @@ class TopicsChanges:
         if topic is None or partition is None:
             key = f"{record.topic_id}-{record.partition_id}"
             raise ValueError(f"a change of partition {key}, which does not exist")
-        self._put(number, topic, record.partition_id, changed(partition, record))
+        new = changed(partition, record)
+        topic.partitions[record.partition_id] = new
+        self._index(number, record.partition_id, partition, new)
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
         """Eligible leader replicas of one topic or of all are forgotten, where there are any."""
@@ -156,11 +161,6 @@ class TopicsChanges:
         self._by_id[number] = Topic(
             topic.name, topic.topic_id, topic.partitions.finish(), topic.tagged_fields
         )
-
-    def _put(self, number: int, topic: _OpenTopic, partition_id: int, new: Partition) -> None:
-        old = topic.partitions.get(partition_id)
-        topic.partitions[partition_id] = new
-        self._index(number, partition_id, old, new)
 
     def _index(
         self, number: int, partition_id: int, old: Partition | None, new: Partition | None

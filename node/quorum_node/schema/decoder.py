@@ -11,10 +11,17 @@ Runs of fixed-size fields become one struct call.
 """
 
 from collections.abc import Callable
-from struct import Struct, unpack_from
+from functools import cache, lru_cache
+from struct import Struct, unpack, unpack_from
 from typing import Any
 
-from quorum_node.schema.primitives import Buffer, any_uuid_from_bytes, read_uvarint, uuid_from_bytes
+from quorum_node.schema.primitives import (
+    Buffer,
+    any_uuid_from_bytes,
+    read_uvarint,
+    uuid_from_bytes,
+    uuids_from_bytes,
+)
 from quorum_node.schema.schema import (
     ANY_UUID,
     STRING,
@@ -33,6 +40,8 @@ MAX_ELEMENTS = 50_000
 """Array elements and unknown tagged fields of one message, all arrays together."""
 
 _SHORT_ARRAY = 8
+_SHARED_ARRAYS = 16_384
+"""Short arrays of numbers and of UUIDs that are kept: replicas and their directories are the same for many partitions."""
 
 Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
 """(buffer, position, length of the buffer, [elements that may still come]) -> (message, next position)."""
@@ -55,12 +64,19 @@ def _compile(cls: type[Message], version: int, flexible: bool) -> Decoder:
     with source.block("def decode(b, p, n, q):"):
         present = [(n, s) for n, s in wire_fields(cls) if s.in_version(version)]
         _emit_plain(source, [(n, s) for n, s in present if s.tag is None], version, flexible)
-        arguments = [f"{name}=f_{name}" for name, _ in present]
         if flexible:
             _emit_tagged(source, [(n, s) for n, s in present if s.tag is not None], version)
-            arguments.append("tagged_fields=kept")
-        source.add(f"return cls({', '.join(arguments)}), p")
+        _emit_made(source, cls, {name for name, _ in present}, flexible)
     return source.function("decode")
+
+
+def _emit_made(source: Source, cls: type[Message], present: set[str], flexible: bool) -> None:
+    """Field by field: a call with a dozen named arguments takes several times as long."""
+    source.add(f"m = {source.name(object.__new__)}(cls)")
+    for name, spec in wire_fields(cls):
+        value = f"f_{name}" if name in present else source.name(spec.default)
+        source.add(f"m.{name} = {value}")
+    source.add(f"m.tagged_fields = {'kept' if flexible else '()'}", "return m, p")
 
 
 def smallest_bytes(kind: WireType, version: int, flexible: bool) -> int:
@@ -162,7 +178,10 @@ def _emit_array(
         least = smallest_bytes(kind.element, version, flexible)
         source.add(f"if {size} * {least} > n - p: raise Malformed('{target[2:]} is too long')")
         source.add(f"q[0] -= {size}", "if q[0] < 0: raise Malformed('too many elements')")
-        if isinstance(kind.element, Fixed) and kind.element not in (UUID_TYPE, ANY_UUID):
+        if kind.element is ANY_UUID:
+            _emit_shared(source, target, uuids_from_bytes, f"{size} * 16")
+            return
+        if isinstance(kind.element, Fixed) and kind.element is not UUID_TYPE:
             _emit_fixed_elements(source, target, kind.element, size)
             return
         items, item = source.variable(), source.variable()
@@ -174,13 +193,32 @@ def _emit_array(
 
 
 def _emit_fixed_elements(source: Source, target: str, kind: Fixed, size: str) -> None:
-    """All elements by one struct call."""
-    short = tuple(Struct(f">{count}{kind.code}").unpack_from for count in range(_SHORT_ARRAY))
+    """All elements by one struct call; equal short ones are one object."""
     with source.block(f"if {size} < {_SHORT_ARRAY}:"):
-        source.add(f"{target} = {source.name(short)}[{size}](b, p)")
+        _emit_shared(source, target, _numbers(kind), f"{size} * {kind.size_bytes}")
     with source.block("else:"):
         source.add(f"{target} = {source.name(unpack_from)}(f'>{{{size}}}{kind.code}', b, p)")
-    source.add(f"p += {size} * {kind.size_bytes}")
+        source.add(f"p += {size} * {kind.size_bytes}")
+
+
+def _emit_shared(
+    source: Source, target: str, made: Callable[[bytes], tuple[Any, ...]], size_bytes: str
+) -> None:
+    end = source.variable()
+    source.add(f"{end} = p + {size_bytes}")
+    source.add(f"{target} = {source.name(made)}(bytes(b[p:{end}]))", f"p = {end}")
+
+
+@cache
+def _numbers(kind: Fixed) -> Callable[[bytes], tuple[Any, ...]]:
+    """Elements of one type from their bytes."""
+    size_bytes, code = kind.size_bytes, kind.code
+
+    @lru_cache(maxsize=_SHARED_ARRAYS)
+    def numbers(data: bytes) -> tuple[Any, ...]:
+        return unpack(f">{len(data) // size_bytes}{code}", data)
+
+    return numbers
 
 
 def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: int) -> None:

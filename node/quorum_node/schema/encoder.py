@@ -8,7 +8,7 @@ the parts go to a gathering write.
 """
 
 from collections.abc import Callable
-from struct import Struct
+from struct import Struct, pack
 from typing import Any
 
 from quorum_node.schema.primitives import encode_tagged_fields, encode_uvarint, uuid_to_bytes
@@ -90,7 +90,7 @@ def _emit_run(source: Source, run: list[tuple[str, Fixed]], add: str) -> None:
         return
     pack = source.name(Struct(">" + "".join(kind.code for _, kind in run)).pack)
     to_bytes = source.name(uuid_to_bytes)
-    forms = {id(UUID_TYPE): f"{to_bytes}({{}})", id(ANY_UUID): "{}.bytes"}
+    forms = {id(UUID_TYPE): f"{to_bytes}({{}})", id(ANY_UUID): "{}.int.to_bytes(16, 'big')"}
     values = [forms.get(id(kind), "{}").format(v) for v, kind in run]
     source.add(f"{add}({pack}({', '.join(values)}))")
 
@@ -120,6 +120,10 @@ def _emit_value(
             _emit_length(source, value, ">h" if kind is STRING else ">i", flexible, add)
             if isinstance(kind, Variable):
                 source.add(f"{add}({value})")
+            elif isinstance(kind.element, Fixed) and len(kind.element.code) == 1:
+                source.add(
+                    f"{add}({source.name(pack)}(f'>{{len({value})}}{kind.element.code}', *{value}))"
+                )
             else:
                 item = source.variable()
                 with source.block(f"for {item} in {value}:"):
@@ -138,7 +142,7 @@ def _emit_length(source: Source, value: str, layout: str, flexible: bool, add: s
 def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: int) -> None:
     """A tagged field is written only if it differs from its default."""
     source.add("tagged = None")
-    for name, spec in specs:
+    for name, spec in sorted(specs, key=lambda named: named[1].tag or 0):
         value, default = source.variable(), source.name(spec.default)
         source.add(f"{value} = m.{name}")
         with source.block(f"if {value} is not {default} and {value} != {default}:"):
@@ -146,6 +150,10 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
             nullable = spec.nullable_in(version)
             _emit_value(source, value, spec.type, nullable, version, True, "collect")
             source.add(f"tagged[{spec.tag}] = b''.join(parts)")
-    join = source.name(encode_tagged_fields)
-    source.add("if tagged is None and not m.tagged_fields: add(b'\\0')")
-    source.add(f"else: add({join}(tagged, m.tagged_fields))")
+    source.add("if m.tagged_fields or tagged and len(tagged) > 127:")
+    source.add(f"    add({source.name(encode_tagged_fields)}(tagged, m.tagged_fields))")
+    source.add("elif tagged is None: add(b'\\0')")
+    with source.block("else:"):
+        source.add("add(uvarint(len(tagged)))")
+        with source.block("for tag, data in tagged.items():"):
+            source.add("add(uvarint(tag) + uvarint(len(data)) + data)")

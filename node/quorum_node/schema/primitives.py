@@ -159,6 +159,12 @@ def any_uuid_from_bytes(data: bytes) -> UUID:
     return made
 
 
+@lru_cache(maxsize=16_384)
+def uuids_from_bytes(data: bytes) -> tuple[UUID, ...]:
+    """UUIDs one behind the other; the same few arrays come again and again, too."""
+    return tuple([any_uuid_from_bytes(data[at : at + 16]) for at in range(0, len(data), 16)])
+
+
 def uuid_from_bytes(data: bytes) -> UUID | None:
     """16 bytes to a UUID; all zero means unknown."""
     return None if data == _NIL_UUID_BYTES else any_uuid_from_bytes(data)

@@ -5,7 +5,7 @@ Owns the vocabulary of declarations. Must not know any particular message, nor h
 Source: Kafka's message definitions (KIP-482): a field has a first and a last version, may be nullable from
 a version on, and may be tagged.
 
-A message is a frozen dataclass; one class serves all its versions:
+A message is a value (`value`); one class serves all its versions:
 
     @message(flexible_since=12)
     class FetchRequest(Message):
@@ -65,7 +65,20 @@ class Array:
     element: "WireType"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_V = TypeVar("_V")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def value(cls: type[_V]) -> type[_V]:
+    """Class decorator: a dataclass that nobody changes, for what is made by the hundred thousand.
+
+    The type checker sees to it that nobody does. Python's frozen dataclasses see to it again with every field of every
+    object, which makes them three times as slow to make.
+    """
+    return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
+
+
+@value
 class Message:
     """Base of every message and of every structure inside one."""
 
@@ -128,7 +141,7 @@ def message(*, flexible_since: int = NEVER) -> Callable[[type[_M]], type[_M]]:
     """Class decorator; `flexible_since` matters on the outermost structure only."""
 
     def declare(cls: type[_M]) -> type[_M]:
-        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        made = value(cls)
         made.FLEXIBLE_SINCE = flexible_since
         return made
 
