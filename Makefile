@@ -16,7 +16,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
 venv: ## the Python environment in .venv, pinned and checked by hash
@@ -85,6 +85,10 @@ bench: venv ## side by side with Apache Kafka and etcd; writes docs/benchmarks.m
 .PHONY: bench-growth
 bench-growth: venv ## only what grows (voters, observers, records, the log), beside the last comparison
 	@$(PY) bench/growth.py $(ARGS)
+
+.PHONY: bench-controller
+bench-controller: venv ## only the controller of brokers: topics, failures, a million partitions
+	@$(PY) bench/brokers.py $(ARGS)
 
 .PHONY: cluster
 cluster: venv ## a kind cluster with three workers

@@ -5,6 +5,8 @@ a hundred in a batch, over a number of keys, a hundred of a broker's. They conti
 has begun, in its last epoch; what a start then does with them is what is measured.
 """
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 from kafka_writes import BROKER
@@ -28,9 +30,7 @@ def end_of(folder: Path) -> tuple[int, int]:
 
 
 def extend(folder: Path, size_bytes: int, keys: int) -> int:
-    """Appends about `size_bytes` in new segments; returns the number of records."""
-    offset, epoch = end_of(folder)
-    first, written = offset, 0
+    """Appends about `size_bytes` of config changes in new segments; returns the number of records."""
     names = [
         [
             encode_metadata(
@@ -45,19 +45,29 @@ def extend(folder: Path, size_bytes: int, keys: int) -> int:
         ]
         for start in range(0, keys, _RECORDS_A_BATCH)
     ]
-    batch = 0
-    while written < size_bytes:
-        segment = bytearray()
-        base = offset
-        while len(segment) < min(_SEGMENT_BYTES, size_bytes - written):
-            segment += encode_values(
-                base_offset=offset,
-                leader_epoch=epoch,
-                timestamp_ms=1_700_000_000_000 + batch,
-                values=names[batch % len(names)],
-            )
-            offset += _RECORDS_A_BATCH
-            batch += 1
+    return append(folder, itertools.cycle(names), size_bytes)
+
+
+def append(folder: Path, batches: Iterable[list[bytes]], most_bytes: int = 1 << 40) -> int:
+    """Appends batches of record values in new segments, up to a size; returns the number of records."""
+    offset, epoch = end_of(folder)
+    first, base, written = offset, offset, 0
+    segment = bytearray()
+    for number, values in enumerate(batches):
+        segment += encode_values(
+            base_offset=offset,
+            leader_epoch=epoch,
+            timestamp_ms=1_700_000_000_000 + number,
+            values=values,
+        )
+        offset += len(values)
+        full = written + len(segment) >= most_bytes
+        if full or len(segment) >= _SEGMENT_BYTES:
+            (folder / f"{base:020d}.log").write_bytes(segment)
+            written += len(segment)
+            base, segment = offset, bytearray()
+        if full:
+            break
+    if segment:
         (folder / f"{base:020d}.log").write_bytes(segment)
-        written += len(segment)
     return offset - first

@@ -4,6 +4,7 @@ A write is one incrementalAlterConfigs call; with linger 25 ms (Kafka's default)
 """
 
 import hashlib
+import re
 import signal
 import subprocess
 import time
@@ -35,20 +36,22 @@ class KafkaCluster(Cluster):
         }
         self.linger_ms = linger_ms
         self.name = "kafka" if linger_ms is None else f"kafka-linger-{linger_ms}"
+        self.cluster_id = ""
+        self.heap_mb = HEAP_MB
 
     def addresses(self) -> list[Address]:
         """Controller listeners."""
         return [("127.0.0.1", FIRST_PORT + member) for member in MEMBERS]
 
     def create(self) -> None:
-        cluster_id, *directory_ids = (self.random_uuid() for _ in range(4))
+        self.cluster_id, *directory_ids = (self.random_uuid() for _ in range(4))
         initial = ",".join(
             f"{member + 1}@127.0.0.1:{FIRST_PORT + member}:{directory_ids[member]}"
             for member in MEMBERS
         )
         for member in MEMBERS:
             config = self.write_config(member)
-            arguments = ["format", "-c", str(config), "-t", cluster_id]
+            arguments = ["format", "-c", str(config), "-t", self.cluster_id]
             done = stock_kafka.run_tool(
                 stock_kafka.STORAGE, *arguments, "--initial-controllers", initial
             )
@@ -93,7 +96,7 @@ class KafkaCluster(Cluster):
         return stock_kafka.java(
             *("-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
             *(stock_kafka.SERVER, str(config)),
-            heap_mb=HEAP_MB,
+            heap_mb=self.heap_mb,
             short_lived=False,
         )
 
@@ -135,7 +138,8 @@ class LoneKafka(KafkaCluster):
         return super().addresses()[:1]
 
     def create(self) -> None:
-        arguments = ["format", "-c", str(self.write_config(0)), "-t", self.random_uuid()]
+        self.cluster_id = self.random_uuid()
+        arguments = ["format", "-c", str(self.write_config(0)), "-t", self.cluster_id]
         done = stock_kafka.run_tool(stock_kafka.STORAGE, *arguments, "--standalone")
         if done.returncode != 0:
             raise RuntimeError(done.stdout + done.stderr)
@@ -146,6 +150,18 @@ class LoneKafka(KafkaCluster):
     def log_folder(self) -> Path:
         """Where its log is."""
         return self.directory / "member-0" / "data" / "__cluster_metadata-0"
+
+
+def live_heap_mb(pid: int) -> float:
+    """What is in use of a controller's heap right after a collection: it holds nothing that is not needed."""
+    subprocess.run(["jcmd", str(pid), "GC.run"], check=True, capture_output=True, timeout=60)
+    told = subprocess.run(
+        ["jcmd", str(pid), "GC.heap_info"], check=True, capture_output=True, text=True, timeout=60
+    )
+    used = re.search(r"heap\s.*?used (\d+)K", told.stdout)
+    if used is None:
+        raise RuntimeError(f"no heap in {told.stdout[:300]}")
+    return int(used[1]) * 1024 / 1e6
 
 
 def load_classes() -> Path:

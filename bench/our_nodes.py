@@ -19,6 +19,11 @@ class OurCluster(Cluster):
         super().__init__(directory)
         self.quorum = LocalQuorum(directory)
 
+    @property
+    def cluster_id(self) -> str:
+        """Of all three."""
+        return self.quorum.cluster_id
+
     def addresses(self) -> list[Address]:
         """Kafka-protocol listeners."""
         return [("127.0.0.1", node.port) for node in self.quorum.nodes.values()]

@@ -28,3 +28,20 @@ def save(figure: Figure, path: Path) -> None:
     # Trailing blanks would be changed by every editor that opens the file.
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+def section_of(page: str, heading: str) -> str:
+    """A section of the page from its heading to the next one of that rank; empty if it has none."""
+    _, begin, rest = f"\n{page}".partition(f"\n## {heading}\n")
+    if not begin:
+        return ""
+    body, _, _ = rest.partition("\n## ")
+    return f"## {heading}\n{body}".rstrip() + "\n"
+
+
+def replace_section(page: str, heading: str, text: str) -> str:
+    """The page with another text in place of a section; a section that it lacks comes last."""
+    known = section_of(page, heading)
+    if not known:
+        return f"{page.rstrip()}\n\n{text.rstrip()}\n"
+    return page.replace(known.rstrip(), text.rstrip())

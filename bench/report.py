@@ -12,11 +12,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import broker_report
 import growth_report
 import matplotlib.pyplot as plt
-from page import number, save, table
+from page import number, save, section_of, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
 OURS = "metadataquorum"
 LABELS = {
     OURS: "MetadataQuorum",
@@ -207,6 +209,13 @@ def document(results: Results) -> str:
     """The whole page."""
     growth = results.document.get("growth")
     grown = "" if growth is None else growth_report.section(growth)
+    brokers = results.document.get("controller")
+    page = PAGE.read_text() if PAGE.exists() else ""
+    controller = (
+        section_of(page, broker_report.HEADING)
+        if brokers is None
+        else broker_report.section(brokers)
+    )
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())
@@ -250,6 +259,7 @@ Writes are tried on all members all the time, with 2 ms between attempts; the sa
 {targets(results)}
 
 {grown}
+{controller}
 ## What the load generator costs
 
 The generator for our nodes is one uvloop thread with pre-encoded requests. Against a server that answers at once:
@@ -267,8 +277,11 @@ def write(source: Path) -> None:
     draw(results, docs / "benchmarks.svg")
     if "growth" in results.document:
         growth_report.draw(results.document["growth"], docs / "benchmarks-growth.svg")
-    (docs / "benchmarks.md").write_text(document(results))
-    print(document(results))
+    if "controller" in results.document:
+        broker_report.draw(results.document["controller"], docs / broker_report.PICTURE)
+    text = document(results)
+    PAGE.write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
 
-    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--output build/bench.json]
+    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller]
 
 One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
-slow spell of the machine hits all of them. Then growth.py measures what grows. Results go to a JSON file and, through bench/report.py, into
+slow spell of the machine hits all of them. Then growth.py measures what grows, and brokers.py
+the controller of brokers. Results go to a JSON file and, through bench/report.py, into
 docs/benchmarks.md with its picture.
 """
 
@@ -26,6 +27,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
+import brokers  # noqa: E402
 import growth  # noqa: E402
 import report  # noqa: E402
 from contender import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
@@ -76,6 +78,12 @@ def main() -> None:
         default=True,
         help="also what grows: voters, observers, records, the log",
     )
+    parser.add_argument(
+        "--controller",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also the controller of brokers: topics, failures, a million partitions",
+    )
     parser.add_argument("--log-mib", type=int, default=growth.LOG_MIB, help="the large log")
     parser.add_argument(
         "--report",
@@ -102,6 +110,9 @@ def main() -> None:
             arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.growth:
         results["growth"] = growth.measure(arguments.log_mib)
+        arguments.output.write_text(json.dumps(results, indent=1))
+    if arguments.controller:
+        results["controller"] = brokers.measure(arguments.rounds)
         arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
         report.write(arguments.output)

@@ -25,6 +25,7 @@ def test_three_systems_in_one_run(tmp_path: Path) -> None:
         tmp_path / "comparison.json",
         BENCH,
         "--no-growth",
+        "--no-controller",
         f"--only={','.join(SYSTEMS)}",
         *(f"--{repeats}=1" for repeats in ("rounds", "kills", "freezes", "terms")),
     )
@@ -49,6 +50,24 @@ def test_where_the_time_of_a_commit_goes(tmp_path: Path) -> None:
         assert 0 < path["apply"] < path["commit"], path
         assert path["leader"]["samples"]
         assert path["follower"]["samples"]
+
+
+@pytest.mark.requirement("KV3-02")
+def test_brokers_and_controllers_fail_in_both_systems(tmp_path: Path) -> None:
+    """Light brokers fail, silently and not, then controllers; the same clocks for us and for stock Kafka."""
+    options = ("--rounds=1", "--largest=1000", "--million=2000")
+    found = run(tmp_path / "controller.json", BENCH / "brokers.py", *options)["controller"]
+    assert not found["failed"]
+    for system in ("ours", "kafka"):
+        (created,) = found["creation"][system]
+        assert all(created[batch]["topics_per_second"] > 0 for batch in ("1", "100"))
+        (failures,) = found["failures"][f"{system}, 1000"]
+        for end in ("silent", "asked"):
+            assert failures[end]["partitions"] == 1000, "all of them had a replica there"
+            assert 0 < failures[end]["fenced_seconds"] <= failures[end]["seconds"]
+        assert all(each["topic_ms"] > 0 < each["heartbeat_ms"] for each in failures["failovers"])
+        (lone,) = found["million"][system]
+        assert lone["snapshot_write_s"] > 0 < lone["start_from_snapshot_s"]
 
 
 def run(output: Path, program: Path, *options: object) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""The controller of brokers: creating topics, brokers that fail, controllers that fail, a million partitions.
+
+Part of `make bench`; alone `make bench-controller`, which writes its own section of docs/benchmarks.md and leaves the
+rest of the page as it is:
+
+    python bench/brokers.py [--rounds 3] [--largest 100000] [--million 1000000] [--only creation,failures,million]
+
+Ours and Kafka's controllers in turns, in one run; the light brokers are those of `light_brokers.py`. A part that fails,
+or for which no time is left, is told as not measured; the others go on.
+"""
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+if str(REPOSITORY / "tests") not in sys.path:
+    sys.path.insert(0, str(REPOSITORY / "tests"))
+
+import broker_report  # noqa: E402
+import million_partitions  # noqa: E402
+from broker_scenes import Controllers, creation, failures  # noqa: E402
+from growing_quorum import say  # noqa: E402
+from kafka_controllers import KafkaCluster  # noqa: E402
+from our_nodes import OurCluster  # noqa: E402
+
+SYSTEMS: dict[str, Callable[[Path], Controllers]] = {"ours": OurCluster, "kafka": KafkaCluster}
+SIZES = (1_000, 10_000, 100_000)
+MILLION = 1_000_000
+ROUNDS = 3
+KILLS = 3
+SECONDS = 5.0
+BUDGET_SECONDS = 25 * 60.0
+Found = Iterable[tuple[str, dict[str, Any]]]
+
+
+def measure(
+    rounds: int = ROUNDS,
+    largest: int = SIZES[-1],
+    million: int = MILLION,
+    seconds: float = SECONDS,
+    only: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """All parts: what was found in each round, by part and by what was measured."""
+    found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
+    deadline = time.monotonic() + BUDGET_SECONDS
+    parts: dict[str, Callable[[Path], Found]] = {
+        "creation": lambda root: creations(root, rounds, seconds),
+        "failures": lambda root: all_failures(root, rounds, largest, deadline),
+        "million": lambda root: million_partitions.measure(root, million),
+    }
+    for name, work in parts.items():
+        if only and name not in only:
+            continue
+        if time.monotonic() > deadline:
+            found["failed"][name] = "no time was left"
+            continue
+        root = REPOSITORY / "build" / "bench" / f"controller-{name}"
+        shutil.rmtree(root, ignore_errors=True)
+        found[name] = {}
+        try:
+            for what, figures in work(root):
+                found[name].setdefault(what, []).append(figures)
+                say(f"{name}, {what}: {json.dumps(figures, default=str)}")
+        except Exception as error:  # the rest of the benchmark is worth having
+            found["failed"][name] = repr(error)[:300]
+            say(f"{name} failed: {error!r}")
+        shutil.rmtree(root, ignore_errors=True)
+    return found
+
+
+def creations(root: Path, rounds: int, seconds: float) -> Found:
+    """Topic creation, the systems in turns."""
+
+    async def scene(cluster: Controllers) -> dict[str, Any]:
+        return await creation(cluster, seconds)
+
+    for number in range(rounds):
+        for system in SYSTEMS:
+            yield system, on_fresh(system, root / f"{system}-{number}", scene)
+
+
+def all_failures(root: Path, rounds: int, largest: int, deadline: float) -> Found:
+    """Broker and controller failures by number of partitions; the largest number once."""
+    for partitions in (size for size in SIZES if size <= largest):
+
+        async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
+            return await failures(cluster, partitions, KILLS)
+
+        for number in range(rounds if partitions < SIZES[-1] else 1):
+            for system in SYSTEMS:
+                if time.monotonic() > deadline:
+                    raise TimeoutError("no time was left")
+                directory = root / f"{system}-{partitions}-{number}"
+                yield f"{system}, {partitions}", on_fresh(system, directory, scene)
+
+
+def on_fresh(
+    system: str,
+    directory: Path,
+    scene: Callable[[Controllers], Coroutine[Any, Any, dict[str, Any]]],
+) -> dict[str, Any]:
+    """A scene on three controllers that have just been formed."""
+    cluster = SYSTEMS[system](directory)
+    try:
+        cluster.create()
+        return uvloop.run(scene(cluster))
+    finally:
+        cluster.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="partitions that fail")
+    parser.add_argument("--million", type=int, default=MILLION, help="partitions of that part")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of topic creation")
+    parser.add_argument("--only", default="", help="creation, failures, million")
+    parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
+    arguments = parser.parse_args()
+    # What was started has to end, too, when a time limit ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    only = tuple(name for name in arguments.only.split(",") if name)
+    found = measure(arguments.rounds, arguments.largest, arguments.million, arguments.seconds, only)
+    path: Path = arguments.output
+    document = json.loads(path.read_text()) if path.exists() else {}
+    before = document.get("controller", {})
+    failed = {k: v for k, v in before.get("failed", {}).items() if k not in found}
+    document["controller"] = {**before, **found, "failed": {**failed, **found["failed"]}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1))
+    if arguments.report:
+        broker_report.write_alone(document["controller"])
+
+
+if __name__ == "__main__":
+    main()

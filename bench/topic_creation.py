@@ -1,0 +1,114 @@
+"""CreateTopics straight to the active controller, in a closed loop of one client: the same frames for every system.
+
+The frames are made before the clock starts, and the answers are read after it has stopped.
+"""
+
+import socket
+import time
+from collections.abc import Iterator
+
+from kafka_client import Address
+from kafka_load import summary
+
+from quorum_node.protocol.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
+from quorum_node.protocol.topic_apis import CREATE_TOPICS
+
+CREATE_VERSION = 7
+REPLICAS = 3
+PARTITIONS_A_TOPIC = 100
+_TOPICS_A_REQUEST = 10
+_MOST_A_SECOND = {1: 3_000, 100: 150}
+"""Requests that are made ready; nobody answers as many."""
+
+
+def new_topics(names: list[str]) -> CreateTopicsRequest:
+    """One partition each; the controller places the replicas."""
+    topics = [
+        CreatableTopic(name=name, num_partitions=1, replication_factor=REPLICAS) for name in names
+    ]
+    return CreateTopicsRequest(topics=tuple(topics), timeout_ms=30_000)
+
+
+def frame(request: CreateTopicsRequest) -> bytes:
+    """As it goes over the connection."""
+    return encode_request(CREATE_TOPICS, CREATE_VERSION, 1, "bench", request)
+
+
+def check_created(answer: bytes) -> int:
+    """The number of topics, all of which were created. Raises RuntimeError."""
+    response = decode_response(CREATE_TOPICS, CREATE_VERSION, answer)
+    assert isinstance(response, CreateTopicsResponse)
+    failed = [each for each in response.topics if each.error_code]
+    if failed:
+        raise RuntimeError(f"{len(failed)} topics were not created: {failed[0]}")
+    return len(response.topics)
+
+
+def create_for(
+    address: Address, batch: int, seconds: float, warmup_seconds: float
+) -> dict[str, object]:
+    """Topics for some seconds, `batch` in a request; rates are topics a second."""
+    count = int((seconds + warmup_seconds) * _MOST_A_SECOND[batch])
+    requests = [
+        frame(new_topics([f"b{batch}-{number}-{each}" for each in range(batch)]))
+        for number in range(count)
+    ]
+    answers, latencies = [], []
+    with socket.create_connection(address, 30.0) as connection:
+        began = time.perf_counter()
+        start, end = began + warmup_seconds, began + warmup_seconds + seconds
+        now = began
+        for request in requests:
+            connection.sendall(request)
+            answers.append(_received(connection))
+            sent, now = now, time.perf_counter()
+            if sent >= start:
+                latencies.append(now - sent)
+            if now >= end:
+                break
+        else:
+            raise RuntimeError(f"{count} requests were not enough")
+    for answer in answers:
+        if check_created(answer) != batch:
+            raise RuntimeError("an answer lacks topics")
+    found = summary(latencies, sum(latencies))
+    return {**found, "topics_per_second": len(latencies) * batch / sum(latencies)}
+
+
+def assigned_topics(partitions: int, brokers: int) -> Iterator[CreateTopicsRequest]:
+    """Topics of a hundred partitions, every one of which has replicas on brokers 1 and 2 and on one other.
+
+    Broker 1 leads a third of them, broker 2 another third.
+    """
+    topics = []
+    for number in range(partitions // PARTITIONS_A_TOPIC):
+        assignments = []
+        for index in range(PARTITIONS_A_TOPIC):
+            other = 3 + (number * PARTITIONS_A_TOPIC + index) % (brokers - 2)
+            replicas = ((1, 2, other), (2, other, 1), (other, 1, 2))[index % REPLICAS]
+            assignments.append(
+                CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            )
+        topics.append(CreatableTopic(name=f"filled-{number}", assignments=tuple(assignments)))
+    for first in range(0, len(topics), _TOPICS_A_REQUEST):
+        some = tuple(topics[first : first + _TOPICS_A_REQUEST])
+        yield CreateTopicsRequest(topics=some, timeout_ms=60_000)
+
+
+def _received(connection: socket.socket) -> bytes:
+    data = bytearray()
+    size = SIZE_BYTES
+    while len(data) < size:
+        more = connection.recv(1 << 20)
+        if not more:
+            raise ConnectionResetError("closed in the middle of an answer")
+        data += more
+        if size == SIZE_BYTES and len(data) >= SIZE_BYTES:
+            size += int.from_bytes(data[:SIZE_BYTES], "big")
+    return bytes(data[SIZE_BYTES:])
