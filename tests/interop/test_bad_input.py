@@ -32,6 +32,12 @@ from quorum_node.protocol.broker_registration import (
     RegisteredListener,
     SupportedFeatureRange,
 )
+from quorum_node.protocol.client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    QuotaEntityPart,
+    QuotaOperation,
+)
 from quorum_node.protocol.configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -318,8 +324,31 @@ def features(_: Controller) -> Iterator[Message]:
         yield UpdateFeaturesRequest(feature_updates=(asked,), validate_only=True)
 
 
+def quotas(_: Controller) -> Iterator[Message]:
+    user, client, address = ("user", "a"), ("client-id", "b"), ("ip", "10.0.0.1")
+    for parts, key, value in (
+        ((), "producer_byte_rate", 1.0), ((user, user), "producer_byte_rate", 1.0),
+        ((("group", "a"),), "producer_byte_rate", 1.0), ((("user", ""),), "producer_byte_rate", 1.0),
+        ((user, address), "producer_byte_rate", 1.0), ((address,), "producer_byte_rate", 1.0),
+        ((("ip", "10.0.0.256"),), "connection_creation_rate", 1.0),
+        ((user,), "connection_creation_rate", 1.0), ((user,), "nope", 1.0),
+        ((user,), "producer_byte_rate", 0.0), ((user,), "producer_byte_rate", -1.0),
+        ((user,), "producer_byte_rate", 1.5), ((address,), "connection_creation_rate", 2.5),
+        ((address,), "connection_creation_rate", 3e9), ((user,), "producer_byte_rate", 1e19),
+        ((user,), "request_percentage", 0.5), ((user, client), "controller_mutation_rate", 0.5),
+        ((("user", None), ("client-id", None)), "consumer_byte_rate", 1024.0),
+        ((address,), "connection_creation_rate", 10.0),
+    ):  # fmt: skip
+        entity = tuple(QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in parts)
+        for remove in (False, True):
+            operation = QuotaOperation(key=key, value=value, remove=remove)
+            entry = AlteredQuotaEntity(entity=entity, ops=(operation,))
+            yield AlterClientQuotasRequest(entries=(entry,), validate_only=False)
+
+
 TABLES = (
     topics, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
+    quotas,
 )  # fmt: skip
 
 

@@ -19,6 +19,10 @@ from quorum_node.protocol.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
+from quorum_node.protocol.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from quorum_node.protocol.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -65,6 +69,9 @@ LIST_PARTITION_REASSIGNMENTS = Api(
     0,
     0,
 )
+ALTER_CLIENT_QUOTAS = Api(
+    49, "AlterClientQuotas", AlterClientQuotasRequest, AlterClientQuotasResponse, 0, 1
+)
 DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
     50,
     "DescribeUserScramCredentials",
@@ -102,6 +109,7 @@ TOPIC_APIS: tuple[Api, ...] = (
     ELECT_LEADERS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
+    ALTER_CLIENT_QUOTAS,
     DESCRIBE_USER_SCRAM_CREDENTIALS,
     ALTER_USER_SCRAM_CREDENTIALS,
     ALTER_PARTITION,

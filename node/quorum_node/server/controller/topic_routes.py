@@ -15,6 +15,10 @@ from quorum_node.controller.acls import (
 )
 from quorum_node.controller.alter_partition import alter_partition, refuse_alter_partition
 from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.client_quotas import (
+    alter_client_quotas,
+    refuse_alter_client_quotas,
+)
 from quorum_node.controller.configs import (
     alter_configs,
     incremental_alter_configs,
@@ -45,6 +49,7 @@ from quorum_node.protocol.acls import CreateAclsRequest, DeleteAclsRequest, Desc
 from quorum_node.protocol.alter_configs import AlterConfigsRequest
 from quorum_node.protocol.alter_partition import AlterPartitionRequest
 from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from quorum_node.protocol.client_quotas import AlterClientQuotasRequest
 from quorum_node.protocol.configs import IncrementalAlterConfigsRequest
 from quorum_node.protocol.create_partitions import CreatePartitionsRequest
 from quorum_node.protocol.create_topics import CreateTopicsRequest
@@ -82,6 +87,9 @@ TOPIC_ROUTES: dict[type[Message], Route] = {
         incremental_alter_configs, refuse_incremental_alter_configs, None
     ),
     AlterConfigsRequest: Route(alter_configs, refuse_alter_configs, None),
+    AlterClientQuotasRequest: Route(
+        alter_client_quotas, refuse_alter_client_quotas, AclOperation.ALTER_CONFIGS
+    ),
     CreateAclsRequest: Route(create_acls, refuse_create_acls, AclOperation.ALTER),
     DeleteAclsRequest: Route(delete_acls, refuse_delete_acls, AclOperation.ALTER),
     DescribeAclsRequest: Route(describe_acls, refuse_describe_acls, AclOperation.DESCRIBE),

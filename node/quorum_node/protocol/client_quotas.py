@@ -1,0 +1,63 @@
+"""AlterClientQuotas, as shipped (KIP-546). Brokers answer DescribeClientQuotas from what they replayed."""
+
+from quorum_node.schema.schema import (
+    BOOL,
+    FLOAT64,
+    INT16,
+    INT32,
+    STRING,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+@message()
+class QuotaEntityPart(Message):
+    """A part of whom a quota is for; no name: the default of that type."""
+
+    entity_type: str = wire(STRING)
+    entity_name: str | None = wire(STRING, nullable_since=0)
+
+
+@message()
+class QuotaOperation(Message):
+    """A quota to set, or to remove: then the value says nothing."""
+
+    key: str = wire(STRING)
+    value: float = wire(FLOAT64)
+    remove: bool = wire(BOOL)
+
+
+@message()
+class AlteredQuotaEntity(Message):
+    """What shall change for one entity."""
+
+    entity: tuple[QuotaEntityPart, ...] = wire(Array(QuotaEntityPart))
+    ops: tuple[QuotaOperation, ...] = wire(Array(QuotaOperation))
+
+
+@message(flexible_since=1)
+class AlterClientQuotasRequest(Message):
+    """AlterClientQuotas request."""
+
+    entries: tuple[AlteredQuotaEntity, ...] = wire(Array(AlteredQuotaEntity))
+    validate_only: bool = wire(BOOL)
+
+
+@message()
+class AlteredQuotaResult(Message):
+    """What became of one entity."""
+
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable_since=0, default=None)
+    entity: tuple[QuotaEntityPart, ...] = wire(Array(QuotaEntityPart))
+
+
+@message(flexible_since=1)
+class AlterClientQuotasResponse(Message):
+    """AlterClientQuotas response."""
+
+    throttle_time_ms: int = wire(INT32, default=0)
+    entries: tuple[AlteredQuotaResult, ...] = wire(Array(AlteredQuotaResult))
