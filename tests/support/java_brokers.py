@@ -1,15 +1,11 @@
-"""Stock brokers on a quorum of ours, and stock clients that use them: started, killed, asked.
+"""Stock brokers on controllers of either kind: formatted, started, killed, terminated.
 
-Every broker has its own directory and output file. Clients are one virtual machine that takes a command a line
-(tests/interop/kafka/ClientShell.java). Used by tests/interop; what is right is the tests' affair.
+Every broker has its own directory and output file. Used by tests/interop; what is right is the tests' affair.
 """
 
 import contextlib
-import hashlib
 import signal
 import subprocess
-import threading
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +13,13 @@ from pathlib import Path
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from support import stock_kafka
-from support.local_quorum import free_ports, wait_until
+from support.java_clients import Clients
+from support.local_quorum import LocalQuorum, free_ports, wait_until
 
-CLIENT_SHELL = "ClientShell"
 START_SECONDS = 120.0
 FIRST_BROKER_ID = 101
+SIGTERM_EXIT = 143
+"""What a virtual machine exits with that ended in good order after a SIGTERM."""
 
 
 @dataclass
@@ -98,74 +96,6 @@ class JavaBroker:
         return self.process.wait(timeout_seconds)
 
 
-class ClientFailed(Exception):
-    """A client said `failed`; the message is its error and what it said."""
-
-
-class Clients:
-    """Stock clients behind ClientShell; one command at a time."""
-
-    def __init__(self, bootstrap: str, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        self._errors = (root / "clients").open("ab")
-        command = stock_kafka.java("-cp", f"{_compiled()}:{stock_kafka.jars()}/*", CLIENT_SHELL)
-        self._process = subprocess.Popen(
-            [*command, bootstrap],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self._answers: deque[str] = deque()
-        self._arrived = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._answer(START_SECONDS)
-
-    def __call__(self, command: str, timeout_seconds: float = 90.0) -> str:
-        """The answer to one command. Raises ClientFailed."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        return self._answer(timeout_seconds)
-
-    def wait_for_load(self, topic: str, count: int, timeout_seconds: float = 60.0) -> None:
-        """Until that many messages of the load on a topic are acknowledged."""
-        wait_until(
-            lambda: int(self(f"progress {topic}").split()[0]) >= count,
-            f"{count} messages in {topic}",
-            timeout_seconds,
-        )
-
-    def close(self) -> None:
-        """End the virtual machine."""
-        self._process.kill()
-        self._process.wait(10)
-        self._reader.join(10)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-        self._errors.close()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.append(line.strip())
-
-    def _answer(self, timeout_seconds: float) -> str:
-        def arrived() -> str | None:
-            if not self._answers and self._process.poll() is not None:
-                raise ClientFailed("the client process ended")
-            return self._answers.popleft() if self._answers else None
-
-        line = wait_until(arrived, "a client answers", timeout_seconds)
-        word, _, rest = line.partition(" ")
-        if word != "ok":
-            raise ClientFailed(rest)
-        return rest
-
-
 class JavaBrokers:
     """Brokers 101.. on controllers that run somewhere. Use as a context manager: it ends every process."""
 
@@ -190,6 +120,12 @@ class JavaBrokers:
             broker.format(cluster_id, servers, extra)
         self._clients: Clients | None = None
 
+    @classmethod
+    def on(cls, quorum: LocalQuorum, root: Path, brokers: int, **properties: str) -> "JavaBrokers":
+        """Brokers that know all nodes of a quorum of ours."""
+        ports = [node.port for node in quorum.nodes.values()]
+        return cls(root, quorum.cluster_id, ports, brokers, **properties)
+
     def __enter__(self) -> "JavaBrokers":
         return self
 
@@ -210,7 +146,7 @@ class JavaBrokers:
     def clients(self) -> Clients:
         """Stock clients, started on first use."""
         if self._clients is None:
-            self._clients = Clients(self.bootstrap, self.root)
+            self._clients = Clients.here(self.bootstrap, self.root)
         return self._clients
 
     def start(self) -> None:
@@ -222,22 +158,3 @@ class JavaBrokers:
         """Until exactly these brokers are unfenced, as clients see it."""
         wanted = str(sorted(ids))
         wait_until(lambda: self.clients("brokers") == wanted, f"brokers {wanted}", timeout_seconds)
-
-
-def _compiled() -> Path:
-    """The folder of the compiled client, made once per version of its source."""
-    source = stock_kafka.SOURCES / f"{CLIENT_SHELL}.java"
-    digest = hashlib.sha256(source.read_bytes() + str(stock_kafka.jars()).encode()).hexdigest()[:16]
-    folder = stock_kafka.cache_directory() / "kafka" / f"clients-{digest}"
-    if not folder.exists():
-        scratch = folder.with_name(f"{folder.name}-{fresh_uuid().hex}")
-        done = subprocess.run(
-            ["javac", "-nowarn", "-cp", f"{stock_kafka.jars()}/*", "-d", str(scratch), str(source)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        with contextlib.suppress(OSError):  # somebody else was faster
-            scratch.rename(folder)
-    return folder

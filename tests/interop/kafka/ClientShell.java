@@ -13,12 +13,14 @@ import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.*;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.*;
 
 public class ClientShell {
     private final String bootstrap;
     private final Admin admin;
     private final Map<String, Load> loads = new HashMap<>();
+    private final Map<String, Follower> followers = new HashMap<>();
 
     ClientShell(String bootstrap) {
         this.bootstrap = bootstrap;
@@ -78,6 +80,89 @@ public class ClientShell {
         }
     }
 
+    /** Reads a topic with a group as long as it lives; remembers which numbers came by. */
+    private static final class Follower implements Runnable {
+        final String bootstrap, topic, group;
+        final Set<Long> seen = ConcurrentHashMap.newKeySet();
+        final AtomicBoolean stop = new AtomicBoolean();
+        final Thread thread = new Thread(this);
+        volatile Throwable failure;
+
+        Follower(String bootstrap, String topic, String group) {
+            this.bootstrap = bootstrap;
+            this.topic = topic;
+            this.group = group;
+            thread.start();
+        }
+
+        public void run() {
+            try (var consumer = new KafkaConsumer<>(reading(bootstrap, group), new LongDeserializer(), new ByteArrayDeserializer())) {
+                consumer.subscribe(List.of(topic));
+                while (!stop.get())
+                    for (var record : consumer.poll(Duration.ofMillis(500))) seen.add(record.key());
+            } catch (Throwable e) {
+                failure = e;
+            }
+        }
+
+        /** How many of these numbers never came by, once all have or the time is over. */
+        int missing(Set<Long> numbers, long timeoutMillis) throws Exception {
+            long end = System.currentTimeMillis() + timeoutMillis;
+            while (!seen.containsAll(numbers) && failure == null && System.currentTimeMillis() < end) Thread.sleep(50);
+            stop.set(true);
+            thread.join();
+            if (failure != null) throw new ExecutionException(failure);
+            Set<Long> left = new HashSet<>(numbers);
+            left.removeAll(seen);
+            return left.size();
+        }
+    }
+
+    private static Map<String, Object> reading(String bootstrap, String group) {
+        return Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "true",
+            "metadata.max.age.ms", "5000");
+    }
+
+    /**
+     * Until every partition is served by its leader. A leader that doesn't know yet that it is one refuses the first batch
+     * of an idempotent producer and may accept the second, which no retry gets over.
+     */
+    private long served(String topic, int partitions) throws Exception {
+        long end = System.currentTimeMillis() + 60_000;
+        Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
+        for (int i = 0; i < partitions; i++) asked.put(new TopicPartition(topic, i), OffsetSpec.latest());
+        while (true) {
+            try {
+                if (described(topic).size() == partitions) {
+                    long messages = 0;
+                    for (var each : admin.listOffsets(asked).all().get().values()) messages += each.offset();
+                    return messages;
+                }
+            } catch (ExecutionException e) {
+                if (!(e.getCause() instanceof RetriableException)) throw e;
+            }
+            if (System.currentTimeMillis() > end) throw new IllegalStateException(topic + " is not served");
+            Thread.sleep(100);
+        }
+    }
+
+    private List<TopicPartitionInfo> described(String topic) throws Exception {
+        return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions();
+    }
+
+    /** So many messages of so many bytes, spread evenly over the partitions. */
+    private String fill(String topic, int count, int bytes) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "acks", "all");
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (var producer = new KafkaProducer<>(config, new LongSerializer(), new ByteArraySerializer())) {
+            int partitions = producer.partitionsFor(topic).size();
+            for (long i = 0; i < count; i++)
+                sent.add(producer.send(new ProducerRecord<>(topic, (int) (i % partitions), i, new byte[bytes])));
+            for (var each : sent) each.get();
+        }
+        return "filled";
+    }
+
     private String run(String[] words) throws Exception {
         switch (words[0]) {
             case "create": {
@@ -85,6 +170,7 @@ public class ClientShell {
                 Map<String, String> configs = new HashMap<>();
                 for (int i = 4; i < words.length; i++) configs.put(words[i].split("=")[0], words[i].split("=")[1]);
                 admin.createTopics(List.of(topic.configs(configs))).all().get();
+                served(words[1], topic.numPartitions());
                 return "created";
             }
             case "delete":
@@ -94,14 +180,17 @@ public class ClientShell {
                 return new TreeSet<>(admin.listTopics().names().get()).toString();
             case "grow":
                 admin.createPartitions(Map.of(words[1], NewPartitions.increaseTo(Integer.parseInt(words[2])))).all().get();
+                served(words[1], Integer.parseInt(words[2]));
                 return "grown";
             case "describe": {
                 StringBuilder text = new StringBuilder();
-                for (var p : admin.describeTopics(List.of(words[1])).allTopicNames().get().get(words[1]).partitions())
+                for (var p : described(words[1]))
                     text.append(p.partition()).append(":").append(p.leader() == null ? -1 : p.leader().id()).append("/")
                         .append(ids(p.replicas())).append("/").append(ids(p.isr())).append(" ");
                 return text.toString().trim();
             }
+            case "end-of":
+                return String.valueOf(served(words[1], Integer.parseInt(words[2])));
             case "config": {
                 ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
                 var change = new AlterConfigOp(new ConfigEntry(words[2], words[3]), AlterConfigOp.OpType.SET);
@@ -135,6 +224,13 @@ public class ClientShell {
             case "load":
                 loads.put(words[1], new Load(bootstrap, words[1], Long.parseLong(words[2])));
                 return "started";
+            case "fill":
+                return fill(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
+            case "follow":
+                followers.put(words[1], new Follower(bootstrap, words[1], words[2]));
+                return "following";
+            case "followed":
+                return String.valueOf(followers.get(words[1]).missing(loads.get(words[1]).numbers, Long.parseLong(words[2])));
             case "progress": {
                 Load load = loads.get(words[1]);
                 return load.acknowledged.get() + " " + load.errors;
@@ -155,13 +251,11 @@ public class ClientShell {
     /** Reads a topic with a group until every acknowledged number was there: missing, doubled, unknown, order breaks. */
     private String check(String topic, String group, long timeoutMillis) {
         Load load = loads.get(topic);
-        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
-            "enable.auto.commit", "true");
         Set<Long> missing = new HashSet<>(load.numbers), seen = new HashSet<>();
         long doubled = 0, disordered = 0;
         Map<Integer, Long> last = new HashMap<>();
         long end = System.currentTimeMillis() + timeoutMillis;
-        try (var consumer = new KafkaConsumer<>(config, new LongDeserializer(), new ByteArrayDeserializer())) {
+        try (var consumer = new KafkaConsumer<>(reading(bootstrap, group), new LongDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(topic));
             while (!missing.isEmpty() && System.currentTimeMillis() < end) {
                 for (var record : consumer.poll(Duration.ofMillis(500))) {

@@ -1,0 +1,65 @@
+"""The stock tool `kafka-reassign-partitions`: plans as it takes them, and what it says. Used by tests/interop."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from support import stock_kafka
+
+_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+_TIMEOUT_SECONDS = 180.0
+_LISTED = re.compile(r"^(\S+-\d+): replicas: ", re.MULTILINE)
+
+Replicas = Mapping[int, tuple[int, ...]]
+"""By partition."""
+
+
+class ReassignmentTool:
+    """Runs the tool; each call is a virtual machine of its own."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+
+    def execute(
+        self, topic: str, target: Replicas, *, throttle: int, additional: bool = False
+    ) -> None:
+        """Begin, with `throttle` bytes per second and broker; `additional`: others are under way."""
+        options = ["--execute", "--throttle", str(throttle)]
+        said = self._run(topic, target, *options, *(["--additional"] if additional else []))
+        assert "Successfully started partition reassignments" in said, said
+
+    def verify_complete(self, topic: str, target: Replicas) -> None:
+        """Every partition has the replicas that were asked for; the tool then lifts the throttles."""
+        said = self._run(topic, target, "--verify")
+        for partition_id in target:
+            assert f"Reassignment of partition {topic}-{partition_id} is completed." in said, said
+        assert "Clearing broker-level throttles" in said, said
+
+    def cancel(self, topic: str, target: Replicas) -> None:
+        """Take back what is under way."""
+        said = self._run(topic, target, "--cancel")
+        assert "Successfully cancelled partition reassignments" in said, said
+
+    def listed(self) -> set[str]:
+        """Partitions that are moving now, as `topic-partition`."""
+        return set(_LISTED.findall(self._tool("--list")))
+
+    def _run(self, topic: str, target: Replicas, *options: str) -> str:
+        plan = {
+            "version": 1,
+            "partitions": [
+                {"topic": topic, "partition": partition_id, "replicas": list(replicas)}
+                for partition_id, replicas in sorted(target.items())
+            ],
+        }
+        file = self._folder / "reassignment.json"
+        file.write_text(json.dumps(plan))
+        return self._tool("--reassignment-json-file", str(file), *options)
+
+    def _tool(self, *options: str) -> str:
+        arguments = ["--bootstrap-server", self._bootstrap, *options]
+        done = stock_kafka.run_tool(_TOOL, *arguments, timeout_seconds=_TIMEOUT_SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
