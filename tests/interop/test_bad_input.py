@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +40,9 @@ from quorum_node.protocol.client_quotas import (
 from quorum_node.protocol.configs import (
     AlterableConfig,
     AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
 )
 from quorum_node.protocol.create_partitions import (
@@ -346,9 +348,19 @@ def quotas(_: Controller) -> Iterator[Message]:
             yield AlterClientQuotasRequest(entries=(entry,), validate_only=False)
 
 
+def descriptions(_: Controller) -> Iterator[Message]:
+    for kind, name in (
+        (TOPIC, "nope"), (TOPIC, ""), (TOPIC, "a b"), (BROKER, "77"), (BROKER, "x"), (GROUP, ""),
+        (16, ""), (7, "x"),
+    ):  # fmt: skip
+        asked = DescribeConfigsResource(resource_type=kind, resource_name=name)
+        yield DescribeConfigsRequest(resources=(asked,))
+
+
 TABLES = (
     topics, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
     quotas,
+    descriptions,
 )  # fmt: skip
 
 
@@ -384,23 +396,92 @@ _NAMING = (
 )
 
 
-@pytest.mark.requirement("KV3-03", "KV3-04", "KV3-05")
-def test_wrong_requests_get_the_same_codes_from_a_stock_controller(tmp_path: Path) -> None:
-    lease = {"broker_session_timeout_ms": "600000"}
+Both = tuple[Controller, Controller]
 
+STATIC = {
+    "log_retention_hours": "48",
+    "log_roll_ms": "3600000",
+    "log_segment_bytes": "2097152",
+    "log_cleanup_policy": "compact,delete",
+    "message_max_bytes": "2000000",
+    "unclean_leader_election_enable": "true",
+}
+"""Properties of both controllers: brokers' names of topic configs."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """A stock controller and ours."""
+    root = tmp_path_factory.mktemp("both")
+    options = {"broker_session_timeout_ms": "600000", **STATIC}
     with (
-        JavaQuorum(tmp_path / "stock", **lease) as java,
-        LocalQuorum(tmp_path / "ours", 1, **lease) as quorum,
+        JavaQuorum(root / "stock", **options) as java,
+        LocalQuorum(root / "ours", 1, **options) as quorum,
     ):
         java.start()
         quorum.form()
         java.describe()
-        stock = Controller(java.leader.port, java.cluster_id)
-        ours = Controller(quorum.leader.port, quorum.cluster_id)
-        differences = []
-        for table in TABLES:
-            for theirs, mine in zip(table(stock), table(ours), strict=True):
-                expected, got = codes(stock.ask(theirs)), codes(ours.ask(mine))
-                if expected != got:
-                    differences.append(f"{theirs}\n  stock {expected}\n  ours  {got}")
-        assert not differences, "\n".join(differences)
+        yield (
+            Controller(java.leader.port, java.cluster_id),
+            Controller(quorum.leader.port, quorum.cluster_id),
+        )
+
+
+@pytest.mark.requirement("KV3-03", "KV3-04", "KV3-05")
+def test_wrong_requests_get_the_same_codes_from_a_stock_controller(both: Both) -> None:
+    stock, ours = both
+    differences = []
+    for table in TABLES:
+        for theirs, mine in zip(table(stock), table(ours), strict=True):
+            expected, got = codes(stock.ask(theirs)), codes(ours.ask(mine))
+            if expected != got:
+                differences.append(f"{theirs}\n  stock {expected}\n  ours  {got}")
+    assert not differences, "\n".join(differences)
+
+
+def test_configs_are_described_as_by_a_stock_controller(both: Both) -> None:
+    """Values, sources, synonyms and types, of a new topic and of those that there are."""
+    # With eligible.leader.replicas.version=1 a stock controller does that by itself.
+    set_for_all_brokers(both, "min.insync.replicas", "1")
+    own = config("retention.ms", "1000") + config("preallocate", "TRUE")
+    made = CreateTopicsRequest(topics=(topic("described", (1, 2), configs=own),))
+    answers = [controller.ask(made) for controller in both]
+    for answer in answers:
+        assert isinstance(answer, CreateTopicsResponse)
+    stock, ours = [configs_of(each.topics[0].configs) for each in answers]
+    assert ours == stock
+    for name, value in (("log.roll.hours", "5"), ("compression.type", "zstd")):
+        set_for_all_brokers(both, name, value)
+    for kind, name in ((TOPIC, "described"), (TOPIC, "t"), (BROKER, "")):
+        for synonyms in (True, False):
+            asked = DescribeConfigsResource(resource_type=kind, resource_name=name)
+            request = DescribeConfigsRequest(resources=(asked,), include_synonyms=synonyms)
+            stock, ours = wait_until(lambda request=request: settled(both, request), "described")
+            assert ours == stock, f"{kind} {name}"
+
+
+def set_for_all_brokers(both: Both, name: str, value: str) -> None:
+    change = AlterableConfig(name=name, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=(change,))
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    for controller in both:
+        assert [code for _, code in codes(controller.ask(request))] == [0]
+
+
+def settled(both: Both, request: DescribeConfigsRequest) -> list[dict[str, Any]] | None:
+    """What both tell; None as long as stock Kafka has not taken over the latest change."""
+    found = []
+    for controller in both:
+        answer = controller.ask(request)
+        assert isinstance(answer, DescribeConfigsResponse)
+        assert answer.results[0].error_code == 0, answer
+        found.append(configs_of(answer.results[0].configs))
+    behind = found[0] != found[1] and found[0].get("compression.type") != found[1].get(
+        "compression.type"
+    )
+    return None if behind else found
+
+
+def configs_of(described: Any) -> dict[str, Any]:
+    """By name; the order of a stock controller is that of a hash map."""
+    return {each.name: each for each in described}

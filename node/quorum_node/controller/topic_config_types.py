@@ -194,3 +194,13 @@ TOPIC_CONFIGS: Mapping[str, TopicConfig] = {
     "unclean.leader.election.enable": _switch("unclean.leader.election.enable"),
 }
 """Every config of a topic, by name."""
+
+INTERNAL = frozenset(("internal.segment.bytes",))
+"""For Kafka's own tests; nobody is told of them."""
+
+BROKER_CONFIGS: Mapping[str, tuple[TopicConfig, int]] = {
+    broker_name: (config, factor)
+    for config in TOPIC_CONFIGS.values()
+    for broker_name, factor in config.broker_names
+}
+"""The configs of brokers that are defaults of topics, with the factor that makes one of the other."""

@@ -1,4 +1,4 @@
-"""What holds for a topic: its own config, else the controller's as a broker, else all brokers', else the default. PURE.
+"""What holds for a topic: its own config, else the controller's as a broker, else all brokers', else what the controller was started with, else the default. PURE.
 
 Owns that order and the checks that look at several configs of a topic at once. Must not know requests.
 Source: KIP-226; the types and names are in `topic_config_types.py`.
@@ -7,8 +7,9 @@ Source: KIP-226; the types and names are in `topic_config_types.py`.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
+from quorum_node.controller.topic_config_types import INTERNAL, TOPIC_CONFIGS
 from quorum_node.controller.view import View
+from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.resource_types import BROKER, TOPIC
 
 ALL_BROKERS = ""
@@ -18,6 +19,7 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 SOURCE_TOPIC = 1
 SOURCE_BROKER = 2
 SOURCE_ALL_BROKERS = 3
+SOURCE_STATIC = 4
 SOURCE_DEFAULT = 5
 
 
@@ -29,30 +31,67 @@ class Setting(NamedTuple):
     source: int
 
 
-def effective(view: View, name: str, own: Mapping[str, str]) -> Setting:
+class Layer(NamedTuple):
+    """Configs of brokers from one source, by the brokers' names."""
+
+    values: Mapping[str, str]
+    source: int
+
+
+def broker_layers(
+    configs: ConfigsImage, node_id: int, static: Mapping[str, str]
+) -> tuple[Layer, ...]:
+    """What is said for the brokers of this node, the highest priority first; `static`: at its start."""
+    return (
+        Layer(configs.of(BROKER, str(node_id)), SOURCE_BROKER),
+        Layer(configs.of(BROKER, ALL_BROKERS), SOURCE_ALL_BROKERS),
+        Layer(static, SOURCE_STATIC),
+    )
+
+
+def layers_of(view: View) -> tuple[Layer, ...]:
+    """The same as a command sees it."""
+    return broker_layers(view.image.configs, view.node_id, view.settings.static_configs)
+
+
+def effective(layers: tuple[Layer, ...], name: str, own: Mapping[str, str]) -> Setting:
     """What holds for a topic with these configs of its own."""
     if name in own:
         return Setting(name, own[name], SOURCE_TOPIC)
     config = TOPIC_CONFIGS[name]
-    for resource, source in ((str(view.node_id), SOURCE_BROKER), (ALL_BROKERS, SOURCE_ALL_BROKERS)):
-        values = view.image.configs.of(BROKER, resource)
+    for values, source in layers:
         for broker_name, factor in config.broker_names if values else ():
             value = values.get(broker_name)
             if value is not None:
-                return Setting(name, value if factor == 1 else str(int(value) * factor), source)
+                return Setting(name, scaled(value, factor), source)
     return Setting(name, config.default, SOURCE_DEFAULT)
 
 
-def all_effective(view: View, own: Mapping[str, str]) -> Iterator[Setting]:
+def scaled(value: str, factor: int) -> str:
+    """A broker's value in the topic's unit; what is no number (nobody checked it here) as it is."""
+    if factor == 1:
+        return value
+    try:
+        return str(int(value) * factor)
+    except ValueError:
+        return value
+
+
+def all_effective(layers: tuple[Layer, ...], own: Mapping[str, str]) -> Iterator[Setting]:
     """Every config of a topic, sorted by name."""
-    for name in sorted(TOPIC_CONFIGS):
-        yield effective(view, name, own)
+    for name in told_names(own):
+        yield effective(layers, name, own)
+
+
+def told_names(own: Mapping[str, str]) -> list[str]:
+    """What is told of a topic: internal configs only where they are set."""
+    return sorted(name for name in TOPIC_CONFIGS if name not in INTERNAL or name in own)
 
 
 def may_lose_data(view: View, topic: str) -> bool:
     """Whether a replica outside the ISR may lead if nobody in it can."""
     own = view.image.configs.of(TOPIC, topic)
-    value = effective(view, UNCLEAN_LEADER_ELECTION, own).value
+    value = effective(layers_of(view), UNCLEAN_LEADER_ELECTION, own).value
     return value is not None and value.strip().lower() == "true"
 
 

@@ -25,7 +25,7 @@ from quorum_node.controller.partition_rules import directories_of_new_replicas
 from quorum_node.controller.placement import Placer
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_names import METADATA_TOPIC, name_fault
-from quorum_node.controller.topic_settings import all_effective, topic_configs_fault
+from quorum_node.controller.topic_settings import all_effective, layers_of, topic_configs_fault
 from quorum_node.controller.view import View
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.image.topics import may_collide, metric_name
@@ -231,7 +231,7 @@ def _manual(view: View, topic: CreatableTopic) -> list[Assignment] | Problem:
 
 
 def _described(view: View, configs: dict[str, str]) -> Iterator[CreatableTopicConfigs]:
-    for setting in all_effective(view, configs):
+    for setting in all_effective(layers_of(view), configs):
         yield CreatableTopicConfigs(
             name=setting.name,
             value=setting.value,

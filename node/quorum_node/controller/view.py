@@ -5,8 +5,8 @@ Visibility": the active controller's state is a little in the future); the shell
 they are.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from quorum_node.controller.authorization import (
@@ -37,6 +37,8 @@ class Settings:
     num_partitions: int = 1
     max_moving_partitions: int = 1_000
     authorizer: AuthorizerSettings = NO_AUTHORIZER
+    static_configs: Mapping[str, str] = field(default_factory=dict)
+    """Configs of brokers that the node was started with: defaults of topics."""
 
 
 @dataclass(frozen=True, slots=True)

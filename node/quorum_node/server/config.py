@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from quorum_node.controller.topic_config_types import BROKER_CONFIGS
 from quorum_node.server.config_values import (
     ConfigError,
     HostPort,
@@ -75,6 +76,7 @@ KNOWN_KEYS = frozenset(
         "allow.everyone.if.no.acl.found",
         "socket.request.max.bytes",
         "log.level",
+        *BROKER_CONFIGS,
     }
 )
 

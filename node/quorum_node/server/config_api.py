@@ -6,6 +6,10 @@ from its own state. A stock AdminClient works against the quorum. Knows no socke
 
 from collections.abc import Callable
 
+from quorum_node.controller.authorization import Caller
+from quorum_node.controller.config_descriptions import Asked, describe, description_refused
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.view import Settings
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.configs import (
     AlterConfigsResource,
@@ -27,7 +31,6 @@ from quorum_node.server.listener import InboundRequest
 from quorum_node.server.reads import ReadQueue
 from quorum_node.server.wire.errors import wire_error
 
-_DYNAMIC_TOPIC_CONFIG = 1
 _NO_LEADER_HERE = (
     RaftError.NOT_QUORUM_LEADER,
     RaftError.LEADER_NOT_AVAILABLE,
@@ -41,11 +44,18 @@ class ConfigApi:
     """Reads and writes of config values for Kafka's clients. `image`: what is applied now."""
 
     def __init__(
-        self, appends: AppendQueue, reads: ReadQueue, image: Callable[[], ClusterImage]
+        self,
+        appends: AppendQueue,
+        reads: ReadQueue,
+        image: Callable[[], ClusterImage],
+        node_id: int,
+        settings: Settings,
     ) -> None:
         self._appends = appends
         self._reads = reads
         self._image = image
+        self._node_id = node_id
+        self._settings = settings
 
     def alter(self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest) -> None:
         """All resources of a request as one batch; answered after the commit."""
@@ -68,35 +78,39 @@ class ConfigApi:
         """Values as of now, confirmed by a majority."""
 
         def done(error: RaftError | None) -> None:
-            results = tuple(self._describe_one(resource, error) for resource in body.resources)
+            caller, synonyms = inbound.caller, body.include_synonyms
+            results = tuple(
+                self._describe_one(caller, resource, error, synonyms=synonyms)
+                for resource in body.resources
+            )
             inbound.reply(DescribeConfigsResponse(results=results))
 
         reader = self._reads.submit(done)
         inbound.on_abandoned = lambda: self._reads.cancel(reader)
 
     def _describe_one(
-        self, resource: DescribeConfigsResource, error: RaftError | None
+        self,
+        caller: Caller,
+        resource: DescribeConfigsResource,
+        error: RaftError | None,
+        *,
+        synonyms: bool,
     ) -> DescribeConfigsResult:
-        kind, name = resource.resource_type, resource.resource_name
+        found: tuple[DescribedConfig, ...] | Problem
         if error is not None:
-            return DescribeConfigsResult(
-                error_code=_config_error(error), error_message=error.value,
-                resource_type=kind, resource_name=name, configs=(),
-            )  # fmt: skip
-        wanted = resource.configuration_keys
-        configs = tuple(
-            DescribedConfig(
-                name=key,
-                value=value,
-                read_only=False,
-                config_source=_DYNAMIC_TOPIC_CONFIG,
-                is_sensitive=False,
-            )
-            for key, value in sorted(self._image().configs.of(kind, name).items())
-            if wanted is None or key in wanted
-        )
+            found = Problem(_config_error(error), error.value)
+        else:
+            image, settings = self._image(), self._settings
+            kind, name = resource.resource_type, resource.resource_name
+            asked = Asked(kind, name, resource.configuration_keys, synonyms)
+            problem = description_refused(image.acls, settings.authorizer, caller, asked)
+            found = problem or describe(image, self._node_id, settings.static_configs, asked)
         return DescribeConfigsResult(
-            error_code=0, resource_type=kind, resource_name=name, configs=configs
+            error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
+            error_message=found.text if isinstance(found, Problem) else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=() if isinstance(found, Problem) else found,
         )
 
 

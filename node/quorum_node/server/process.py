@@ -85,7 +85,13 @@ class NodeProcess:
         self._controller.maintenance.balance_seconds = config.controller.balance_seconds
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
-            ConfigApi(first.appends, first.reads, lambda: first.applier.image),
+            ConfigApi(
+                first.appends,
+                first.reads,
+                lambda: first.applier.image,
+                config.node_id,
+                config.controller.settings,
+            ),
             self._controller,
             membership_allowed=config.membership_on_controller_listener,
         )

@@ -4,7 +4,7 @@ import pytest
 
 from quorum_node.controller.configs import alter_configs, incremental_alter_configs
 from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
-from quorum_node.controller.topic_settings import effective, may_lose_data
+from quorum_node.controller.topic_settings import effective, layers_of, may_lose_data
 from quorum_node.controller.topics import create_topics
 from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from quorum_node.protocol.alter_configs import (
@@ -164,7 +164,11 @@ def test_the_topic_decides_then_the_controller_then_all_brokers(cluster: Control
 
 def test_a_brokers_hours_are_a_topics_milliseconds(cluster: ControlledCluster) -> None:
     alter(cluster, resource(BROKER, "", ("log.retention.hours", SET, "2")))
-    assert effective(cluster.view(), "retention.ms", {}) == ("retention.ms", "7200000", 3)
+    assert effective(layers_of(cluster.view()), "retention.ms", {}) == (
+        "retention.ms",
+        "7200000",
+        3,
+    )
 
 
 def test_every_default_is_a_value_that_may_be_set() -> None:

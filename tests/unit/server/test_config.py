@@ -30,6 +30,11 @@ def test_defaults_are_kafkas() -> None:
     assert config.formation is None
 
 
+def test_defaults_of_topics_have_the_brokers_names() -> None:
+    given = {"log.retention.hours": "48", "min.insync.replicas": "2"}
+    assert check_config({**GOOD, **given}).controller.settings.static_configs == given
+
+
 @pytest.mark.requirement("K595-01")
 @pytest.mark.parametrize(
     ("key", "value", "why"),
@@ -55,6 +60,9 @@ def test_defaults_are_kafkas() -> None:
         ("advertised.listeners", "CONTROLLER://bad host:9093", "no host"),
         ("admin.listener", "https://0.0.0.0:8080", "must be http"),
         ("admin.membership.on.controller.listener", "yes", "true, false"),
+        ("log.retention.hours", "two", "whole number"),
+        ("log.segment.bytes", "1", "at least"),
+        ("log.cleanup.policy", "burn", "its items are of"),
         ("metadata.log.dir", "data", "absolute"),
         ("formation.founder.uuid", FOUNDER_UUID, "formation.founder.id"),
         ("formation.initial.voters", "3", "needs formation.founder.id"),

@@ -6,6 +6,8 @@
 from dataclasses import dataclass
 
 from quorum_node.controller.authorization import AuthorizerSettings
+from quorum_node.controller.topic_config_types import BROKER_CONFIGS
+from quorum_node.controller.topic_settings import scaled
 from quorum_node.controller.view import Settings
 from quorum_node.server.config_values import Pairs
 
@@ -40,6 +42,7 @@ def read_controller_config(pairs: Pairs) -> ControllerConfig:
                 "quorum.reassignments.max", 1_000, minimum=0, maximum=2**31 - 1
             ),
             authorizer=_authorizer(pairs),
+            static_configs=_static_configs(pairs),
         ),
     )
 
@@ -49,6 +52,19 @@ def _balance_seconds(pairs: Pairs) -> int | None:
         "leader.imbalance.check.interval.seconds", 300, minimum=1, maximum=2**31 - 1
     )
     return seconds if pairs.boolean("auto.leader.rebalance.enable", default=True) else None
+
+
+def _static_configs(pairs: Pairs) -> dict[str, str]:
+    """Defaults of topics, under the brokers' names."""
+    found: dict[str, str] = {}
+    for name, (config, factor) in BROKER_CONFIGS.items():
+        if pairs.has(name):
+            value = pairs.text(name).strip()
+            fault = config.fault(scaled(value, factor))
+            if fault is not None:
+                raise pairs.wrong(name, fault if factor == 1 else f"times {factor}, {fault}")
+            found[name] = value
+    return found
 
 
 def _authorizer(pairs: Pairs) -> AuthorizerSettings:
