@@ -7,10 +7,11 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from quorum_pipeline.commands import diff, plan, state
+from quorum_pipeline.commands import archive, diff, plan, state
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
+    "archive": (archive, "every record of a log, once, in Parquet"),
     "state": (state, "the state of the cluster at an offset or a time"),
     "diff": (diff, "what changed between two offsets"),
     "plan": (plan, "a reassignment that balances the cluster with few moves"),

@@ -22,6 +22,7 @@ PURE_PACKAGES = (
     "node/quorum_node/schema",
     "operator/quorum_operator/desired",
     "operator/quorum_operator/planner",
+    "pipeline/quorum_pipeline/archive",
     "pipeline/quorum_pipeline/placement",
     "pipeline/quorum_pipeline/rows",
     "pipeline/quorum_pipeline/state",

@@ -26,6 +26,7 @@ STAGES = {
     "simulation": "simulation of whole quorums",
     "crash": "crash tests of the log on a real directory",
     "cluster": "local processes, real disk and network",
+    "pipeline": "the pipeline on a real Spark",
     "linearizability": "histories of local processes under faults, checked by porcupine",
     "interop": "stock Apache Kafka",
     "harness": "the operator against kube-apiserver and etcd",

@@ -3,16 +3,16 @@
 import argparse
 import json
 from collections import Counter
-from pathlib import Path
 
+from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.progress import Progress
-from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.state.difference import Difference, differences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("--log", type=Path, required=True, help="directory of a metadata log")
+    add_history(parser)
     parser.add_argument("--from", dest="start", type=int, required=True, metavar="N", help="offset")
     parser.add_argument("--to", dest="end", type=int, required=True, metavar="M", help="offset")
     parser.add_argument("--json", action="store_true", help="one JSON object for each difference")
@@ -21,8 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     progress = Progress("replaying", "offsets")
-    before = replay_directory(arguments.log, Moment(offset=arguments.start), progress)
-    after = replay_directory(arguments.log, Moment(offset=arguments.end), progress)
+    with opened_history(arguments, progress) as history:
+        before = history.at(Moment(offset=arguments.start))
+        after = history.at(Moment(offset=arguments.end))
     counts: Counter[str] = Counter()
     for each in differences(before, after):
         counts[f"{each.kind} in {each.table}"] += 1

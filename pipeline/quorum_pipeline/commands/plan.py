@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Balance, Plan, Reassignment, make_plan
 from quorum_pipeline.placement.replicas import NoRoom
@@ -19,7 +19,7 @@ from quorum_pipeline.state.replayed import Replayed
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("--log", type=Path, required=True, help="directory of a metadata log")
+    add_history(parser)
     add_moment(parser)
     parser.add_argument(
         "--drain", type=int, nargs="+", default=[], metavar="ID", help="brokers to be emptied"
@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     progress = Progress("replaying", "offsets")
-    state = replay_directory(arguments.log, moment_of(arguments), progress)
+    with opened_history(arguments, progress) as history:
+        state = history.at(moment_of(arguments))
     brokers = _brokers(state, arguments.drain)
     partitions = list(_partitions(state, _read_sizes(arguments.sizes)))
     progress.say(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")

@@ -4,10 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
+from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import replay_directory
 from quorum_pipeline.files.table_files import write_tables
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
@@ -17,7 +17,7 @@ _NAMES = [table.name for table in STATE_TABLES]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("--log", type=Path, required=True, help="directory of a metadata log")
+    add_history(parser)
     add_moment(parser)
     parser.add_argument("--show", choices=_NAMES, help="print this table, one JSON object a row")
     parser.add_argument(
@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     progress = Progress("replaying", "offsets")
-    state = replay_directory(arguments.log, moment_of(arguments), progress)
+    with opened_history(arguments, progress) as history:
+        state = history.at(moment_of(arguments))
     if arguments.output is not None:
         progress.say(f"writing tables to {arguments.output}")
         write_tables(arguments.output, state)

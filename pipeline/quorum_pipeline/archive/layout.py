@@ -1,0 +1,92 @@
+"""Directories of an archive and the offsets that they hold. PURE.
+
+    records/offsets=START-END/     the records from START on and below END, once each, as Parquet
+    quarantine/offsets=START-END/  those of them that could not be decoded
+    snapshots/                     the snapshot that the first records go on from, if the log did not begin at 0
+    _checkpoint/                   of the streaming query
+
+A directory counts once it holds the marker, which is written last. Writing one again begins with deleting it. So a job may be
+killed at any moment, and what counts is whole. Of directories that begin at the same offset the longest counts: a merged
+one takes the place of its parts the moment it has its marker.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MARKER = "_COMPLETE"
+RECORDS, QUARANTINE, SNAPSHOTS, CHECKPOINT = "records", "quarantine", "snapshots", "_checkpoint"
+_NAME = re.compile(r"offsets=([0-9]{20})-([0-9]{20})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets from `start` on and below `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def directory(self) -> str:
+        """Sorts as the offsets do."""
+        return f"offsets={self.start:020d}-{self.end:020d}"
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What the marker of a range says: so many rows in `records`, so many in `quarantine`."""
+
+    rows: int
+    quarantined: int
+
+    def text(self) -> str:
+        """JSON."""
+        return json.dumps({"rows": self.rows, "quarantined": self.quarantined})
+
+
+def parse_marker(text: str) -> Marker:
+    """Raises ValueError."""
+    document = json.loads(text)
+    return Marker(int(document["rows"]), int(document["quarantined"]))
+
+
+def parse_directory(name: str) -> OffsetRange | None:
+    """The range in a name; None for any other name."""
+    found = _NAME.fullmatch(name)
+    if found is None or int(found[1]) >= int(found[2]):
+        return None
+    return OffsetRange(int(found[1]), int(found[2]))
+
+
+def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[OffsetRange]]:
+    """The ranges that count, one behind the other from the first offset on, and those that don't any more."""
+    by_start: dict[int, OffsetRange] = {}
+    every = list(complete)
+    for each in every:
+        known = by_start.get(each.start)
+        if known is None or each.end > known.end:
+            by_start[each.start] = each
+    counting: list[OffsetRange] = []
+    position = min(by_start, default=0)
+    while position in by_start:
+        counting.append(by_start[position])
+        position = counting[-1].end
+    return counting, [each for each in every if each not in counting]
+
+
+def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[OffsetRange]]:
+    """Neighbours that together have no more than so many rows, two at least; what is large stays."""
+    groups: list[list[OffsetRange]] = []
+    size = 0
+    for each in counting:
+        if groups and size + len(each) <= target_rows:
+            groups[-1].append(each)
+            size += len(each)
+        else:
+            groups.append([each])
+            size = len(each)
+    return [group for group in groups if len(group) > 1]

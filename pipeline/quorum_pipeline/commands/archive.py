@@ -1,0 +1,56 @@
+"""`quorum-pipeline archive`: every record of a log, once, in Parquet; goes on where it stopped, however it stopped."""
+
+import argparse
+from pathlib import Path
+
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See `--help`."""
+    parser.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
+    parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
+    parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
+    parser.add_argument("--follow", action="store_true", help="go on until stopped")
+    parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
+    parser.add_argument("--max-rows", type=int, default=1_000_000, help="of one micro batch")
+    parser.add_argument(
+        "--compact", action="store_true", help="then (or without --log: only) merge small files"
+    )
+    parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
+    parser.add_argument("--master", help="of Spark; default local[*], or what spark-submit says")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """1 if there are records in quarantine. Raises PipelineError."""
+    if arguments.log is None and not arguments.compact:
+        raise PipelineError("nothing to do: give --log DIR, --compact, or both")
+    # What is wrong is told before Spark takes its seconds to start.
+    log = None if arguments.log is None else open_log(arguments.log)
+    progress = Progress("archiving", "offsets")
+    progress.say("starting Spark")
+    from quorum_pipeline.spark.archive import Archive
+    from quorum_pipeline.spark.archive_job import ArchiveJob
+    from quorum_pipeline.spark.session import open_session
+
+    session = open_session("quorum-pipeline archive", arguments.master)
+    try:
+        archive = Archive(session, arguments.to, arguments.checkpoint)
+        before = archive.contents()
+        if log is not None:
+            every_seconds = arguments.every if arguments.follow else None
+            ArchiveJob(archive, log, arguments.max_rows, every_seconds).run(progress, progress.say)
+        if arguments.compact:
+            left = archive.compact(arguments.compact_rows, progress.say)
+            print(f"merged: {left} directories are left")
+        after = archive.contents()
+    finally:
+        session.stop()
+    added = after.end - max(before.end, after.start)
+    print(
+        f"archive {arguments.to}: offsets {after.start} to {after.end}, {added:,} of them new,"
+        f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
+    )
+    return 1 if after.quarantined else 0

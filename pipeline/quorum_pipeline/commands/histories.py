@@ -1,0 +1,69 @@
+"""Where a history is read from: `--log`, the directory of a replica, or `--archive`, what `archive` wrote.
+
+Owns the choice. A log needs no Spark, so it is not even imported for one.
+"""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.state.replayed import Replayed
+
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.archive import Archive
+
+
+class History(Protocol):
+    """What can be asked for any moment."""
+
+    def at(self, moment: Moment) -> Replayed:
+        """Raises PipelineError."""
+
+
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """The arguments; one of the two is needed."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
+    group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
+    parser.add_argument("--master", help="of Spark, with --archive; default local[*]")
+
+
+@contextmanager
+def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterator[History]:
+    """Open for as long as the context is."""
+    if arguments.archive is None:
+        yield _Directory(arguments.log, progress)
+        return
+    from quorum_pipeline.spark.archive import Archive
+    from quorum_pipeline.spark.session import open_session
+
+    progress.say("starting Spark")
+    session = open_session("quorum-pipeline", arguments.master)
+    try:
+        yield _Archived(Archive(session, arguments.archive), progress)
+    finally:
+        session.stop()
+
+
+class _Directory:
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._path = path
+        self._progress = progress
+
+    def at(self, moment: Moment) -> Replayed:
+        return replay_directory(self._path, moment, self._progress)
+
+
+class _Archived:
+    def __init__(self, archive: "Archive", progress: Progress) -> None:
+        self._archive = archive
+        self._progress = progress
+
+    def at(self, moment: Moment) -> Replayed:
+        from quorum_pipeline.spark.archived_state import replay_archive
+
+        return replay_archive(self._archive, moment, self._progress)

@@ -1,0 +1,257 @@
+"""The archive: a streaming query writes every record once, micro batch by micro batch, and can be killed at any moment.
+
+Owns writing, resuming, merging and reading. What counts is decided in `archive/layout.py`. Spark's checkpoint says which offsets
+belong to a micro batch before it is written, and gives the same ones after a restart; their directory is then written anew.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+
+from quorum_pipeline.archive.layout import (
+    CHECKPOINT,
+    MARKER,
+    QUARANTINE,
+    RECORDS,
+    SNAPSHOTS,
+    Marker,
+    OffsetRange,
+    merges,
+    parse_directory,
+    parse_marker,
+    tiles,
+)
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.state.replayed import LogRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive holds: offsets from `start` on and below `end`."""
+
+    start: int
+    end: int
+    ranges: tuple[OffsetRange, ...]
+    quarantined: int
+
+
+class Archive:
+    """An archive at a URI."""
+
+    def __init__(self, session: SparkSession, uri: str, checkpoint: str | None = None) -> None:
+        self._session = session
+        self._files = HadoopFiles(session)
+        self._uri = uri.rstrip("/")
+        self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
+
+    def contents(self) -> Archived:
+        """What counts in it now. Raises PipelineError."""
+        ranges, _ = self._tiles()
+        quarantined = sum(self._marker(each).quarantined for each in ranges)
+        if not ranges:
+            return Archived(0, 0, (), 0)
+        return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
+
+    def follow(
+        self, source: str, options: dict[str, str], *, every_seconds: float | None = None
+    ) -> StreamingQuery:
+        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now."""
+        reader = self._session.readStream.format(source).options(**options)
+        start = self._resume()
+        if start is not None:
+            reader = reader.option("startOffset", str(start))
+        writer = (
+            reader.option("onProblem", "keep")
+            .load()
+            .writeStream.foreachBatch(self._write)
+            .option("checkpointLocation", self._checkpoint)
+        )
+        if every_seconds is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{every_seconds} seconds")
+        return writer.start()
+
+    def read(self, end_offset: int | None = None) -> DataFrame:
+        """The records that count, below an offset. Raises PipelineError if there are none."""
+        found = self.contents()
+        if end_offset is not None and not found.start <= end_offset <= found.end:
+            raise self._not_there(found, end_offset)
+        wanted = [each for each in found.ranges if end_offset is None or each.start < end_offset]
+        if not wanted:
+            raise PipelineError(f"{self._uri} is no archive, or an empty one")
+        paths = [self._directory(RECORDS, each) for each in wanted]
+        frame = self._session.read.parquet(*paths)
+        return frame if end_offset is None else frame.where(sf.col("offset") < end_offset)
+
+    def quarantine(self) -> DataFrame | None:
+        """What could not be decoded; None if there is nothing."""
+        paths = [
+            self._directory(QUARANTINE, each)
+            for each in self.contents().ranges
+            if self._marker(each).quarantined
+        ]
+        return self._session.read.parquet(*paths) if paths else None
+
+    def begin_behind(self, snapshot: SnapshotFile) -> None:
+        """Keep the snapshot that the first record goes on from."""
+        target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
+        self._files.upload(str(snapshot.path.resolve()), target)
+
+    def snapshot(self, directory: Path) -> SnapshotFile | None:
+        """A copy of it in a directory of this machine; None if the log began at 0 without one."""
+        names = self._files.list(f"{self._uri}/{SNAPSHOTS}")
+        if not names:
+            return None
+        local = directory / names[-1]
+        self._files.download(f"{self._uri}/{SNAPSHOTS}/{names[-1]}", str(local))
+        return open_snapshot(local)
+
+    def log_records(self, end_offset: int | None) -> Iterator[list[LogRecord]]:
+        """All below an offset, in order, a directory of the archive at a time. Raises PipelineError."""
+        found = self.contents()
+        if found.quarantined:
+            raise PipelineError(
+                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
+                " without them"
+            )
+        limit = found.end if end_offset is None else end_offset
+        if not found.start <= limit <= found.end:
+            raise self._not_there(found, limit)
+        for each in found.ranges:
+            if each.start < limit:
+                frame = self._session.read.parquet(self._directory(RECORDS, each))
+                columns = frame.where(sf.col("offset") < limit).select(
+                    "offset",
+                    "epoch",
+                    sf.unix_millis("timestamp").alias("timestamp_ms"),
+                    "control",
+                    "record_key",
+                    "value",
+                )
+                ordered = columns.toArrow().sort_by("offset").to_pydict().values()
+                yield [LogRecord(*row) for row in zip(*ordered, strict=True)]
+
+    def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
+        """Merge neighbours into directories of up to so many rows; how many are left."""
+        ranges, obsolete = self._tiles()
+        for group in merges(ranges, target_rows):
+            merged = OffsetRange(group[0].start, group[-1].end)
+            markers = [self._marker(each) for each in group]
+            told(f"merging {len(group)} directories into {merged.directory}")
+            for table in (RECORDS, QUARANTINE):
+                self._merge(table, group, merged, markers)
+            self._complete(
+                merged,
+                Marker(sum(m.rows for m in markers), sum(m.quarantined for m in markers)),
+            )
+            obsolete += group
+        for each in obsolete:
+            self._files.delete(f"{self._directory(RECORDS, each)}/{MARKER}")
+            self._files.delete(self._directory(RECORDS, each))
+            self._files.delete(self._directory(QUARANTINE, each))
+        return len(self._tiles()[0])
+
+    def _not_there(self, found: Archived, wanted: int) -> PipelineError:
+        return PipelineError(
+            f"the archive at {self._uri} has offsets {found.start} to {found.end}, not {wanted}"
+        )
+
+    # -- writing
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro batch. Raises PipelineError if records are missing or there twice."""
+        wanted = self._range_of(batch_id)
+        target = self._directory(RECORDS, wanted)
+        self._files.delete(f"{target}/{MARKER}")
+        seen = Observation()
+        counted = frame.observe(
+            seen,
+            sf.count(sf.lit(1)).alias("rows"),
+            sf.count("problem").alias("quarantined"),
+            sf.min("offset").alias("least"),
+            sf.max("offset").alias("most"),
+        )
+        counted.where("problem IS NULL").write.mode("overwrite").parquet(target)
+        found = seen.get
+        quarantined = int(found["quarantined"])
+        apart = self._directory(QUARANTINE, wanted)
+        if quarantined:
+            frame.where("problem IS NOT NULL").write.mode("overwrite").parquet(apart)
+        else:
+            self._files.delete(apart)
+            _check_whole(wanted, int(found["rows"]), found["least"], found["most"])
+        self._complete(wanted, Marker(int(found["rows"]) - quarantined, quarantined))
+
+    def _complete(self, range: OffsetRange, marker: Marker) -> None:
+        self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", marker.text())
+
+    def _merge(
+        self, table: str, group: list[OffsetRange], merged: OffsetRange, markers: list[Marker]
+    ) -> None:
+        paths = [
+            self._directory(table, each)
+            for each, marker in zip(group, markers, strict=True)
+            if table == RECORDS or marker.quarantined
+        ]
+        if paths:
+            frame = self._session.read.parquet(*paths).coalesce(1).sortWithinPartitions("offset")
+            frame.write.mode("overwrite").parquet(self._directory(table, merged))
+
+    def _range_of(self, batch_id: int) -> OffsetRange:
+        """What the checkpoint says of a micro batch: written before the batch begins, never changed."""
+        text = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
+        if text is None:
+            raise PipelineError(f"{self._checkpoint} lost the offsets of micro batch {batch_id}")
+        offsets = json.loads(text.splitlines()[-1])
+        return OffsetRange(int(offsets["from"]), int(offsets["offset"]))
+
+    # -- resuming
+
+    def _resume(self) -> int | None:
+        """Where an archive without a checkpoint goes on; None: the checkpoint knows. Raises PipelineError."""
+        archived = self.contents()
+        planned = [int(n) for n in self._files.list(f"{self._checkpoint}/offsets") if n.isdigit()]
+        if not planned:
+            return archived.end if archived.ranges else None
+        done = [int(n) for n in self._files.list(f"{self._checkpoint}/commits") if n.isdigit()]
+        if not done and not archived.ranges:
+            return None
+        last = self._range_of(max(planned))
+        if archived.end not in (last.start, last.end):
+            raise PipelineError(
+                f"the checkpoint {self._checkpoint} stands at offsets {last.start} to {last.end}, and the"
+                f" archive {self._uri} ends at {archived.end}: it is another archive's. Name the right one,"
+                " or an empty directory to go on from where the archive ends"
+            )
+        return None
+
+    # -- what is there
+
+    def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
+        names = self._files.list(f"{self._uri}/{RECORDS}")
+        ranges = [each for each in map(parse_directory, names) if each is not None]
+        complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
+        return tiles(complete)
+
+    def _marker(self, range: OffsetRange) -> Marker:
+        text = self._files.read(f"{self._directory(RECORDS, range)}/{MARKER}")
+        return parse_marker(text or "")
+
+    def _directory(self, table: str, range: OffsetRange) -> str:
+        return f"{self._uri}/{table}/{range.directory}"
+
+
+def _check_whole(wanted: OffsetRange, rows: int, least: int | None, most: int | None) -> None:
+    if (rows, least, most) != (len(wanted), wanted.start, wanted.end - 1):
+        raise PipelineError(
+            f"offsets {wanted.start} to {wanted.end} are {len(wanted)} records, and {rows} came,"
+            f" from {least} to {most}: nothing of them was archived"
+        )

@@ -1,0 +1,41 @@
+"""The state of a cluster from an archive. Owns the order: the snapshot that the archive began behind, then every record."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.state.replayed import Replayed
+
+
+def replay_archive(
+    archive: Archive, moment: Moment, progress: Callable[[int], None] = lambda end_offset: None
+) -> Replayed:
+    """Raises PipelineError: the archive does not have this moment, or has records in quarantine."""
+    state = Replayed()
+    with tempfile.TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
+        snapshot = archive.snapshot(Path(scratch))
+        if snapshot is not None:
+            bounds = snapshot.bounds()
+            early = moment.offset is not None and moment.offset < snapshot.id.end_offset
+            if early or (
+                moment.time_ms is not None
+                and moment.time_ms < bounds.last_contained_log_timestamp_ms
+            ):
+                raise PipelineError(
+                    f"the archive begins behind a snapshot at offset {snapshot.id.end_offset}; it has no"
+                    " state before that"
+                )
+            state.begin(snapshot.id, (batch for _, batch in snapshot.batches()), bounds)
+    for records in archive.log_records(moment.offset):
+        new = [each for each in records if each.offset >= state.end_offset]
+        if moment.time_ms is not None:
+            late = [n for n, each in enumerate(new) if each.timestamp_ms > moment.time_ms]
+            if late:
+                state.records(new[: late[0]])
+                break
+        state.records(new)
+        progress(state.end_offset)
+    return state

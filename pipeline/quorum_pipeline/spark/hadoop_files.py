@@ -1,0 +1,78 @@
+"""Small files and directories on any file system that Hadoop knows: local, HDFS, object stores.
+
+Owns the few calls that the archive needs. Spark itself reads and writes the tables.
+"""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from quorum_pipeline.errors import PipelineError
+
+
+class HadoopFiles:
+    """Paths are URIs, or plain paths of the default file system. Every call may raise PipelineError."""
+
+    def __init__(self, session: SparkSession) -> None:
+        # PySpark has no public way to Hadoop's file systems; this one has been the same since 1.x.
+        self._jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+        self._conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory; empty if there is none."""
+        path, system = self._path(directory)
+        if not self._call(directory, system.exists, path):
+            return []
+        return sorted(
+            each.getPath().getName() for each in self._call(directory, system.listStatus, path)
+        )
+
+    def read(self, file: str) -> str | None:
+        """Its text, None if there is no such file."""
+        path, system = self._path(file)
+        if not self._call(file, system.exists, path):
+            return None
+        stream = self._call(file, system.open, path)
+        try:
+            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return text
+        finally:
+            stream.close()
+
+    def write(self, file: str, text: str) -> None:
+        """Replace it. The file is whole or not there where the file system renames atomically."""
+        path, system = self._path(file)
+        stream = self._call(file, system.create, path, True)
+        try:
+            self._call(file, stream.write, bytearray(text.encode()))
+        finally:
+            self._call(file, stream.close)
+
+    def delete(self, directory: str) -> None:
+        """With everything in it; nothing happens if it is not there."""
+        path, system = self._path(directory)
+        self._call(directory, system.delete, path, True)
+
+    def upload(self, local: str, target: str) -> None:
+        """Copy a file of this machine."""
+        path, system = self._path(target)
+        source = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
+        self._call(target, system.copyFromLocalFile, source, path)
+
+    def download(self, source: str, local: str) -> None:
+        """Copy a file to this machine."""
+        path, system = self._path(source)
+        target = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
+        self._call(source, system.copyToLocalFile, False, path, target, True)
+
+    def _path(self, text: str) -> tuple[Any, Any]:
+        path = self._jvm.org.apache.hadoop.fs.Path(text)
+        return path, self._call(text, path.getFileSystem, self._conf)
+
+    @staticmethod
+    def _call(what: str, function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Py4JJavaError as error:
+            raise PipelineError(f"{what}: {error.java_exception.getMessage()}") from None

@@ -1,0 +1,130 @@
+"""The data source `metadata_log`: the records of a metadata log.
+
+    spark.dataSource.register(MetadataLog)
+    (spark.read.format("metadata_log").load("/var/lib/node")
+        .where("type = 'PartitionChangeRecord'")
+        .selectExpr("offset", "timestamp", "partition_change.leader").show())
+
+Instead of the directory of one replica, the option `bootstrap` names controllers of a running quorum, and the log is read from
+whoever leads, up to the high watermark:
+
+    spark.readStream.format("metadata_log").option("bootstrap", "controller-0:9093,controller-1:9093")
+
+Columns: `rows/table.py`. Only those of the query's schema are made, so a long log is read faster with
+`.schema("offset bigint, type string")`. Other options:
+
+    startOffset, endOffset   from where on, up to where (exclusive); by default everything
+    onProblem                fail (default), or keep: what can't be decoded is a row with a `problem`
+    spanBytes                how much of a segment is one task; 8 MiB
+    maxRows                  streaming: so many offsets at most in one micro batch; 1 000 000
+
+A directory may hold records at its end that are not committed yet. Who must not see them gives an endOffset that is committed,
+or reads the quorum. Owns the link between Spark and the origins of records; decodes nothing.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from quorum_pipeline.rows.arrow import record_batch
+from quorum_pipeline.rows.table import table_ddl
+from quorum_pipeline.spark.options import LogOptions, log_options
+from quorum_pipeline.spark.origins import LogTask, check_start, origin_of
+
+
+class MetadataLog(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """For `format(...)`."""
+        return "metadata_log"
+
+    def schema(self) -> str:
+        """Every column."""
+        return table_ddl()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For a batch query."""
+        return LogReader(log_options(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For a streaming query."""
+        return LogStreamReader(log_options(self.options), schema)
+
+
+class _Tasks:
+    """What reading has in common for batch and stream."""
+
+    def __init__(self, options: LogOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._origin = origin_of(options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """On an executor."""
+        assert isinstance(partition, LogTask)
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        for rows in partition.rows(keep_problems=self._options.keep_problems):
+            yield record_batch(rows, schema)
+
+
+class LogReader(_Tasks, DataSourceReader):
+    """The log as it is when the query is planned."""
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each task."""
+        start, end = self._origin.bounds()
+        wanted = self._options.start_offset
+        if wanted:
+            check_start(self._origin, wanted)
+        return self._origin.tasks(max(wanted, start), min(self._options.end_offset, end))
+
+
+class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The log as it grows. An offset of the stream is one of the log, with where its micro batch began."""
+
+    _target: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where the log begins, or what was asked for."""
+        start = max(self._options.start_offset, self._origin.bounds()[0])
+        return {"offset": start, "from": start}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A micro batch has to fit into memory."""
+        return ReadMaxRows(self._options.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all."""
+        self._target = self._end()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the log, or of what one micro batch takes."""
+        begin = int(start["offset"])
+        end = self._end() if self._target is None else self._target
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, begin + limit.max_rows)
+        return {"offset": end, "from": begin} if end > begin else start
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """For the progress of the query."""
+        return {"offset": self._end()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Tasks between two offsets. Raises PipelineError if they were deleted before they were read."""
+        check_start(self._origin, int(start["offset"]))
+        return self._origin.tasks(int(start["offset"]), int(end["offset"]))
+
+    def _end(self) -> int:
+        return min(self._origin.bounds()[1], self._options.end_offset)

@@ -1,0 +1,130 @@
+"""Where the records of `metadata_log` come from: a directory, or a running quorum. One interface for batch and stream.
+
+Owns how offsets are cut into tasks. A task carries all it needs to read its rows on another machine.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql.datasource import InputPartition
+
+from quorum_node.client.connections import Address
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import LogSpan, open_log
+from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.live.live_rows import live_rows
+from quorum_pipeline.live.quorum import Quorum
+from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.spark.options import LogOptions
+
+_OFFSETS_OF_A_TASK = 200_000
+
+
+class LogTask(InputPartition):
+    """One task of a query."""
+
+    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+        """Read them. Raises PipelineError, OSError."""
+        raise NotImplementedError
+
+
+class Origin(Protocol):
+    """A log that has offsets from `start` on and below `end`, by now."""
+
+    name: str
+
+    def bounds(self) -> tuple[int, int]:
+        """Start and end. Raises PipelineError."""
+
+    def tasks(self, start: int, end: int) -> list[InputPartition]:
+        """Tasks that together read these offsets."""
+
+
+def origin_of(options: LogOptions) -> Origin:
+    """What the options name."""
+    if options.path is not None:
+        return DirectoryOrigin(options.path, options.span_bytes)
+    return QuorumOrigin(options.bootstrap)
+
+
+@dataclass(frozen=True)
+class SpanTask(LogTask):
+    """A piece of a segment."""
+
+    span: LogSpan
+    start: int
+    end: int
+
+    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+        """See LogTask."""
+        return span_rows(self.span, self.start, self.end, keep_problems=keep_problems)
+
+
+@dataclass(frozen=True)
+class FetchTask(LogTask):
+    """Offsets of a running quorum's log, all of them committed."""
+
+    bootstrap: tuple[Address, ...]
+    start: int
+    end: int
+
+    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+        """See LogTask."""
+        with closing(Quorum(self.bootstrap)) as quorum:
+            yield from live_rows(quorum, self.start, self.end, keep_problems=keep_problems)
+
+
+class DirectoryOrigin:
+    """The log of one replica."""
+
+    def __init__(self, path: Path, span_bytes: int) -> None:
+        self.name = str(path)
+        self._path = path
+        self._span_bytes = span_bytes
+
+    def bounds(self) -> tuple[int, int]:
+        """See Origin."""
+        log = open_log(self._path)
+        return log.start_offset, log.end_offset()
+
+    def tasks(self, start: int, end: int) -> list[InputPartition]:
+        """See Origin."""
+        return [
+            SpanTask(span, start, end)
+            for span in open_log(self._path).spans(start, self._span_bytes)
+            if span.base_offset < end
+        ]
+
+
+class QuorumOrigin:
+    """The committed log of whoever leads."""
+
+    def __init__(self, bootstrap: tuple[Address, ...]) -> None:
+        self.name = ",".join(f"{host}:{port}" for host, port in bootstrap)
+        self._bootstrap = bootstrap
+
+    def bounds(self) -> tuple[int, int]:
+        """See Origin."""
+        with closing(Quorum(self._bootstrap)) as quorum:
+            found = quorum.committed()
+        return found.start_offset, found.end_offset
+
+    def tasks(self, start: int, end: int) -> list[InputPartition]:
+        """See Origin."""
+        return [
+            FetchTask(self._bootstrap, begin, min(begin + _OFFSETS_OF_A_TASK, end))
+            for begin in range(start, end, _OFFSETS_OF_A_TASK)
+        ]
+
+
+def check_start(origin: Origin, wanted: int) -> None:
+    """Raises PipelineError if the log begins behind it."""
+    start, end = origin.bounds()
+    if wanted < start:
+        raise PipelineError(
+            f"the log of {origin.name} has no offset {wanted}: it begins at {start} and ends at {end};"
+            " what was before is in a snapshot"
+        )

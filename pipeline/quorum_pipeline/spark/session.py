@@ -1,0 +1,54 @@
+"""A Spark session: on this machine by default, on whatever cluster is named otherwise.
+
+Owns the settings that every job shares. A master given by `spark-submit` stays as it is, and so the same command runs on a
+cluster unchanged.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.log_source import MetadataLog
+from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
+
+_LOCAL = {
+    # Nobody else has business with the ports of a local session.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+}
+_ALWAYS = {
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+
+
+def open_session(name: str, master: str | None = None) -> SparkSession:
+    """With both data sources registered. Raises PipelineError where there is no Java."""
+    if shutil.which("java") is None and not _java_home_works():
+        raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
+    conf = SparkConf()
+    chosen = master or conf.get("spark.master") or "local[*]"
+    settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
+    for key, value in settings.items():
+        conf.setIfMissing(key, value)
+    if chosen.startswith("local"):
+        # Workers are processes beside this one; they have to find what this one imports.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.master(chosen).appName(name).config(conf=conf).getOrCreate()
+    session.dataSource.register(MetadataLog)
+    session.dataSource.register(MetadataSnapshot)
+    return session
+
+
+def _java_home_works() -> bool:
+    return (Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java").is_file()

@@ -1,0 +1,144 @@
+"""A log, read and archived by a real Spark: every record once, whatever happens in between."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archive_job import ArchiveJob
+from quorum_pipeline.spark.archived_state import replay_archive
+from support.written_log import LogWriter, write_history
+
+
+def archive_all(archive: Archive, writer: LogWriter, max_rows: int = 1_000_000) -> None:
+    ArchiveJob(archive, open_log(writer.directory), max_rows, None).run(lambda end: None, print)
+
+
+def offsets(archive: Archive) -> list[int]:
+    return sorted(row.offset for row in archive.read().select("offset").collect())
+
+
+def forget_last_commit(archive: Path) -> None:
+    """As if the query had been killed before Spark noted that its last micro batch was done."""
+    commits = archive / "_checkpoint" / "commits"
+    newest = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(newest)).unlink()
+    (commits / f".{newest}.crc").unlink()
+
+
+@pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-08")
+def test_a_log_is_read_archived_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    images = write_history(writer)
+    writer.snapshot()
+    log = spark.read.format("metadata_log").option("spanBytes", "500").load(str(tmp_path / "node"))
+    changes = log.where("partition_change IS NOT NULL").select("offset", "partition_change.isr")
+    assert [tuple(row) for row in changes.collect()] == [(51, [2, 3])]
+    snapshots = spark.read.format("metadata_snapshot").load(str(tmp_path / "node"))
+    found = snapshots.where("voters IS NOT NULL").select("snapshot", "voters.voters.id").collect()
+    assert [tuple(row) for row in found] == [(f"{writer.end_offset}-3", [2, 3, 1])]
+
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer)
+    assert offsets(archive) == list(range(writer.end_offset))
+    writer.append(md.NoOpRecord())
+    archive_all(archive, writer)
+    assert offsets(archive) == list(range(writer.end_offset))
+    # Killed behind the marker, before the checkpoint knew of it: the same offsets are written anew.
+    forget_last_commit(tmp_path / "archive")
+    archive_all(archive, writer)
+    assert offsets(archive) == list(range(writer.end_offset))
+    for offset in list(images)[3::3]:
+        state = replay_archive(archive, Moment(offset=offset))
+        assert b"".join(state.snapshot()) == images[offset], f"offset {offset}"
+    writer.close()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_killed_anywhere_merged_and_gone_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Small micro batches; the traces of a kill at every step of one; then merging, and more records."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    uri = tmp_path / "archive"
+    archive = Archive(spark, str(uri))
+    archive_all(archive, writer, max_rows=10)
+    ranges = archive.contents().ranges
+    assert len(ranges) == -(-writer.end_offset // 10)
+    last = uri / "records" / ranges[-1].directory
+    # Within the write: some files and no marker.
+    forget_last_commit(uri)
+    (last / "_COMPLETE").unlink()
+    next(last.glob("*.parquet")).unlink()
+    assert archive.contents().end == ranges[-1].start
+    archive_all(archive, writer, max_rows=10)
+    assert offsets(archive) == list(range(writer.end_offset))
+    assert archive.compact(25, print) == 3
+    assert offsets(archive) == list(range(writer.end_offset))
+    assert len(list((uri / "records").iterdir())) == 3
+    # Within merging: the merged directory counts, its parts are still there.
+    assert archive.compact(1_000, print) == 1
+    for _ in range(3):
+        writer.append(md.NoOpRecord())
+        archive_all(archive, writer)
+    assert offsets(archive) == list(range(writer.end_offset))
+    writer.close()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_what_can_not_be_decoded_is_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node")
+    writer.append(md.NoOpRecord(), md.NoOpRecord())
+    unknown = md.UnknownMetadata(99, 3, b"\1\2")
+    writer.append(unknown, md.NoOpRecord())
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer)
+    assert offsets(archive) == [0, 1, 3]
+    apart = archive.quarantine()
+    assert apart is not None
+    (row,) = apart.collect()
+    assert (row.offset, row.problem) == (2, "type 99 version 3 is not known")
+    assert row.source.endswith("00000000000000000000.log")
+    assert bytes(row.value) == md.encode_metadata(unknown)
+    with pytest.raises(PipelineError, match=r"1 records .* in quarantine"):
+        replay_archive(archive, Moment())
+    assert archive.compact(1_000, print) == 1
+    assert archive.contents().quarantined == 1
+    writer.close()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_a_foreign_checkpoint_and_a_lost_one(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    uri, other = str(tmp_path / "archive"), str(tmp_path / "other")
+    archive_all(Archive(spark, uri), writer)
+    writer.append(md.NoOpRecord())
+    archive_all(Archive(spark, other), writer)
+    with pytest.raises(PipelineError, match="is another archive's"):
+        archive_all(Archive(spark, uri, f"{other}/_checkpoint"), writer)
+    anew = Archive(spark, uri, str(tmp_path / "empty"))
+    archive_all(anew, writer)
+    assert offsets(anew) == list(range(writer.end_offset))
+    writer.close()
+
+
+@pytest.mark.long
+def test_a_log_that_begins_behind_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=300)
+    write_history(writer)
+    writer.snapshot(drop_log=True)
+    writer.elect(3)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer)
+    assert archive.contents().start > 0
+    state = replay_archive(archive, Moment())
+    assert b"".join(state.snapshot()) == writer.image_bytes()
+    writer.close()

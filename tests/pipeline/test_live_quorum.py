@@ -1,0 +1,112 @@
+"""A running quorum, read as nobody's replica: all that is committed, through a change of the leader, also by Spark."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records.snapshot_format import SnapshotReader
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.live.live_rows import live_rows
+from quorum_pipeline.live.quorum import Quorum, parsed_addresses
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archived_state import replay_archive
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+
+pytestmark = pytest.mark.long
+
+
+def bootstrap(quorum: LocalQuorum) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in quorum.nodes.values())
+
+
+def offsets(reader: Quorum, start: int, end: int) -> list[int]:
+    found = live_rows(reader, start, end, keep_problems=False)
+    return [offset for rows in found for offset in rows.offsets]
+
+
+def snapshot_of(quorum: LocalQuorum, node: LocalNode) -> Path:
+    """A snapshot that a node writes of its own image."""
+    answer = quorum.client.post(f"{node.admin_url}/v1/snapshot", timeout=60)
+    assert answer.is_success, answer.text
+    return max((node.data_dir / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+@pytest.mark.requirement("SP-01")
+def test_the_log_is_read_through_a_change_of_the_leader(tmp_path: Path) -> None:
+    with LocalQuorum(tmp_path) as quorum:
+        quorum.form()
+        for number in range(20):
+            quorum.put(f"key-{number}", str(number))
+        with closing(Quorum(parsed_addresses(bootstrap(quorum)), 20)) as reader:
+            before = reader.committed()
+            assert before.start_offset == 0
+            expected = [each["offset"] for each in quorum.log_records(quorum.leader.id)]
+            assert offsets(reader, 0, before.end_offset) == expected[: before.end_offset]
+            assert offsets(reader, 5, 9) == [5, 6, 7, 8]
+            quorum.leader.kill()
+            quorum.put("after", "1")
+            after = reader.committed()
+            assert after.end_offset > before.end_offset
+            wanted = list(range(before.end_offset, after.end_offset))
+            assert offsets(reader, before.end_offset, after.end_offset) == wanted
+        for node in quorum.nodes.values():
+            if node.is_running:
+                node.kill()
+        with (
+            closing(Quorum(parsed_addresses(bootstrap(quorum)), 1)) as reader,
+            pytest.raises(PipelineError, match="no leader answered within 1 s"),
+        ):
+            reader.committed()
+
+
+@pytest.mark.requirement("SP-01", "SP-03", "K595-30")
+def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(tmp_path: Path) -> None:
+    """The node's own image, not ours: it wrote the snapshot, and we replay the log."""
+    with LocalQuorum(tmp_path) as quorum:
+        quorum.form()
+        for number in range(30):
+            quorum.put(f"key-{number}", str(number))
+        leader = quorum.leader
+        path = snapshot_of(quorum, leader)
+        with closing(Quorum(parsed_addresses(bootstrap(quorum)))) as reader:
+            newest = wait_until(reader.newest_snapshot, "the leader offers its snapshot")
+            assert newest.file_name == path.name
+            data, size = reader.snapshot_part(newest, 0)
+            assert len(data) == size
+        assert data == path.read_bytes()
+        SnapshotReader(newest).feed(data)
+        log = path.parent
+        saved = path.read_bytes()
+        path.rename(tmp_path / "aside")
+        state = replay_directory(log, Moment(offset=newest.end_offset))
+        assert b"".join(state.snapshot()) == saved
+
+
+@pytest.mark.requirement("SP-01", "SP-02", "SP-03")
+def test_an_archive_of_a_running_quorum_through_a_leader_kill(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with LocalQuorum(tmp_path / "quorum") as quorum:
+        quorum.form()
+        quorum.put("first", "1")
+        archive = Archive(spark, str(tmp_path / "archive"))
+        options = {"bootstrap": bootstrap(quorum)}
+        query = archive.follow("metadata_log", options, every_seconds=0.5)
+        wait_until(lambda: archive.contents().end > 0, "the first micro batch", 90)
+        dead = quorum.leader
+        dead.kill()
+        quorum.put("second", "2")
+        end = int(quorum.describe()["highWatermark"])
+        wait_until(lambda: archive.contents().end >= end, "what followed is archived", 90)
+        query.stop()
+        path = snapshot_of(quorum, quorum.leader)
+        once = archive.follow("metadata_log", options)
+        assert once.awaitTermination(120)
+        found = archive.contents()
+        rows = [row.offset for row in archive.read().select("offset").orderBy("offset").collect()]
+        assert rows == list(range(found.end))
+        state = replay_archive(archive, Moment(offset=int(path.name[:20])))
+        assert b"".join(state.snapshot()) == path.read_bytes()
