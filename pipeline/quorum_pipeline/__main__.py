@@ -7,13 +7,15 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from quorum_pipeline.commands import archive, diff, plan, state
+from quorum_pipeline.commands import archive, audit, diff, plan, state, timeline
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
     "archive": (archive, "every record of a log, once, in Parquet"),
     "state": (state, "the state of the cluster at an offset or a time"),
+    "audit": (audit, "whether replicas hold the same history, and which one doesn't"),
     "diff": (diff, "what changed between two offsets"),
+    "timeline": (timeline, "what happened to the cluster, when, and how long it took"),
     "plan": (plan, "a reassignment that balances the cluster with few moves"),
 }
 

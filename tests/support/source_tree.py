@@ -23,9 +23,11 @@ PURE_PACKAGES = (
     "operator/quorum_operator/desired",
     "operator/quorum_operator/planner",
     "pipeline/quorum_pipeline/archive",
+    "pipeline/quorum_pipeline/audit",
     "pipeline/quorum_pipeline/placement",
     "pipeline/quorum_pipeline/rows",
     "pipeline/quorum_pipeline/state",
+    "pipeline/quorum_pipeline/timeline",
 )
 IMPURE_MODULES = frozenset(
     {

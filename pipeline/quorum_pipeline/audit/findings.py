@@ -1,0 +1,22 @@
+"""What an audit can find. Owns the form in which it is told: which replica, which file, where, what. PURE."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`position` in bytes in `file`, and `offset` in the log, where they are known."""
+
+    replica: str
+    file: str
+    position: int | None
+    offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        place = [self.file]
+        if self.position is not None:
+            place.append(f"byte {self.position}")
+        if self.offset is not None:
+            place.append(f"offset {self.offset}")
+        return f"{self.replica}: {', '.join(place)}: {self.what}"

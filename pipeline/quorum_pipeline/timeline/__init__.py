@@ -1,0 +1,1 @@
+"""What happened to a cluster and how long it took, read off its log (pure)."""

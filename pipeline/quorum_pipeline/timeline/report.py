@@ -1,0 +1,119 @@
+"""The timeline as one HTML page that needs nothing else: pictures are SVG within it. PURE. Owns its form only."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from quorum_pipeline.timeline.events import KINDS, Event, summary
+
+_COLOURS = dict(
+    zip(
+        KINDS,
+        (
+            "#4269d0", "#3ca951", "#ff725c", "#a463f2", "#d62728", "#8c564b", "#9498a0", "#e377c2",
+            "#b00020", "#efb118", "#6cc5b0", "#97bbf5",
+        ),
+        strict=True,
+    )
+)  # fmt: skip
+_WIDTH, _LEFT, _LANE, _BAR = 1100, 190, 22, 12
+_MOST_LANES = 60
+_MOST_ROWS = 2_000
+_STYLE = """
+body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1120px;color:#1b1e23}
+h1{font-size:1.4em} h2{font-size:1.1em;margin-top:2em}
+table{border-collapse:collapse;width:100%} th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums} svg text{font:12px system-ui,sans-serif;fill:#333}
+.dot{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
+"""
+
+
+def html_report(title: str, events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[str]:
+    """The page in pieces; `begin_ms` to `end_ms` is what the log spans."""
+    yield f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
+    yield f"<h1>{escape(title)}</h1><p>{_time(begin_ms)} to {_time(end_ms)}, {len(events):,} events.</p>"
+    yield from _summary(events)
+    yield "<h2>When, and how long</h2>"
+    yield from _picture(events, begin_ms, end_ms)
+    yield from _table(events)
+
+
+def _summary(events: Sequence[Event]) -> Iterator[str]:
+    yield "<table><tr><th>event<th class=n>how often<th class=n>median<th class=n>longest"
+    for kind, count, median, longest in summary(events):
+        dot = f'<span class=dot style="background:{_COLOURS[kind]}"></span>'
+        numbers = f"<td class=n>{count:,}<td class=n>{shown(median)}<td class=n>{shown(longest)}"
+        yield f"<tr><td>{dot}{kind}{numbers}"
+    yield "</table>"
+
+
+def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[str]:
+    lanes = list(dict.fromkeys((each.kind, each.subject) for each in _for_lanes(events)))
+    rows = {lane: number for number, lane in enumerate(lanes[:_MOST_LANES])}
+    height = _LANE * len(rows) + 40
+    scale = (_WIDTH - _LEFT - 20) / max(end_ms - begin_ms, 1)
+    yield f'<svg viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" aria-label="events over time">'
+    for part in range(6):
+        x = _LEFT + part * (_WIDTH - _LEFT - 20) / 5
+        time_ms = begin_ms + part * (end_ms - begin_ms) // 5
+        yield f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - 30}" stroke="#e5e5e5"/>'
+        anchor = "end" if part == 5 else "middle" if part else "start"
+        text = f"{_time(time_ms)[11:19]}"
+        yield f'<text x="{x:.1f}" y="{height - 12}" text-anchor="{anchor}">{text}</text>'
+    for (kind, subject), row in rows.items():
+        y = row * _LANE + 14
+        yield f'<text x="{_LEFT - 8}" y="{y}" text-anchor="end">{escape(f"{kind}: {subject}"[:34])}</text>'
+    for each in events:
+        at = rows.get((each.kind, each.subject))
+        if at is not None:
+            yield _bar(each, at, begin_ms, end_ms, scale)
+    yield "</svg>"
+    if len(lanes) > _MOST_LANES:
+        yield f"<p>{len(lanes) - _MOST_LANES:,} more rows are in the table and in the Parquet file.</p>"
+
+
+def _for_lanes(events: Sequence[Event]) -> list[Event]:
+    """Kinds in their order; within one, as they began."""
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    return sorted(events, key=lambda each: (order[each.kind], each.begin_offset))
+
+
+def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> str:
+    last = end_ms if event.end_ms is None else event.end_ms
+    x = _LEFT + (event.begin_ms - begin_ms) * scale
+    width = max((last - event.begin_ms) * scale, 3)
+    title = escape(
+        f"{event.kind}: {event.subject} {event.detail}, {_time(event.begin_ms)}, {shown(event.duration_ms)}"
+    )
+    return (
+        f'<rect x="{x:.1f}" y="{row * _LANE + 3}" width="{width:.1f}" height="{_BAR}" rx="2"'
+        f' fill="{_COLOURS[event.kind]}"><title>{title}</title></rect>'
+    )
+
+
+def _table(events: Iterable[Event]) -> Iterator[str]:
+    yield "<h2>Every event</h2><table><tr><th>began<th>event<th>of<th class=n>took<th>detail<th class=n>offset"
+    for number, each in enumerate(events):
+        if number == _MOST_ROWS:
+            yield "<tr><td colspan=6>The rest is in the Parquet file."
+            break
+        cells = f"<td>{each.kind}<td>{escape(each.subject)}<td class=n>{shown(each.duration_ms)}"
+        yield f"<tr><td>{_time(each.begin_ms)}{cells}<td>{escape(each.detail)}<td class=n>{each.begin_offset}"
+    yield "</table>"
+
+
+def shown(duration_ms: int | None) -> str:
+    """A duration for people."""
+    if duration_ms is None:
+        return "goes on"
+    if duration_ms < 60_000:
+        return f"{duration_ms / 1000:.3f} s"
+    minutes, seconds = divmod(duration_ms // 1000, 60)
+    return (
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
+    )
+
+
+def _time(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{time_ms % 1000:03d}"

@@ -1,0 +1,154 @@
+"""An audit of three replicas: nothing is found in sound ones, and one flipped bit in one of them is found and named."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.audit.findings import Finding
+from quorum_pipeline.files.audit import audit
+from quorum_pipeline.files.log_directory import open_log
+from support.written_log import LogWriter, write_history
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> list[Path]:
+    """Equal logs; two of the replicas have a snapshot of one offset, the third has another one."""
+    writer = LogWriter(tmp_path / "a", segment_bytes=800)
+    for number in range(5):
+        writer.append(*[md.NoOpRecord()] * (number + 1))
+    early = writer.snapshot()
+    write_history(writer)
+    late = writer.snapshot()
+    writer.elect(1)
+    writer.close()
+    for name in ("b", "c"):
+        shutil.copytree(tmp_path / "a", tmp_path / name)
+    for name, gone in (("a", early), ("b", early), ("c", late)):
+        (tmp_path / name / "__cluster_metadata-0" / gone.file_name).unlink()
+    return [tmp_path / name for name in ("a", "b", "c")]
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << position % 8
+    path.write_bytes(content)
+
+
+def findings(replicas: list[Path]) -> tuple[Finding, ...]:
+    return audit(replicas).findings
+
+
+def test_sound_replicas(replicas: list[Path]) -> None:
+    found = audit(replicas)
+    assert found.findings == ()
+    log = open_log(replicas[0])
+    assert found.matching.committed_end == log.end_offset()
+    assert found.matching.compared * 3 == found.batches
+    assert (found.snapshots, found.replayed) == (3, 3)
+    assert audit(replicas[:1]).findings == ()
+
+
+@pytest.mark.requirement("SP-04", "K595-30")
+def test_a_flipped_bit_in_a_segment_is_named(replicas: list[Path]) -> None:
+    """In every byte of one batch: the checksum covers most, log matching the rest."""
+    segment = open_log(replicas[1]).segments[1]
+    original = segment.path.read_bytes()
+    size = 12 + int.from_bytes(original[8:12], "big")
+    assert size < len(original)
+    for position in range(0, size, 1 if size < 100 else 3):
+        flip(segment.path, position)
+        found = findings(replicas)
+        assert found, f"byte {position}"
+        assert {each.replica for each in found} == {str(replicas[1])}, f"byte {position}"
+        assert {each.file for each in found} <= {segment.path.name, ""}
+        assert found[0].offset == segment.base_offset
+        segment.path.write_bytes(original)
+    assert findings(replicas) == ()
+
+
+@pytest.mark.requirement("SP-04", "K595-30")
+def test_a_flipped_bit_in_a_snapshot_is_named(replicas: list[Path]) -> None:
+    for replica in replicas:
+        log = open_log(replica)
+        path = log.path / log.snapshots[0].file_name
+        original = path.read_bytes()
+        for position in (0, 9, 13, 30, 70, len(original) // 2, len(original) - 1):
+            flip(path, position)
+            (found,) = findings(replicas)
+            assert (found.replica, found.file) == (str(replica), path.name)
+            path.write_bytes(original)
+
+
+@pytest.mark.requirement("SP-04", "K595-30")
+def test_a_sound_snapshot_of_another_state_is_named(replicas: list[Path], tmp_path: Path) -> None:
+    """Every checksum in it is right; only what it says is not what the log says."""
+    named = open_log(replicas[2]).snapshots[0]
+    other = LogWriter(tmp_path / "other")
+    other.append(*[md.NoOpRecord()] * (named.end_offset - 1))
+    other.append(md.TopicRecord(name="wrong", topic_id=md.LOST))
+    assert other.snapshot() == named
+    target = open_log(replicas[2]).path / named.file_name
+    target.write_bytes((other.directory / named.file_name).read_bytes())
+    (found,) = findings(replicas)
+    assert (found.replica, found.file) == (str(replicas[2]), target.name)
+    assert "another state than the log" in found.what
+
+
+def test_a_batch_of_another_history_is_named(tmp_path: Path) -> None:
+    """All checksums are right; one replica has other records where the others agree."""
+    paths = []
+    for name in ("a", "b", "c"):
+        writer = LogWriter(tmp_path / name)
+        writer.append(md.NoOpRecord())
+        writer.append(md.TopicRecord(name="same" if name != "b" else "else", topic_id=md.LOST))
+        writer.append(md.NoOpRecord())
+        writer.close()
+        paths.append(tmp_path / name)
+    (found,) = findings(paths)
+    assert (found.replica, found.offset) == (str(tmp_path / "b"), 1)
+    assert "another batch (CRC" in found.what
+    both = findings(paths[:2])
+    assert {each.replica for each in both} == {str(paths[0]), str(paths[1])}
+
+
+def test_what_was_never_committed_may_differ(tmp_path: Path) -> None:
+    paths = []
+    for number, name in enumerate(("a", "b", "c")):
+        writer = LogWriter(tmp_path / name)
+        writer.append(md.NoOpRecord())
+        if number:
+            writer.epoch += number
+            writer.append(*[md.NoOpRecord()] * number)
+        writer.close()
+        paths.append(tmp_path / name)
+    found = audit(paths)
+    assert found.findings == ()
+    assert found.matching.committed_end == 1
+    assert len(found.matching.tails) == 2
+
+
+def test_a_missing_segment_is_named(replicas: list[Path]) -> None:
+    segments = open_log(replicas[2]).segments
+    segments[2].path.unlink()
+    found = findings(replicas)
+    assert {each.replica for each in found} == {str(replicas[2])}
+    assert found[0].file == segments[1].path.name
+    assert len(found) == 1
+
+
+def test_the_command(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(each) for each in replicas]
+    assert main(["audit", *names]) == 0
+    assert "nothing was found" in capsys.readouterr().out
+    segment = open_log(replicas[0]).segments[0]
+    flip(segment.path, 40)
+    assert main(["audit", *names]) == 1
+    expected = f"FOUND {names[0]}: {segment.path.name}, byte 0, offset 0: checksum differs"
+    assert expected in capsys.readouterr().out
+    assert main(["audit", "--json", *names]) == 1
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["offset"] == 0
+    assert main(["audit", *names, "/nowhere"]) == 2

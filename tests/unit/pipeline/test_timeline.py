@@ -1,0 +1,109 @@
+"""Events with the seconds that the log's own timestamps give."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+from xml.etree import ElementTree
+
+import pyarrow.parquet as pq
+import pytest
+
+from quorum_node.records import metadata as md
+from quorum_node.records.control import VotersRecord
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.files.timeline import read_timeline
+from quorum_pipeline.timeline.events import Event
+from quorum_pipeline.timeline.report import shown
+from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, broker, partition, voter
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """One second from batch to batch, where nothing else is said."""
+    writer = LogWriter(tmp_path)
+    old = (voter(1, 101), voter(2, 102), voter(3, 103))
+    writer.elect(1)
+    writer.append_control(VotersRecord(old))
+    writer.append(*(broker(number) for number in (1, 2, 3)))
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    writer.append(topic, partition(0, (1, 2)), partition(1, (2, 3)))
+
+    def change(number: int, **fields: Any) -> None:
+        if "replicas" in fields:
+            fields["directories"] = tuple(UUID(int=2000 + each) for each in fields["replicas"])
+        writer.append(md.PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, **fields))
+
+    def registration(**fields: int) -> None:
+        writer.append(md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, **fields))
+
+    writer.time_ms += 6_500
+    writer.elect(2)  # the failover: 7.5 s after the record before
+    writer.append_control(VotersRecord((*old, voter(1, 201))))  # the new replica comes first
+    writer.time_ms += 2_000
+    writer.append_control(VotersRecord((*old[1:], voter(1, 201))))
+    writer.append_control(VotersRecord((old[1], voter(1, 201))))
+    registration(fenced=1)
+    change(0, leader=-1)
+    change(0, leader=2, leader_recovery_state=md.RECOVERING)
+    writer.time_ms += 30_000
+    change(0, leader_recovery_state=md.RECOVERED)
+    registration(fenced=-1)
+    change(1, replicas=(2, 3, 1), adding_replicas=(1,), removing_replicas=(3,))
+    change(1, isr=(2, 3, 1))
+    writer.time_ms += 60_000
+    change(1, replicas=(2, 1), adding_replicas=(), removing_replicas=())
+    registration(in_controlled_shutdown=1)
+    writer.close()
+    return writer.directory
+
+
+def found(path: Path, kind: str) -> list[Event]:
+    return [each for each in read_timeline(path).events if each.kind == kind]
+
+
+def durations(path: Path, kind: str) -> list[tuple[str, int | None]]:
+    return [(each.subject, each.duration_ms) for each in found(path, kind)]
+
+
+@pytest.mark.requirement("SP-05")
+def test_what_happened_and_how_long_it_took(written: Path) -> None:
+    assert durations(written, "election") == [("node 1", 0), ("node 2", 7_500)]
+    assert durations(written, "voter replaced") == [("node 1", 3_000)]
+    assert durations(written, "voter removed") == [("node 3", 0)]
+    assert durations(written, "voter added") == []
+    assert durations(written, "broker down") == [("broker 1", 34_000)]
+    assert durations(written, "partition offline") == [("orders-0", 1_000)]
+    assert durations(written, "unclean election") == [("orders-0", 31_000)]
+    assert durations(written, "reassignment") == [("orders-1", 62_000)]
+    assert durations(written, "controlled shutdown") == [("broker 1", None)]
+    assert [each.begin_ms for each in found(written, "topic created")] == [BEGAN_MS + 3_000]
+    (replaced,) = found(written, "voter replaced")
+    assert "added" in replaced.detail
+    assert "removed" in replaced.detail
+
+
+@pytest.mark.requirement("SP-05")
+def test_the_command_writes_a_page_and_a_table(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, table = tmp_path / "timeline.html", tmp_path / "timeline.parquet"
+    assert (
+        main(["timeline", "--log", str(written), "--html", str(page), "--parquet", str(table)]) == 0
+    )
+    told = capsys.readouterr().out
+    assert "reassignment" in told
+    assert "1 min 2 s" in told
+    rows = pq.read_table(table).to_pylist()
+    assert len(rows) == len(read_timeline(written).events)
+    text = page.read_text()
+    assert "<script" not in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+    picture = text[text.index("<svg") : text.index("</svg>") + 6]
+    bars = list(ElementTree.fromstring(picture).iter("rect"))
+    assert len(bars) == len(rows)
+
+
+def test_durations_for_people() -> None:
+    assert [shown(each) for each in (None, 1, 59_999, 61_000, 7_260_000)] == [
+        "goes on", "0.001 s", "59.999 s", "1 min 1 s", "2 h 1 min",
+    ]  # fmt: skip
