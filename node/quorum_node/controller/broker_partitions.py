@@ -15,10 +15,12 @@ def leads_any(image: ClusterImage, broker_id: int) -> bool:
     return any(each.partition.leader == broker_id for each in image.topics.partitions_of(broker_id))
 
 
-def suspicious(image: ClusterImage) -> Iterator[PartitionKey]:
+def suspicious(image: ClusterImage) -> Iterator[PartitionKey | None]:
     """Partitions that may have to change: of brokers that are not active, and without a leader.
 
-    The image may change meanwhile: this goes on over what it began with.
+    None is a partition of such a broker that is in order: a broker that has been away for long may have a million of
+    them, and whoever walks through this has to be able to pause. The image may change meanwhile: this goes on over what
+    it began with.
     """
     topics, brokers = image.topics, image.brokers
     yield from topics.leaderless()
@@ -26,5 +28,5 @@ def suspicious(image: ClusterImage) -> Iterator[PartitionKey]:
         if brokers.is_active(broker_id):
             continue
         for each in topics.partitions_of(broker_id):
-            if broker_id in each.partition.isr or broker_id == each.partition.leader:
-                yield PartitionKey(each.topic.topic_id, each.partition_id)
+            concerned = broker_id in each.partition.isr or broker_id == each.partition.leader
+            yield PartitionKey(each.topic.topic_id, each.partition_id) if concerned else None

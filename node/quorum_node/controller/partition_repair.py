@@ -12,6 +12,7 @@ Source: the replication design V3, "B. Leader change" and "onBrokerFailure"; KIP
 """
 
 from collections.abc import Iterator
+from uuid import UUID
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.partition_change import Wanted, change_partition
@@ -22,7 +23,10 @@ from quorum_node.records.metadata import MetadataMessage, PartitionChangeRecord
 
 MAX_RECORDS = 2_500
 """Of one decision: small enough that the loop turns in between, four of them for 10 000 partitions."""
-MAX_LOOKS = 20_000
+MAX_LOOKS = 5_000
+"""Of one decision, at partitions that turn out to be in order, too: about as long as that many records take."""
+
+_END = PartitionKey(UUID(int=0), -1)
 
 
 def repair(view: View, key: PartitionKey, judge: Judge) -> PartitionChangeRecord | None:
@@ -41,16 +45,16 @@ def repair(view: View, key: PartitionKey, judge: Judge) -> PartitionChangeRecord
     )
 
 
-def repair_some(view: View, keys: Iterator[PartitionKey]) -> tuple[Decision, bool]:
+def repair_some(view: View, keys: Iterator[PartitionKey | None]) -> tuple[Decision, bool]:
     """A bounded number of looks and records; True when `keys` has come to its end."""
     records: list[MetadataMessage] = []
     seen: set[PartitionKey] = set()
     judge = Judge(view)
     for _ in range(MAX_LOOKS):
-        key = next(keys, None)
-        if key is None:
+        key = next(keys, _END)
+        if key is _END:
             return Decision(tuple(records), atomic=False), True
-        if key in seen:
+        if key is None or key in seen:
             continue
         seen.add(key)
         record = repair(view, key, judge)

@@ -10,7 +10,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.feature_levels import OF_A_NEW_CLUSTER
 from quorum_node.controller.heartbeats import fence_expired, heartbeat, next_expiry_ms
 from quorum_node.controller.leases import BrokerLeases
-from quorum_node.controller.partition_repair import repair_some
+from quorum_node.controller.partition_repair import MAX_LOOKS, repair_some
 from quorum_node.controller.registration import register_broker, unregister_broker
 from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
@@ -312,3 +312,20 @@ def test_ten_thousand_partitions_of_a_failed_broker_change_in_a_few_decisions() 
     assert sum(decisions) == 10_000
     assert len([each for each in decisions if each]) == 4
     assert cluster.state(9_999) == (8, (8, 9), 1, 1)
+
+
+@pytest.mark.requirement("KV3-02")
+def test_partitions_of_a_broker_that_is_long_gone_do_not_hold_up_the_loop() -> None:
+    """Another broker fails later: the walk over those of the first one, all in order, pauses like any other."""
+    cluster = Cluster()
+    epochs = cluster.active(7, 8, 9)
+    cluster.topic(*[((7, 8), (8,))] * (3 * MAX_LOOKS), ((9, 8), (9, 8)))
+    cluster.beat(7, epochs[0], want_fence=True)
+    cluster.beat(9, epochs[2], want_fence=True)
+    keys, turns, ended = suspicious(cluster.image), 0, False
+    while not ended:
+        decision, ended = repair_some(cluster.view(), keys)
+        cluster.take(decision)
+        turns += 1
+    assert turns == 4
+    assert cluster.state(3 * MAX_LOOKS) == (8, (8,), 1, 1)

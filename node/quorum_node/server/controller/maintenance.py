@@ -57,7 +57,7 @@ class Maintenance:
         self._period: asyncio.TimerHandle | None = None
         self._balance: asyncio.TimerHandle | None = None
         self._swept: BrokersImage | None = None
-        self._keys: Iterator[PartitionKey] | None = None
+        self._keys: Iterator[PartitionKey | None] | None = None
         self._repaired = 0
         self._sweep_began = 0.0
         controller.on_activated = self._activated
