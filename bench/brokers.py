@@ -3,7 +3,7 @@
 Part of `make bench`; alone `make bench-controller`, which writes its own section of docs/benchmarks.md and leaves the
 rest of the page as it is:
 
-    python bench/brokers.py [--rounds 3] [--largest 100000] [--million 1000000] [--only creation,failures,million]
+    python bench/brokers.py [--rounds 3] [--sizes 1000,10000,100000] [--million 1000000] [--only creation,failures,million]
 
 Ours and Kafka's controllers in turns, in one run; the light brokers are those of `light_brokers.py`. A part that fails,
 or for which no time is left, is told as not measured; the others go on.
@@ -44,17 +44,18 @@ Found = Iterable[tuple[str, dict[str, Any]]]
 
 def measure(
     rounds: int = ROUNDS,
-    largest: int = SIZES[-1],
+    sizes: tuple[int, ...] = SIZES,
     million: int = MILLION,
     seconds: float = SECONDS,
     only: tuple[str, ...] = (),
+    save: Callable[[dict[str, Any]], None] = lambda found: None,
 ) -> dict[str, Any]:
-    """All parts: what was found in each round, by part and by what was measured."""
+    """All parts: what was found in each round, by part and by what was measured; `save` gets it as it grows."""
     found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
     deadline = time.monotonic() + BUDGET_SECONDS
     parts: dict[str, Callable[[Path], Found]] = {
         "creation": lambda root: creations(root, rounds, seconds),
-        "failures": lambda root: all_failures(root, rounds, largest, deadline),
+        "failures": lambda root: all_failures(root, rounds, sizes, deadline),
         "million": lambda root: million_partitions.measure(root, million),
     }
     for name, work in parts.items():
@@ -69,7 +70,8 @@ def measure(
         try:
             for what, figures in work(root):
                 found[name].setdefault(what, []).append(figures)
-                say(f"{name}, {what}: {json.dumps(figures, default=str)}")
+                say(f"{name}, {what}: {json.dumps(figures)}")
+                save(found)
         except Exception as error:  # the rest of the benchmark is worth having
             found["failed"][name] = repr(error)[:300]
             say(f"{name} failed: {error!r}")
@@ -88,9 +90,9 @@ def creations(root: Path, rounds: int, seconds: float) -> Found:
             yield system, on_fresh(system, root / f"{system}-{number}", scene)
 
 
-def all_failures(root: Path, rounds: int, largest: int, deadline: float) -> Found:
+def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: float) -> Found:
     """Broker and controller failures by number of partitions; the largest number once."""
-    for partitions in (size for size in SIZES if size <= largest):
+    for partitions in sizes:
 
         async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
             return await failures(cluster, partitions, KILLS)
@@ -118,13 +120,24 @@ def on_fresh(
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def merged(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What was measured now takes the place of what was known of the same; the rest stays."""
+    failed = {name: why for name, why in before.get("failed", {}).items() if name not in found}
+    parts = {
+        name: {**before.get(name, {}), **what}
+        for name, what in found.items()
+        if isinstance(what, dict)
+    }
+    return {**before, **found, **parts, "failed": {**failed, **found["failed"]}}
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--largest", type=int, default=SIZES[-1], help="partitions that fail")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="partitions that fail")
     parser.add_argument("--million", type=int, default=MILLION, help="partitions of that part")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of topic creation")
     parser.add_argument("--only", default="", help="creation, failures, million")
@@ -134,14 +147,17 @@ def main() -> None:
     # What was started has to end, too, when a time limit ends this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     only = tuple(name for name in arguments.only.split(",") if name)
-    found = measure(arguments.rounds, arguments.largest, arguments.million, arguments.seconds, only)
+    sizes = tuple(int(size) for size in arguments.sizes.split(","))
     path: Path = arguments.output
+    path.parent.mkdir(parents=True, exist_ok=True)
     document = json.loads(path.read_text()) if path.exists() else {}
     before = document.get("controller", {})
-    failed = {k: v for k, v in before.get("failed", {}).items() if k not in found}
-    document["controller"] = {**before, **found, "failed": {**failed, **found["failed"]}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1))
+
+    def save(found: dict[str, Any]) -> None:
+        document["controller"] = merged(before, found)
+        path.write_text(json.dumps(document, indent=1))
+
+    save(measure(arguments.rounds, sizes, arguments.million, arguments.seconds, only, save))
     if arguments.report:
         broker_report.write_alone(document["controller"])
 

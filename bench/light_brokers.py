@@ -40,6 +40,8 @@ START_SECONDS = 60.0
 APPLIED_ALL = 1 << 40
 """A metadata offset that is behind nobody's: they have no state that could be stale."""
 _ANSWER_BYTES = 64 << 20
+_TRY_AGAIN = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+"""Elsewhere, or when a stock controller has less to do."""
 
 
 class Connection:
@@ -204,7 +206,7 @@ class LightBroker:
         )
 
     def _accepted(self, error: int) -> bool:
-        if error not in (ErrorCode.NONE, ErrorCode.NOT_CONTROLLER):
+        if error not in (ErrorCode.NONE, *_TRY_AGAIN):
             raise RuntimeError(f"broker {self.id}: error {error}")
         return error == ErrorCode.NONE
 

@@ -55,7 +55,7 @@ def test_where_the_time_of_a_commit_goes(tmp_path: Path) -> None:
 @pytest.mark.requirement("KV3-02")
 def test_brokers_and_controllers_fail_in_both_systems(tmp_path: Path) -> None:
     """Light brokers fail, silently and not, then controllers; the same clocks for us and for stock Kafka."""
-    options = ("--rounds=1", "--largest=1000", "--million=2000")
+    options = ("--rounds=1", "--sizes=1000", "--million=2000")
     found = run(tmp_path / "controller.json", BENCH / "brokers.py", *options)["controller"]
     assert not found["failed"]
     for system in ("ours", "kafka"):
