@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from quorum_pipeline.commands import archive, audit, diff, plan, state, timeline
+from quorum_pipeline.commands import archive, audit, diff, plan, restore, state, timeline
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
@@ -16,6 +16,10 @@ _COMMANDS = {
     "audit": (audit, "whether replicas hold the same history, and which one doesn't"),
     "diff": (diff, "what changed between two offsets"),
     "timeline": (timeline, "what happened to the cluster, when, and how long it took"),
+    "restore": (
+        restore,
+        "a node's directory from which a quorum begins anew at an offset or a time",
+    ),
     "plan": (plan, "a reassignment that balances the cluster with few moves"),
 }
 

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorum_node.records.snapshot_format import SnapshotReader
+from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.live.live_rows import live_rows
@@ -110,3 +111,29 @@ def test_an_archive_of_a_running_quorum_through_a_leader_kill(
         assert rows == list(range(found.end))
         state = replay_archive(archive, Moment(offset=int(path.name[:20])))
         assert b"".join(state.snapshot()) == path.read_bytes()
+
+
+@pytest.mark.requirement("SP-07")
+def test_a_quorum_begins_anew_from_what_was_restored(tmp_path: Path) -> None:
+    """What came later is not there; the new quorum takes writes and grows."""
+    with LocalQuorum(tmp_path / "old") as old:
+        old.form()
+        old.put("kept", "1")
+        offset = int(old.describe()["highWatermark"])
+        old.put("lost", "1")
+        source = old.leader.data_dir
+    with LocalQuorum(tmp_path / "new", nodes=2, initial_voters=1) as new:
+        node = new.nodes[1]
+        arguments = ["restore", "--log", str(source), "--at-offset", str(offset)]
+        arguments += ["--output", str(node.data_dir), "--voter", f"1@{node.host}:{node.port}"]
+        arguments += ["--replica-uuid", new.founder_uuid, "--cluster-id", new.cluster_id]
+        assert main(arguments) == 0
+        node.start()
+        assert new.wait_leader() == 1
+        assert new.get("kept") == "1"
+        assert new.get("lost") is None
+        new.put("after", "2")
+        new.nodes[2].start()
+        new.add_voter(2)
+        assert new.voter_ids() == [1, 2]
+        assert new.describe()["highWatermark"] > offset

@@ -19,8 +19,8 @@ from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
 
-_OWN_KRAFT_VERSION = 1
-"""Of a log without a record of it: a node of ours has voters in the log from the beginning."""
+KRAFT_VERSION_WITH_VOTERS = 1
+"""Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
 
 
 class LogRecord(NamedTuple):
@@ -43,7 +43,7 @@ class Replayed:
         self.epoch = 0
         self.timestamp_ms = 0
         self.leader_id: int | None = None
-        self.kraft_version = _OWN_KRAFT_VERSION
+        self.kraft_version = KRAFT_VERSION_WITH_VOTERS
         self._voters: list[VotersRecord] = []
         """All since the beginning, each with its place in the log; the last is in force."""
 
@@ -108,14 +108,19 @@ class Replayed:
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
         self._committed.replay(run)
 
-    def snapshot(self) -> Iterator[bytes]:
-        """The bytes of the snapshot of this state. Raises PipelineError if there can be none."""
+    def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+        """The bytes of the snapshot of this state, with other `voters` if they are given.
+
+        Raises PipelineError if there can be none.
+        """
         if self.image.left_out:
             kinds = ", ".join(sorted(self.image.left_out))
             raise PipelineError(f"a snapshot would lose records that are not known: {kinds}")
         if self.in_transaction:
             raise PipelineError(f"a metadata transaction is open at offset {self.end_offset}")
         bounds = SnapshotBounds(self.timestamp_ms, self.kraft_version, self._told_voters())
+        if voters is not None:
+            bounds = SnapshotBounds(self.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
         return encode_snapshot(self.id, bounds, self.image.snapshot_records())
 
     def _replay(self, batch: Batch) -> None:

@@ -1,0 +1,69 @@
+"""`quorum-pipeline restore`: a node's directory from which a quorum begins anew as it was at one moment."""
+
+import argparse
+import re
+from pathlib import Path
+
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_pipeline.commands.histories import add_history, opened_history
+from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
+from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
+from quorum_pipeline.state.replayed import Replayed
+
+_VOTER = re.compile(r"([0-9]+)@(.+):([0-9]+)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """See `--help`."""
+    add_history(parser)
+    add_moment(parser)
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="metadata.log.dir"
+    )
+    parser.add_argument(
+        "--voter", required=True, metavar="ID@HOST:PORT", help="the node that will run there"
+    )
+    parser.add_argument("--replica-uuid", help="of that node; default: a new one")
+    parser.add_argument("--cluster-id", help="default: the one that the log names, if it does")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises PipelineError."""
+    voter = parsed_voter(arguments.voter, arguments.replica_uuid)
+    progress = Progress("replaying", "offsets")
+    with opened_history(arguments, progress) as history:
+        state = history.at(moment_of(arguments))
+    cluster_id = arguments.cluster_id or _cluster_id(state)
+    progress.say(f"writing {arguments.output}, and reading it back")
+    path = write_directory(arguments.output, state, voter, cluster_id)
+    print(
+        f"restored offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}: {path}"
+    )
+    print(
+        f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with"
+        f" metadata.log.dir={arguments.output} is a quorum of one there, to which others are added"
+    )
+    print(f"  {progress.seconds:.1f} s")
+    return 0
+
+
+def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
+    """Raises PipelineError."""
+    found = _VOTER.fullmatch(text)
+    if found is None:
+        raise PipelineError(f"{text!r} is no voter; write it as 1@host:9093")
+    try:
+        uuid = fresh_uuid() if replica_uuid is None else parse_uuid(replica_uuid)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
+    return FirstVoter(int(found[1]), uuid, found[2].strip("[]"), int(found[3]))
+
+
+def _cluster_id(state: Replayed) -> str:
+    known = state.voters.cluster_id if state.voters else None
+    if known is None:
+        raise PipelineError("this log does not name its cluster: give --cluster-id")
+    return known

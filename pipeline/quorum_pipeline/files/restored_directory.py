@@ -1,0 +1,72 @@
+"""A node's data directory that holds a state as its only snapshot: a quorum of this one voter begins there.
+
+Owns writing it and reading it back. The files are made and opened by the node's own storage, so what is accepted here is
+accepted by the node. The old voters are not in it: they belong to the quorum that was, and might still be running.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+from quorum_node.storage.partition_directory import (
+    format_partition,
+    open_partition,
+    partition_directory,
+)
+from quorum_node.storage.snapshots import SnapshotStore
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.snapshot_file import open_snapshot
+from quorum_pipeline.state.replayed import Replayed
+
+_SEGMENT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FirstVoter:
+    """Whom the restored quorum consists of; more are added to it while it runs."""
+
+    id: int
+    uuid: UUID
+    host: str
+    port: int
+
+
+def write_directory(path: Path, state: Replayed, voter: FirstVoter, cluster_id: str) -> Path:
+    """The snapshot's file; all of it was read back. Raises PipelineError, also if the directory is not empty."""
+    if path.exists() and any(path.iterdir()):
+        raise PipelineError(f"{path} is not empty; name a directory that is, or one to be made")
+    listener = Endpoint("CONTROLLER", voter.host, voter.port)
+    entry = Voter(ReplicaKey(voter.id, voter.uuid), (listener,))
+    place = (max(state.end_offset - 1, 0), state.epoch)
+    voters = VotersRecord((entry,), cluster_id, 1, log_position=place)
+    try:
+        format_partition(path, 0, voter.uuid, cluster_id)
+        writer = SnapshotStore(partition_directory(path, 0)).create(state.id)
+        for data in state.snapshot(voters):
+            writer.append(data)
+        writer.freeze()
+        # Without this file a directory counts as one that was never formatted.
+        write_meta_properties(path, MetaProperties(voter.id, voter.uuid, cluster_id))
+        _read_back(path, state, voter, cluster_id)
+    except (StorageFailure, DiskFull, WrongDirectory) as error:
+        raise PipelineError(str(error)) from None
+    return partition_directory(path, 0) / state.id.file_name
+
+
+def _read_back(path: Path, state: Replayed, voter: FirstVoter, cluster_id: str) -> None:
+    """As the node does at its start; then the records, one by one."""
+    opened = open_partition(
+        path, 0, voter.uuid, cluster_id=cluster_id, segment_bytes=_SEGMENT_BYTES
+    )
+    opened.log.close()
+    file = open_snapshot(partition_directory(path, 0) / state.id.file_name)
+    again = Replayed()
+    again.begin(file.id, (batch for _, batch in file.batches()), file.bounds())
+    if list(again.image.snapshot_records()) != list(state.image.snapshot_records()):
+        raise PipelineError(f"{file.path} was read back, and is not what was written")
+    if again.end_offset != opened.log.start_offset:
+        raise PipelineError(f"{path} was opened, and begins at {opened.log.start_offset}")
