@@ -6,6 +6,7 @@ Source: KIP-631, "Broker Heartbeats", "Fencing", "Controlled Shutdown"; KIP-858 
 (cordoned directories).
 """
 
+from typing import Any
 from uuid import UUID
 
 from quorum_node.controller.broker_epochs import epoch_problem
@@ -111,8 +112,13 @@ def next_expiry_ms(view: View) -> float | None:
 
 def fence(broker: RegisterBrokerRecord) -> BrokerRegistrationChangeRecord:
     """The record that fences a broker."""
+    return _change(broker, fenced=_FENCE)
+
+
+def _change(broker: RegisterBrokerRecord, **fields: Any) -> BrokerRegistrationChangeRecord:
+    """A change of this very registration."""
     return BrokerRegistrationChangeRecord(
-        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_FENCE
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, **fields
     )
 
 
@@ -123,13 +129,9 @@ def _transition(
     if before is after or (broker.fenced and after is not BrokerState.ACTIVE):
         return ()
     if after is BrokerState.SHUTTING_DOWN:
-        record = BrokerRegistrationChangeRecord(
-            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, in_controlled_shutdown=1
-        )
+        record = _change(broker, in_controlled_shutdown=1)
     elif after is BrokerState.ACTIVE:
-        record = BrokerRegistrationChangeRecord(
-            broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, fenced=_UNFENCE
-        )
+        record = _change(broker, fenced=_UNFENCE)
     else:
         record = fence(broker)
     return (record,)
@@ -151,9 +153,8 @@ def _directory_changes(
     if not changed_online and not changed_cordoned:
         return ()
     return (
-        BrokerRegistrationChangeRecord(
-            broker_id=broker.broker_id,
-            broker_epoch=broker.broker_epoch,
+        _change(
+            broker,
             log_dirs=online if changed_online else (),
             cordoned_log_dirs=cordoned if changed_cordoned else None,
         ),

@@ -29,15 +29,7 @@ from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.appends import AppendOutcome, AppendQueue, Committed, TooLarge
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.reads import ReadQueue
-from quorum_node.server.wire.errors import wire_error
-
-_NO_LEADER_HERE = (
-    RaftError.NOT_QUORUM_LEADER,
-    RaftError.LEADER_NOT_AVAILABLE,
-    RaftError.READS_UNSUPPORTED,
-    RaftError.LEADERSHIP_LOST,
-    RaftError.SHUTTING_DOWN,
-)
+from quorum_node.server.wire.errors import controller_error
 
 
 class ConfigApi:
@@ -98,7 +90,7 @@ class ConfigApi:
     ) -> DescribeConfigsResult:
         found: tuple[DescribedConfig, ...] | Problem
         if error is not None:
-            found = Problem(_config_error(error), error.value)
+            found = Problem(controller_error(error), error.value)
         else:
             image, settings = self._image(), self._settings
             kind, name = resource.resource_type, resource.resource_name
@@ -142,11 +134,7 @@ def _outcome_error(outcome: AppendOutcome) -> tuple[ErrorCode, str | None]:
         case TooLarge():
             return ErrorCode.MESSAGE_TOO_LARGE, f"{outcome.size_bytes} bytes are too many"
         case RaftError():
-            return _config_error(outcome), outcome.value
-
-
-def _config_error(error: RaftError) -> ErrorCode:
-    return ErrorCode.NOT_CONTROLLER if error in _NO_LEADER_HERE else wire_error(error)
+            return controller_error(outcome), outcome.value
 
 
 def _alter_response(

@@ -16,16 +16,9 @@ from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.route import Route
 from quorum_node.server.controller.routes import ROUTES
 from quorum_node.server.metrics import PartitionMetrics
-from quorum_node.server.wire.errors import wire_error
+from quorum_node.server.wire.errors import controller_error
 
 _NOT_HERE = "this node is not the active controller"
-_NOT_ANY_MORE = (
-    RaftError.NOT_QUORUM_LEADER,
-    RaftError.LEADERSHIP_LOST,
-    RaftError.SHUTTING_DOWN,
-    RaftError.NOT_FORMED,
-    RaftError.EPOCH_NOT_COMMITTED,
-)
 
 
 class Asking(Protocol):
@@ -75,5 +68,4 @@ def _refusal(route: Route, body: Message, error: RaftError | TooLarge) -> Messag
     if isinstance(error, TooLarge):
         text = f"{error.size_bytes} bytes of records are too many for one request"
         return route.refuse(body, ErrorCode.POLICY_VIOLATION, text)
-    code = ErrorCode.NOT_CONTROLLER if error in _NOT_ANY_MORE else wire_error(error)
-    return route.refuse(body, code, error.value)
+    return route.refuse(body, controller_error(error), error.value)

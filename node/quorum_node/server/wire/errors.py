@@ -87,6 +87,24 @@ def draft_error(error: RaftError) -> ErrorCode:
     return _DRAFT.get(error) or wire_error(error)
 
 
+_NOT_CONTROLLER = frozenset(
+    {
+        RaftError.NOT_QUORUM_LEADER,
+        RaftError.LEADER_NOT_AVAILABLE,
+        RaftError.READS_UNSUPPORTED,
+        RaftError.LEADERSHIP_LOST,
+        RaftError.SHUTTING_DOWN,
+        RaftError.NOT_FORMED,
+        RaftError.EPOCH_NOT_COMMITTED,
+    }
+)
+
+
+def controller_error(error: RaftError) -> ErrorCode:
+    """The code for a client of the controller: NOT_CONTROLLER where another node, or a later try, may do."""
+    return ErrorCode.NOT_CONTROLLER if error in _NOT_CONTROLLER else wire_error(error)
+
+
 def raft_error(code: int) -> RaftError:
     """The outcome for a code; one that means nothing to the core is INVALID_REQUEST."""
     if code == 0:
