@@ -1,4 +1,7 @@
-"""MetadataQuorum's nodes: three `quorum-node` processes with default settings, formed through the admin API."""
+"""MetadataQuorum's nodes: three `quorum-node` processes, formed through the admin API.
+
+With default settings, except that the leader stays where it is when snapshots are due: all load goes to one address.
+"""
 
 import subprocess
 from pathlib import Path
@@ -7,6 +10,8 @@ from contender import MEMBERS, Cluster, python
 from kafka_client import Address, await_leader
 
 from support.local_quorum import LocalQuorum, wait_until
+
+STEADY_LEADER = {"quorum.snapshot.handover": "false"}
 
 
 class OurCluster(Cluster):
@@ -17,7 +22,7 @@ class OurCluster(Cluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.quorum = LocalQuorum(directory)
+        self.quorum = LocalQuorum(directory, properties=STEADY_LEADER)
 
     @property
     def cluster_id(self) -> str:

@@ -233,7 +233,8 @@ def document(results: Results) -> str:
 ms, p99 {disk["p99"]} ms. Processes that are no part of it took {100 * machine["others_cpu_share"]:.0f} % of the
 CPU time during the run.
 
-**Settings:** every system with its defaults; Kafka also with `controller.quorum.append.linger.ms=0`. A write is a
+**Settings:** every system with its defaults; Kafka also with `controller.quorum.append.linger.ms=0`, ours with
+`quorum.snapshot.handover=false`, because all load goes to one address. A write is a
 256-byte value: one `IncrementalAlterConfigs` to us, one `incrementalAlterConfigs` of Kafka's AdminClient to Kafka
 (one admin client a client), one `Put` of etcd's Go client to etcd. Every client has one write in flight; all three
 acknowledge after a majority has the write on disk.

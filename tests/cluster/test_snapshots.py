@@ -1,10 +1,12 @@
 """Snapshots between real processes: written under load, downloaded, resumed, damaged, loaded."""
 
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ SMALL = {
     "metadata_log_max_record_bytes_between_snapshots": "60000",
     "metadata_max_retention_bytes": "150000",
     "metadata_log_segment_bytes": "16384",
+    "quorum_snapshot_heartbeat_interval_ms": "100",
 }
 LONGEST_GAP_SECONDS = 2.0
 """Between two acknowledgements of one writer while all three replicas write snapshots. Measured on an idle machine
@@ -107,7 +110,7 @@ def metric(quorum: LocalQuorum, node_id: int, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
-@pytest.mark.requirement("K853-08")
+@pytest.mark.requirement("K853-08", "K631-07")
 def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(3, **SMALL)
     quorum.form()
@@ -122,10 +125,34 @@ def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
     for node_id in (1, 2, 3):
         assert metric(quorum, node_id, "metadata_quorum_snapshots_written_total") >= 2
         wait_values(quorum, node_id, writer.values)
+    written_in_turn(quorum)
     before_start(quorum)
     newcomer_joins(quorum, writer.values)
     restarted(quorum, writer.values)
     damaged(quorum, writer.values)
+
+
+def written_in_turn(quorum: LocalQuorum) -> None:
+    """Never two at once, and none by a leader that has not tried to hand over."""
+    times: list[tuple[float, float]] = []
+    handovers = 0
+    for node in quorum.nodes.values():
+        leads, handed_over = False, False
+        for line in node.log_text.splitlines():
+            entry = json.loads(line)
+            leads = entry.get("role", "leader" if leads else "") == "leader"
+            if "hands leadership over" in entry["message"]:
+                handed_over, handovers = True, handovers + 1
+            if "wrote snapshot" in entry["message"]:
+                assert handed_over or not leads, f"node {node.id} led: {line}"
+                handed_over = False
+                ended = datetime.fromisoformat(entry["at"]).timestamp()
+                times.append((ended - entry["seconds"], ended))
+    times.sort()
+    assert len(times) >= 6
+    for (_, ended), (began, _) in itertools.pairwise(times):
+        assert began >= ended
+    assert handovers > 0
 
 
 def before_start(quorum: LocalQuorum) -> None:

@@ -21,6 +21,7 @@ from quorum_node.controller.authorization import (
     is_allowed,
 )
 from quorum_node.controller.leases import BrokerLeases
+from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.identity import ReplicaKey
 
@@ -61,6 +62,7 @@ class View:
     voters: tuple[ReplicaKey, ...] = ()
     stale_offset: int = 0
     settings: Settings = Settings()
+    snapshot_turns: SnapshotTurns | None = None
     caller: Caller = ANONYMOUS
 
     @property

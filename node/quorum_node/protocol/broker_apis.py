@@ -1,7 +1,7 @@
 """The APIs between brokers, controllers and the active controller.
 
 Owns their part of the table in `apis.py`. Must not know how a request is handled.
-Source: Kafka's protocol guide, "API Keys", the versions of Kafka 4.3.
+Source: Kafka's protocol guide, "API Keys", the versions of Kafka 4.3; ControllerHeartbeat is the draft's (KIP-631).
 """
 
 from quorum_node.protocol.api import Api
@@ -12,6 +12,10 @@ from quorum_node.protocol.broker_registration import (
     BrokerRegistrationResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+)
+from quorum_node.protocol.controller_heartbeat import (
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
 )
 from quorum_node.protocol.controller_registration import (
     ControllerRegistrationRequest,
@@ -44,6 +48,14 @@ CONTROLLER_REGISTRATION = Api(
     0,
     0,
 )
+CONTROLLER_HEARTBEAT = Api(
+    20003,
+    "ControllerHeartbeat",
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
+    0,
+    0,
+)
 
 BROKER_APIS: tuple[Api, ...] = (
     UPDATE_FEATURES,
@@ -53,4 +65,5 @@ BROKER_APIS: tuple[Api, ...] = (
     UNREGISTER_BROKER,
     ALLOCATE_PRODUCER_IDS,
     CONTROLLER_REGISTRATION,
+    CONTROLLER_HEARTBEAT,
 )

@@ -64,6 +64,9 @@ KNOWN_KEYS = frozenset(
         "metadata.max.retention.bytes",
         "metadata.max.retention.ms",
         "quorum.partitions",
+        "quorum.snapshot.handover",
+        "quorum.snapshot.heartbeat.interval.ms",
+        "quorum.snapshot.lagging.factor",
         "quorum.reassignments.max",
         "broker.session.timeout.ms",
         "broker.metadata.max.age.ms",
@@ -298,7 +301,7 @@ def _timeouts(pairs: Pairs) -> QuorumTimeouts:
 
 
 def _snapshots(pairs: Pairs) -> SnapshotPolicy:
-    """Kafka's names, defaults and meanings."""
+    """Kafka's names, defaults and meanings; how snapshots take turns is ours."""
     default, far = SnapshotPolicy(), 2**63 - 1
     return SnapshotPolicy(
         max_record_bytes=pairs.integer(
@@ -316,6 +319,16 @@ def _snapshots(pairs: Pairs) -> SnapshotPolicy:
         retention_ms=pairs.integer(
             "metadata.max.retention.ms", default.retention_ms, minimum=-1, maximum=far
         ),
+        heartbeat_ms=pairs.integer(
+            "quorum.snapshot.heartbeat.interval.ms",
+            default.heartbeat_ms,
+            minimum=10,
+            maximum=60_000,
+        ),
+        lagging_factor=pairs.integer(
+            "quorum.snapshot.lagging.factor", default.lagging_factor, minimum=1, maximum=1000
+        ),
+        handover=pairs.boolean("quorum.snapshot.handover", default=default.handover),
     )
 
 

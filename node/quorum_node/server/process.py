@@ -80,6 +80,7 @@ class NodeProcess:
             self._metrics.partition(0),
             session_timeout_ms=config.controller.session_timeout_ms,
             settings=config.controller.settings,
+            snapshot_policy=config.snapshots,
             request_timeout_ms=config.timeouts.request_timeout_ms,
         )
         self._controller.maintenance.balance_seconds = config.controller.balance_seconds

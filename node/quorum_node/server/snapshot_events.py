@@ -29,6 +29,7 @@ class SnapshotEvents:
             f" in {result.seconds:.2f} s",
             snapshot=str(result.id),
             sizeBytes=result.size_bytes,
+            seconds=result.seconds,
         )
 
     def refused(self, why: str) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from quorum_node.controller.snapshot_turns import SnapshotProgress
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.events import PrefixObsolete, SnapshotCreated
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
@@ -76,6 +77,10 @@ class Snapshotter:
         self._answering: list[Callable[[Outcome], None]] = []
         self._waiting: list[Callable[[Outcome], None]] = []
         self._checked_at: dict[SnapshotId, float] = {}
+        self.may_begin: Callable[[], bool] = lambda: True
+        """Asked before one that is due begins, as often as it is due."""
+        self.on_ended: Callable[[], None] = lambda: None
+        """One was written, or could not be."""
         applier.on_applied = self._applied
 
     def start(self) -> None:
@@ -93,6 +98,20 @@ class Snapshotter:
         """Write one now; `done` is called once, with the id or with the reason why not."""
         self._waiting.append(done)
         self._begin_if_wanted()
+
+    def progress(self) -> SnapshotProgress:
+        """What the active controller is told."""
+        latest = self._store.latest()
+        return SnapshotProgress(
+            offset=latest.end_offset if latest is not None else 0,
+            record_bytes=self._record_bytes,
+            age_ms=(self._loop.time() - self._last_at) * 1000,
+            writing=self._writing is not None,
+        )
+
+    def begin_turn(self) -> None:
+        """The active controller says that it is time for one."""
+        self._begin()
 
     def installed(self, id: SnapshotId) -> None:
         """The log begins behind a downloaded snapshot now."""
@@ -118,7 +137,8 @@ class Snapshotter:
 
     def _applied(self, size_bytes: int) -> None:
         self._record_bytes += size_bytes
-        if self._record_bytes >= self._policy.max_record_bytes:
+        limit_bytes = self._policy.max_record_bytes
+        if self._record_bytes - size_bytes < limit_bytes <= self._record_bytes:
             self._begin_if_due()
 
     def _begin_if_due(self) -> None:
@@ -130,7 +150,10 @@ class Snapshotter:
             new_records=self._applier.committed.end_offset > (ids[-1].end_offset if ids else 0),
             is_only_copy=len(ids) == 1 and self._log.start_offset > 0,
         )
-        if now >= self._not_before and is_due(self._policy, progress):
+        if self._writing is not None or now < self._not_before:
+            return
+        # The only copy is urgent: it must not wait for others.
+        if is_due(self._policy, progress) and (progress.is_only_copy or self.may_begin()):
             self._begin()
 
     def _begin_if_wanted(self) -> None:
@@ -184,6 +207,7 @@ class Snapshotter:
             self._not_before = self._loop.time() + _BACKOFF_SECONDS
             self._events.refused(refusal)
             self._answer(self._waiting, refusal)
+            self.on_ended()
             return
         committed, replica = self._applier.committed, self._driver.replica
         snapshot = SnapshotId(committed.end_offset, committed.epoch)
@@ -218,6 +242,7 @@ class Snapshotter:
             outcome = str(result.error)
             self._not_written(result)
         self._answer(self._answering, outcome)
+        self.on_ended()
         self._begin_if_wanted()
 
     def _not_written(self, result: NotWritten) -> None:

@@ -24,6 +24,7 @@ from typing import Protocol
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.features import unknown_levels
 from quorum_node.controller.leases import BrokerLeases
+from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.controller.view import NOBODY, Caller, Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
@@ -102,10 +103,13 @@ class ActiveController:
         """`pending` is another one."""
         self.identity: Callable[[], tuple[str, int, tuple[ReplicaKey, ...]]] = lambda: ("", -1, ())
         """Cluster id, own id, voters."""
+        self.snapshot_turns: Callable[[float], SnapshotTurns] | None = None
+        """Makes the order of snapshots, once it is active."""
         self._replica = replica
         self._chance = chance
         self._events = events
         self._pending: ClusterImage | None = None
+        self._snapshot_turns: SnapshotTurns | None = None
         self._epoch = -1
         self._held_back: int | None = -1
         self._in_flight: dict[Append, _Flight] = {}
@@ -175,6 +179,8 @@ class ActiveController:
             self._hold_back(epoch, levels)
             return
         self._epoch = epoch
+        if self.snapshot_turns is not None:
+            self._snapshot_turns = self.snapshot_turns(self._chance.now_ms())
         self._commits.clear()
         self._stale_offset = 0
         pending = self._replica.committed.image
@@ -230,6 +236,7 @@ class ActiveController:
             stale_offset=self._stale_by(now_ms),
             settings=self.settings,
             caller=caller,
+            snapshot_turns=self._snapshot_turns,
         )
 
     def carry_out(self, decision: Decision, settled: Settled) -> None:

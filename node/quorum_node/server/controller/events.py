@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import BrokerRegistrationChangeRecord, MetadataMessage
 
 _LOG = structlog.get_logger("quorum_node")
@@ -34,6 +35,10 @@ class ControllerEvents:
     def superseded(self) -> None:
         """It was registered."""
         _LOG.warning("another process has registered as a controller with the id of this one")
+
+    def hands_over(self, successor: ReplicaKey) -> None:
+        """Everyone else has a newer snapshot."""
+        _LOG.info(f"hands leadership over to {successor} before it writes a snapshot")
 
     def decided(self, records: Sequence[MetadataMessage]) -> None:
         """Maintenance changed brokers."""

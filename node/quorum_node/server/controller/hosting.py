@@ -9,8 +9,9 @@ from functools import partial
 
 from quorum_node.controller.view import Settings
 from quorum_node.image.committed import CommittedImage
+from quorum_node.raft import handover, safety
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import CurrentLeader
+from quorum_node.raft.messages import CurrentLeader, ResignRequest
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.appends import AppendQueue
 from quorum_node.server.controller.active_controller import ActiveController
@@ -19,8 +20,10 @@ from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.controller.registrar import Registrar, own_registration
+from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.server.replica_host import ReplicaHost, clock_ms
+from quorum_node.server.snapshot_policy import SnapshotPolicy
 
 
 class HostedReplica:
@@ -84,6 +87,30 @@ class HostedReplica:
         """See `RegisteringReplica`."""
         return self._replica.halted or self._replica.stopping
 
+    def voters_caught_up(self) -> tuple[int, int]:
+        """See `CoordinatedReplica`."""
+        replica, role = self._replica, self._replica.role
+        voters = replica.voters.latest.voters
+        if not isinstance(role, Leader):
+            return len(voters), len(voters)
+        return len(voters), safety.live_voters(replica, role, voters)
+
+    def successors(self) -> list[ReplicaKey]:
+        """See `CoordinatedReplica`."""
+        replica, role = self._replica, self._replica.role
+        if not isinstance(role, Leader):
+            return []
+        return [
+            key
+            for key in handover.electable(replica, role)
+            if (progress := role.progress.get(key)) is not None
+            and safety.is_caught_up(replica, progress)
+        ]
+
+    def hand_over(self, successor: ReplicaKey) -> None:
+        """See `CoordinatedReplica`."""
+        self._host.request(ResignRequest(successor), lambda response: None)
+
 
 class HostedController:
     """The controller of one replica, its maintenance and its API."""
@@ -95,13 +122,16 @@ class HostedController:
         *,
         session_timeout_ms: float,
         settings: Settings,
+        snapshot_policy: SnapshotPolicy,
         request_timeout_ms: float,
     ) -> None:
         events = ControllerEvents()
+        chance = Chance(clock_ms)
+        ask = partial(host.peers.ask, timeout_ms=request_timeout_ms)
         replica = self._replica = HostedReplica(host)
         self.controller = ActiveController(
             replica,
-            Chance(clock_ms),
+            chance,
             events,
             session_timeout_ms=session_timeout_ms,
             settings=settings,
@@ -117,9 +147,14 @@ class HostedController:
             replica,
             own_registration(core.key, core.controller_endpoint),
             self.controller,
-            partial(host.peers.ask, timeout_ms=request_timeout_ms),
+            ask,
             events,
         )
+        self.snapshots = SnapshotCoordinator(
+            replica, host.snapshotter, self.controller, ask, chance, events, snapshot_policy
+        )
+        host.snapshotter.may_begin = self.snapshots.may_begin
+        host.snapshotter.on_ended = self.snapshots.ended
         host.on_progress = self._progress
         host.applier.on_image = self.registrar.image_changed
         host.is_active_controller = lambda: self.controller.is_active
@@ -141,7 +176,9 @@ class HostedController:
         """No more timers."""
         self.maintenance.close()
         self.registrar.close()
+        self.snapshots.close()
 
     def _progress(self) -> None:
         self.controller.check()
         self.registrar.look()
+        self.snapshots.look()

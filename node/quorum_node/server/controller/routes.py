@@ -5,6 +5,10 @@ Source of the needed rights: KIP-631, "Networking" (CLUSTER_ACTION on CLUSTER), 
 """
 
 from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.controller_heartbeats import (
+    controller_heartbeat,
+    refuse_controller_heartbeat,
+)
 from quorum_node.controller.features import refuse_update_features, update_features
 from quorum_node.controller.heartbeats import heartbeat, refuse_heartbeat
 from quorum_node.controller.producer_ids import allocate_producer_ids, refuse_producer_ids
@@ -21,6 +25,7 @@ from quorum_node.protocol.broker_registration import (
     BrokerRegistrationRequest,
     UnregisterBrokerRequest,
 )
+from quorum_node.protocol.controller_heartbeat import ControllerHeartbeatRequest
 from quorum_node.protocol.controller_registration import ControllerRegistrationRequest
 from quorum_node.protocol.features import UpdateFeaturesRequest
 from quorum_node.protocol.producer_ids import AllocateProducerIdsRequest
@@ -39,6 +44,9 @@ ROUTES: dict[type[Message], Route] = {
     ),
     AllocateProducerIdsRequest: Route(
         allocate_producer_ids, refuse_producer_ids, AclOperation.CLUSTER_ACTION
+    ),
+    ControllerHeartbeatRequest: Route(
+        controller_heartbeat, refuse_controller_heartbeat, AclOperation.CLUSTER_ACTION
     ),
     UpdateFeaturesRequest: Route(update_features, refuse_update_features, AclOperation.ALTER),
     **TOPIC_ROUTES,

@@ -1,0 +1,29 @@
+"""ControllerHeartbeat (KIP-631, "ControllerHeartbeat"): which snapshot a controller has, and whether to make one now.
+
+Field for field as the draft defines it; the API key is private (`apis.py`). What the sender has done since its
+newest snapshot, so that nobody has to guess, is in private tagged fields.
+"""
+
+from quorum_node.schema.schema import BOOL, INT16, INT32, INT64, Message, message, wire
+
+
+@message(flexible_since=0)
+class ControllerHeartbeatRequest(Message):
+    """`last_snapshot_offset`: end offset of the newest snapshot, 0 for none.
+
+    `record_bytes` and `age_ms`: replayed, and gone by, since that; -1: not told. `writing`: one is on its way.
+    """
+
+    controller_id: int = wire(INT32)
+    last_snapshot_offset: int = wire(INT64)
+    record_bytes: int = wire(INT64, tag=20000, default=-1)
+    age_ms: int = wire(INT64, tag=20001, default=-1)
+    writing: bool = wire(BOOL, tag=20002, default=False)
+
+
+@message(flexible_since=0)
+class ControllerHeartbeatResponse(Message):
+    """NOT_CONTROLLER from everyone but the active controller."""
+
+    error_code: int = wire(INT16)
+    start_snapshot: bool = wire(BOOL)

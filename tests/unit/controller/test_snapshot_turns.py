@@ -1,0 +1,165 @@
+"""Turns at writing snapshots: never two controllers at once, the active one last and after handing over."""
+
+import pytest
+
+from quorum_node.controller.controller_heartbeats import controller_heartbeat
+from quorum_node.controller.snapshot_turns import (
+    AFTER_A_FAILURE_MS,
+    LONGEST_TURN_MS,
+    SETTLING_PERIODS,
+    SILENT_PERIODS,
+    SnapshotProgress,
+    SnapshotTurns,
+    Turn,
+    is_strained,
+)
+from quorum_node.protocol.controller_heartbeat import (
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
+)
+from support.controlled_cluster import ControlledCluster
+
+pytestmark = pytest.mark.requirement("K631-07")
+
+DUE_BYTES = 100
+PERIOD_MS = 1000.0
+SETTLING_MS, SILENT_MS = SETTLING_PERIODS * PERIOD_MS, SILENT_PERIODS * PERIOD_MS
+
+
+class Turns:
+    """An active controller; a snapshot is due after 100 bytes."""
+
+    def __init__(self) -> None:
+        self.own = SnapshotProgress(0, 0, 0, writing=False)
+        self.now_ms = 0.0
+        self.turns = SnapshotTurns(self._is_due, lambda: self.own, self.now_ms, PERIOD_MS)
+        self.now_ms = SETTLING_MS
+
+    @staticmethod
+    def _is_due(progress: SnapshotProgress) -> bool:
+        return progress.record_bytes >= DUE_BYTES
+
+    def beat(self, id: int, offset: int = 0, *, due: bool = True, writing: bool = False) -> bool:
+        """A heartbeat; whether that controller is told to begin."""
+        progress = SnapshotProgress(offset, DUE_BYTES if due else 0, 0, writing)
+        return self.turns.heartbeat(id, progress, self.now_ms)
+
+    def own_turn(self, *, single_voter: bool = False, can_hand_over: bool = True) -> Turn:
+        self.own = SnapshotProgress(0, DUE_BYTES, 0, writing=False)
+        return self.turns.own_turn(
+            self.now_ms, single_voter=single_voter, can_hand_over=can_hand_over
+        )
+
+
+def test_one_controller_writes_at_a_time() -> None:
+    turns = Turns()
+    assert turns.beat(2)
+    assert not turns.beat(3), "2 was told to"
+    assert not turns.beat(2, writing=True)
+    assert not turns.beat(3), "2 writes"
+    assert not turns.beat(2, offset=10, due=False)
+    assert turns.beat(3), "2 is done"
+
+
+def test_nobody_begins_while_the_active_controller_writes() -> None:
+    turns = Turns()
+    turns.own = SnapshotProgress(0, 0, 0, writing=True)
+    assert not turns.beat(2)
+    turns.own = SnapshotProgress(9, 0, 0, writing=False)
+    assert turns.beat(2)
+
+
+def test_whoever_is_not_due_is_not_told() -> None:
+    turns = Turns()
+    assert not turns.beat(2, due=False)
+    assert turns.beat(2)
+
+
+def test_a_new_active_controller_listens_first() -> None:
+    turns = Turns()
+    turns.now_ms = SETTLING_MS - 1
+    assert not turns.beat(2)
+    assert turns.own_turn() is Turn.WAIT
+    assert not turns.beat(3, writing=True), "told by the one before"
+    turns.now_ms = SETTLING_MS
+    assert not turns.beat(2)
+    turns.beat(3, offset=10, due=False)
+    assert turns.beat(2)
+
+
+def test_the_active_one_comes_last_and_hands_over_first() -> None:
+    turns = Turns()
+    assert turns.beat(2)
+    turns.beat(3, due=False)
+    assert turns.own_turn() is Turn.WAIT, "2 writes"
+    turns.beat(2, offset=10, due=False)
+    turns.beat(3)
+    turns.beat(3, offset=10, due=False)
+    assert turns.own_turn() is Turn.HAND_OVER
+    assert turns.own_turn(can_hand_over=False) is Turn.BEGIN
+
+
+def test_the_active_one_waits_for_who_is_due_and_has_not_asked_yet() -> None:
+    turns = Turns()
+    turns.own = SnapshotProgress(0, 0, 0, writing=True)
+    turns.beat(2)
+    turns.own = SnapshotProgress(0, 0, 0, writing=False)
+    assert turns.own_turn() is Turn.WAIT
+
+
+def test_a_controller_alone_writes_at_once() -> None:
+    turns = Turns()
+    turns.now_ms = 0.0
+    assert turns.own_turn(single_voter=True, can_hand_over=False) is Turn.BEGIN
+    turns.beat(9, due=False)
+    assert turns.own_turn(single_voter=True) is Turn.WAIT, "an observer: it listens first"
+
+
+def test_who_is_silent_or_never_done_holds_up_nobody() -> None:
+    turns = Turns()
+    assert turns.beat(2)
+    turns.now_ms += SILENT_MS
+    assert turns.beat(3), "2 is not heard of any more"
+    assert turns.own_turn() is Turn.WAIT
+    began_ms = turns.now_ms
+    while turns.now_ms < began_ms + LONGEST_TURN_MS:
+        assert not turns.beat(2)
+        turns.beat(3, writing=True)
+        turns.now_ms += SILENT_MS / 2
+    turns.beat(3, writing=True)
+    assert turns.beat(2), "3 has been writing for ever"
+
+
+def test_a_turn_without_a_snapshot_is_not_given_again_at_once() -> None:
+    turns = Turns()
+    assert turns.beat(2)
+    assert not turns.beat(2), "no newer snapshot, and none on its way"
+    assert turns.own_turn() is Turn.HAND_OVER, "it does not wait for who can't"
+    assert turns.beat(3)
+    turns.beat(3, offset=10, due=False)
+    turns.now_ms += AFTER_A_FAILURE_MS
+    assert turns.beat(2)
+
+
+@pytest.mark.parametrize(
+    ("voters", "caught_up", "strained"),
+    [
+        (1, 1, False),
+        (2, 2, False),
+        (2, 1, True),
+        (3, 3, False),
+        (3, 2, True),
+        (5, 4, False),
+        (5, 3, True),
+    ],
+)
+def test_voters_are_too_few_when_the_next_loss_costs_the_majority(
+    voters: int, caught_up: int, strained: bool
+) -> None:
+    assert is_strained(voters, caught_up) is strained
+
+
+def test_a_heartbeat_of_the_draft_is_answered() -> None:
+    request = ControllerHeartbeatRequest(controller_id=2, last_snapshot_offset=5)
+    answer = ControlledCluster().ask(controller_heartbeat, request, ControllerHeartbeatResponse)
+    assert answer == ControllerHeartbeatResponse(error_code=0, start_snapshot=False)

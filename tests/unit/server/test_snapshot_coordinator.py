@@ -1,0 +1,257 @@
+"""Snapshots in turn, as one node sees it: what it reports, when it waits, and when it goes by itself."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.controller.snapshot_turns import SETTLING_PERIODS, SILENT_PERIODS, SnapshotProgress
+from quorum_node.image.committed import CommittedImage
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.controller_heartbeat import (
+    ControllerHeartbeatRequest,
+    ControllerHeartbeatResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import NO_LEADER, CurrentLeader
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.schema.schema import Message
+from quorum_node.server.controller.chance import Chance
+from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
+from quorum_node.server.snapshot_policy import SnapshotPolicy
+from support.controller_scene import VOTERS, Scene, play
+
+pytestmark = pytest.mark.requirement("K631-07")
+
+POLICY = SnapshotPolicy(max_record_bytes=100, lagging_factor=4)
+SETTLING_MS = SETTLING_PERIODS * POLICY.heartbeat_ms
+SILENT_MS = SILENT_PERIODS * POLICY.heartbeat_ms
+
+
+class Node:
+    """Node 1 and its coordinator; the test is the clock, the other nodes and the disk."""
+
+    def __init__(self, policy: SnapshotPolicy = POLICY) -> None:
+        self.scene = Scene(maintained=True)
+        self.key = VOTERS[0]
+        self.known = CurrentLeader(NO_LEADER, 0)
+        self.asked: list[tuple[str, ControllerHeartbeatRequest]] = []
+        self.began = 0
+        self.snapshot = SnapshotProgress(0, 0, 0, writing=False)
+        self.caught_up = (3, 3)
+        self.may_lead: list[ReplicaKey] = []
+        self.handed_over: list[ReplicaKey] = []
+        self._answer: Callable[[Message | FailureReason], None] | None = None
+        self.coordinator = SnapshotCoordinator(
+            self,
+            self,
+            self.scene.controller,
+            self._ask,
+            Chance(lambda: self.scene.now_ms),
+            ControllerEvents(),
+            policy,
+        )
+
+    @property
+    def committed(self) -> CommittedImage:
+        return self.scene.committed
+
+    def leader(self) -> CurrentLeader:
+        return self.known
+
+    def leading_epoch(self) -> int | None:
+        return self.scene.epoch
+
+    def has_stopped(self) -> bool:
+        return False
+
+    def voters_caught_up(self) -> tuple[int, int]:
+        return self.caught_up
+
+    def successors(self) -> list[ReplicaKey]:
+        return self.may_lead
+
+    def hand_over(self, successor: ReplicaKey) -> None:
+        self.handed_over.append(successor)
+
+    def progress(self) -> SnapshotProgress:
+        return self.snapshot
+
+    def begin_turn(self) -> None:
+        self.began += 1
+
+    def led_by(self, leader_id: int, epoch: int) -> None:
+        self.known = CurrentLeader(leader_id, epoch, Endpoint("CONTROLLER", f"n{leader_id}", 9093))
+        self.coordinator.look()
+
+    def answer(self, outcome: Message | FailureReason) -> None:
+        answer, self._answer = self._answer, None
+        assert answer is not None, "nothing was asked"
+        answer(outcome)
+
+    async def leads(self) -> None:
+        """Becomes the active controller, with something committed."""
+        self.led_by(1, epoch=1)
+        await self.scene.lead()
+        await self.scene.commit()
+        self.scene.now_ms += SETTLING_MS
+
+    def beats(self, node_id: int, offset: int, record_bytes: int) -> bool:
+        """Another controller's heartbeat."""
+        request = ControllerHeartbeatRequest(
+            controller_id=node_id,
+            last_snapshot_offset=offset,
+            record_bytes=record_bytes,
+            age_ms=0,
+        )
+        answer = self.scene.ask(request).answer
+        assert isinstance(answer, ControllerHeartbeatResponse)
+        assert answer.error_code == 0
+        return answer.start_snapshot
+
+    def due(self, record_bytes: int = 100) -> bool:
+        """A snapshot is due here; whether it may begin."""
+        self.snapshot = SnapshotProgress(self.snapshot.offset, record_bytes, 0, writing=False)
+        return self.coordinator.may_begin()
+
+    def _ask(
+        self,
+        destination: Endpoint,
+        api: Api,
+        body: Message,
+        done: Callable[[Message | FailureReason], None],
+    ) -> None:
+        assert isinstance(body, ControllerHeartbeatRequest)
+        assert self._answer is None, "one heartbeat at a time"
+        self.asked.append((destination.host, body))
+        self._answer = done
+
+
+def told(begin: bool) -> ControllerHeartbeatResponse:
+    return ControllerHeartbeatResponse(error_code=0, start_snapshot=begin)
+
+
+def test_a_standby_begins_when_it_is_told_and_not_when_it_is_due() -> None:
+    async def test() -> None:
+        node = Node()
+        node.led_by(2, epoch=1)
+        node.answer(told(False))
+        assert not node.due()
+        assert [host for host, _ in node.asked] == ["n2", "n2"], "due: it says so at once"
+        assert node.asked[-1][1].record_bytes == 100
+        node.answer(told(True))
+        assert node.began == 1
+        node.snapshot = SnapshotProgress(50, 0, 0, writing=False)
+        node.coordinator.ended()
+        assert node.asked[-1][1].last_snapshot_offset == 50, "the next one must not wait"
+        node.coordinator.close()
+
+    play(test)
+
+
+def test_heartbeats_go_on_by_themselves() -> None:
+    async def test() -> None:
+        node = Node(SnapshotPolicy(heartbeat_ms=10))
+        node.led_by(2, epoch=1)
+        async with asyncio.timeout(10):
+            while len(node.asked) < 4:
+                if node._answer is not None:
+                    node.answer(told(False))
+                await asyncio.sleep(0)
+        node.coordinator.close()
+
+    play(test)
+
+
+def test_under_a_stock_leader_it_goes_by_its_own_policy() -> None:
+    async def test() -> None:
+        node = Node()
+        node.led_by(2, epoch=1)
+        assert not node.due(), "nothing is known of the leader yet"
+        node.answer(FailureReason.UNSUPPORTED)
+        assert node.due()
+        asked = len(node.asked)
+        node.coordinator.ended()
+        assert len(node.asked) == asked, "it is not asked again"
+        node.led_by(3, epoch=2)
+        assert not node.due(), "another leader, maybe one of ours"
+        node.coordinator.close()
+
+    play(test)
+
+
+def test_without_an_active_controller_it_waits_a_while_and_goes_by_itself() -> None:
+    async def test() -> None:
+        node = Node()
+        node.led_by(2, epoch=1)
+        node.answer(told(False))
+        assert not node.due()
+        node.answer(
+            ControllerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER, start_snapshot=False)
+        )
+        node.scene.now_ms += SILENT_MS - 1
+        assert not node.due()
+        node.scene.now_ms += 1
+        assert node.due()
+        node.coordinator.close()
+
+    play(test)
+
+
+def test_the_active_controller_lets_the_others_write_hands_over_and_writes_if_it_leads_again() -> (
+    None
+):
+    async def test() -> None:
+        node = Node()
+        await node.leads()
+        node.may_lead = [VOTERS[2], VOTERS[1]]
+        assert node.beats(2, 0, 100)
+        assert not node.due()
+        assert not node.beats(3, 0, 10), "not due"
+        assert not node.beats(2, 5, 0)
+        assert not node.due()
+        assert node.handed_over == [VOTERS[2]]
+        node.scene.epoch = None
+        assert not node.due(), "the handover is on its way"
+        node.scene.epoch = 1
+        assert node.due(), "it leads all the same: nobody took over"
+        assert node.handed_over == [VOTERS[2]]
+        node.coordinator.close()
+
+    play(test)
+
+
+def test_who_can_not_take_over_is_not_handed_to() -> None:
+    async def test() -> None:
+        node = Node()
+        await node.leads()
+        node.may_lead = [VOTERS[1]]
+        assert node.due(), "2 sends no heartbeats: it runs stock Kafka, or has just started"
+        assert node.handed_over == []
+        fixed = Node(SnapshotPolicy(max_record_bytes=100, handover=False))
+        await fixed.leads()
+        fixed.may_lead = [VOTERS[1]]
+        fixed.beats(2, 5, 0)
+        assert fixed.due()
+        assert fixed.handed_over == []
+        node.coordinator.close()
+        fixed.coordinator.close()
+
+    play(test)
+
+
+def test_while_voters_are_behind_everybody_is_due_later() -> None:
+    async def test() -> None:
+        node = Node()
+        await node.leads()
+        node.caught_up = (3, 2)
+        assert not node.beats(2, 0, 399)
+        assert not node.due(399)
+        assert node.beats(2, 0, 400)
+        node.beats(2, 5, 0)
+        assert node.due(400)
+        node.coordinator.close()
+
+    play(test)
