@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from testbed import (
     control_plane,
     daemon,
+    kafka_image,
     lifecycle,
     programs,
     project_images,
@@ -22,6 +24,8 @@ from testbed.commands import TestbedError
 from testbed.disks import SIZE_MIB, Disk, Disks
 from testbed.places import cache_directory, kubeconfig_path, state_directory
 from testbed.progress import say
+
+from support import stock_kafka
 
 
 def tools(_: argparse.Namespace) -> None:
@@ -66,6 +70,14 @@ def load(options: argparse.Namespace) -> None:
     """put images onto the workers (default: the project's two)"""
     default = [project_images.NODE.name, project_images.OPERATOR.name]
     lifecycle.load(options.name, options.images or default)
+
+
+def kafka(options: argparse.Namespace) -> None:
+    """pull or build the image of a stock Kafka broker, put it onto the workers; prints its name"""
+    daemon.ensure()
+    name = kafka_image.ensure(stock_kafka.jars)
+    lifecycle.load(options.name, [name])
+    print(name)
 
 
 def kubeconfig(options: argparse.Namespace) -> None:
@@ -126,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--cache", action="store_true", help="all that, and everything in the cache")
     verb("images", images)
     verb("load", load).add_argument("images", nargs="*", metavar="IMAGE")
+    verb("kafka-image", kafka)
     verb("kubeconfig", kubeconfig)
     verb("control-plane", run_control_plane)
     add = verb("disk", disk).add_argument
@@ -141,7 +154,7 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         options.action_of_verb(options)
-    except TestbedError as failure:
+    except (TestbedError, stock_kafka.KafkaUnavailable) as failure:
         print(f"cluster.py: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

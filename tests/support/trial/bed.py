@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "e2e" / "kind"))
 
 from testbed import (
+    kafka_image,
     lifecycle,
     network,
     nodes,
@@ -14,10 +15,12 @@ from testbed import (
 )
 from testbed.commands import TestbedError, run
 from testbed.disks import Disk, Disks, DiskState
+from testbed.pins import KAFKA_IMAGE
 from testbed.places import REPOSITORY, kubeconfig_path, state_directory
 from testbed.volumes import STORAGE_CLASS, Volumes
 
 __all__ = [
+    "KAFKA_IMAGE",
     "REPOSITORY",
     "STORAGE_CLASS",
     "Disk",
@@ -25,6 +28,7 @@ __all__ = [
     "Disks",
     "TestbedError",
     "Volumes",
+    "kafka_image",
     "kubeconfig_path",
     "lifecycle",
     "network",

@@ -62,6 +62,12 @@ PYTHON = Tree(
     ('CMD ["python3"]', "ENV LANG=C.UTF-8"),
 )
 
+JAVA = Tree(
+    "java-base",
+    ("openjdk-17-jre-headless", "ca-certificates"),
+    ("ENV LANG=C.UTF-8",),
+)
+
 NODE = Tree(
     "node-base",
     (

@@ -11,6 +11,9 @@ PULLED_NODE_IMAGE = (
 )
 """kind's own node image of the same minor, as the release notes of KIND_VERSION name it."""
 
+KAFKA_IMAGE = "apache/kafka:4.3.1"
+"""The version of tests/interop/kafka/pom.xml, and of examples/kafka/brokers.yaml."""
+
 PYTHON_BASE_IMAGE = "python:3.11-slim-bookworm"
 DEBIAN_SUITE = "bookworm"
 
