@@ -59,6 +59,16 @@ class _Batch:
     records: list[MetadataMessage]
     names: dict[str, str]
     """The names that were taken, by what collides with them."""
+    defaults: tuple[CreatableTopicConfigs, ...] | None = None
+    """The configs of a topic that has none of its own, once somebody asked."""
+
+    def described(self, view: View, configs: dict[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+        """What holds for a new topic: most have no configs of their own, and so the same."""
+        if configs:
+            return tuple(_described(view, configs))
+        if self.defaults is None:
+            self.defaults = tuple(_described(view, configs))
+        return self.defaults
 
 
 def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
@@ -126,7 +136,7 @@ def _create(view: View, topic: CreatableTopic, batch: _Batch) -> CreatableTopicR
         error_code=ErrorCode.NONE,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
-        configs=tuple(_described(view, configs)),
+        configs=batch.described(view, configs),
     )
 
 
