@@ -129,6 +129,10 @@ breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from 
 simulation-doc: venv ## simulated hours and faults by kind in docs/reliability.md (SEEDS=10001..20200 MINUTES=60)
 	@$(PY) -m quorum_node.simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),60) --write docs/reliability.md
 
+.PHONY: kafka-apis
+kafka-apis: venv ## docs/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers
+	@PYTHONPATH=tests $(PY) -m support.kafka_apis
+
 .PHONY: crds
 crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
 	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml
