@@ -79,9 +79,11 @@ def test_ten_active_controllers_are_killed_under_load_and_a_reassignment(
 @pytest.mark.requirement("KV3-04", "KV3-06")
 def test_a_reassignment_is_listed_and_cancelled_after_a_takeover(tmp_path: Path) -> None:
     """What the stock tool began under one controller, it takes back under the next."""
+    # A throttle acts on what comes after the first answer, which would be all of it.
+    small = {"replica_fetch_response_max_bytes": "20000"}
     with LocalQuorum(tmp_path / "quorum") as quorum:
         quorum.form()
-        with JavaBrokers.on(quorum, tmp_path, 2) as brokers:
+        with JavaBrokers.on(quorum, tmp_path, 2, **small) as brokers:
             brokers.start()
             brokers.wait_for([101, 102])
             clients = brokers.clients
