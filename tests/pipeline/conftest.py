@@ -7,9 +7,17 @@ from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.session import open_session
 
+# A few small queries: what a compiler would make of them costs more than to run them as they are.
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("tests", "local[2]")
+    session = open_session("tests", "local[2]", QUICK)
     yield session
     session.stop()

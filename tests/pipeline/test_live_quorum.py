@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from quorum_node.records.snapshot_format import SnapshotReader
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
+from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.archived_state import replay_archive
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 
@@ -75,10 +76,8 @@ def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(tmp_path: Path) -
         with closing(Quorum(parsed_addresses(bootstrap(quorum)))) as reader:
             newest = wait_until(reader.newest_snapshot, "the leader offers its snapshot")
             assert newest.file_name == path.name
-            data, size = reader.snapshot_part(newest, 0)
-            assert len(data) == size
-        assert data == path.read_bytes()
-        SnapshotReader(newest).feed(data)
+            fetched = download_snapshot(reader, tmp_path)
+        assert fetched.path.read_bytes() == path.read_bytes()
         log = path.parent
         saved = path.read_bytes()
         path.rename(tmp_path / "aside")
@@ -104,8 +103,8 @@ def test_an_archive_of_a_running_quorum_through_a_leader_kill(
         wait_until(lambda: archive.contents().end >= end, "what followed is archived", 90)
         query.stop()
         path = snapshot_of(quorum, quorum.leader)
-        once = archive.follow("metadata_log", options)
-        assert once.awaitTermination(120)
+        addresses = tuple(parsed_addresses(bootstrap(quorum)))
+        ArchiveJob(archive, addresses, 1_000_000, None).run(lambda end: None, print)
         found = archive.contents()
         rows = [row.offset for row in archive.read().select("offset").orderBy("offset").collect()]
         assert rows == list(range(found.end))

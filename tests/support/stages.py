@@ -39,7 +39,7 @@ STARTED_VARIABLE = "STAGES_STARTED_AT"
 
 
 # What shares one expensive thing across its files.
-ON_ONE_WORKER = ("harness", "e2e")
+ON_ONE_WORKER = ("harness", "pipeline", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,23 +1,30 @@
 """`quorum-pipeline archive`: every record of a log, once, in Parquet; goes on where it stopped, however it stopped."""
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
+from quorum_node.client.connections import Address
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.live.quorum import Quorum, parsed_addresses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """See `--help`."""
-    parser.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
+    source.add_argument(
+        "--bootstrap", metavar="HOST:PORT,...", help="controllers of a running quorum"
+    )
     parser.add_argument("--to", required=True, metavar="URI", help="the archive: any Hadoop path")
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="go on until stopped")
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
     parser.add_argument("--max-rows", type=int, default=1_000_000, help="of one micro batch")
     parser.add_argument(
-        "--compact", action="store_true", help="then (or without --log: only) merge small files"
+        "--compact", action="store_true", help="then (or alone: only) merge small files"
     )
     parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
     parser.add_argument("--master", help="of Spark; default local[*], or what spark-submit says")
@@ -25,10 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """1 if there are records in quarantine. Raises PipelineError."""
-    if arguments.log is None and not arguments.compact:
-        raise PipelineError("nothing to do: give --log DIR, --compact, or both")
-    # What is wrong is told before Spark takes its seconds to start.
-    log = None if arguments.log is None else open_log(arguments.log)
+    source = _source(arguments)
+    if source is None and not arguments.compact:
+        raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
     progress.say("starting Spark")
     from quorum_pipeline.spark.archive import Archive
@@ -39,9 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
         before = archive.contents()
-        if log is not None:
+        if source is not None:
             every_seconds = arguments.every if arguments.follow else None
-            ArchiveJob(archive, log, arguments.max_rows, every_seconds).run(progress, progress.say)
+            ArchiveJob(archive, source, arguments.max_rows, every_seconds).run(
+                progress, progress.say
+            )
         if arguments.compact:
             left = archive.compact(arguments.compact_rows, progress.say)
             print(f"merged: {left} directories are left")
@@ -54,3 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
         f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
     )
     return 1 if after.quarantined else 0
+
+
+def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[Address, ...] | None:
+    """What is wrong is told before Spark takes its seconds to start. Raises PipelineError."""
+    if arguments.log is not None:
+        return open_log(arguments.log)
+    if arguments.bootstrap is None:
+        return None
+    addresses = tuple(parsed_addresses(arguments.bootstrap))
+    with closing(Quorum(addresses)) as quorum:
+        quorum.committed()
+    return addresses

@@ -16,7 +16,7 @@ from quorum_pipeline.audit.log_matching import BatchMark, Matching, ReplicaLog, 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span, read_whole
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
 from quorum_pipeline.state.replayed import Replayed
 
 _WHOLE_SEGMENT = 1 << 62
@@ -163,28 +163,26 @@ def _replay(
     told(f"replaying the log of {best.name}")
     findings: list[Finding] = []
     replayed = 0
-    for state in _states_at(best.directory, set(wanted)):
-        expected = _state_crc(state)
-        for each in wanted[state.end_offset]:
-            replayed += 1
-            if each.state != expected:
-                what = f"another state than the log of {best.name} amounts to at its end"
-                findings.append(
-                    Finding(each.replica, each.file.path.name, None, state.end_offset, what)
-                )
+    try:
+        for state in _states_at(best.directory, set(wanted)):
+            expected = _state_crc(state)
+            for each in wanted[state.end_offset]:
+                replayed += 1
+                if each.state != expected:
+                    what = f"another state than the log of {best.name} amounts to at its end"
+                    name = each.file.path.name
+                    findings.append(Finding(each.replica, name, None, state.end_offset, what))
+    except PipelineError as error:
+        start = best.directory.start_offset
+        findings.append(Finding(best.name, "", None, start, str(error)))
     return replayed, findings
 
 
 def _states_at(directory: LogDirectory, offsets: set[int]) -> Iterator[Replayed]:
     """The state at each of these offsets that the log goes through."""
     state = Replayed()
-    if directory.start_offset > 0:
-        covering = [
-            each for each in directory.snapshots if each.end_offset >= directory.start_offset
-        ]
-        if not covering:
-            return
-        file = SnapshotFile(directory.path / covering[0].file_name, covering[0])
+    file = first_snapshot(directory)
+    if file is not None:
         state.begin(file.id, (batch for _, batch in file.batches()), file.bounds())
     for span in directory.spans(state.end_offset, _WHOLE_SEGMENT):
         for placed in read_whole(span):

@@ -11,6 +11,7 @@ from quorum_node.records.batches import Batch
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import LogDirectory
 
 _PIECE_BYTES = 1 << 20
 
@@ -64,3 +65,19 @@ def open_snapshot(path: Path) -> SnapshotFile:
     if not path.is_file():
         raise PipelineError(f"{path} does not exist")
     return SnapshotFile(path, found)
+
+
+def first_snapshot(log: LogDirectory) -> SnapshotFile | None:
+    """What a log goes on from: the oldest snapshot that reaches its first record; None: it has everything.
+
+    Raises PipelineError if there should be one and is none.
+    """
+    covering = [each for each in log.snapshots if each.end_offset >= log.start_offset]
+    if covering and (log.start_offset > 0 or covering[0].end_offset == 0):
+        return SnapshotFile(log.path / covering[0].file_name, covering[0])
+    if log.start_offset > 0:
+        raise PipelineError(
+            f"the log in {log.path} begins at offset {log.start_offset}, and no snapshot there holds what"
+            " was before"
+        )
+    return None

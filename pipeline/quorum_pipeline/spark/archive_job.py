@@ -3,14 +3,20 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
-from quorum_pipeline.files.snapshot_file import SnapshotFile
+from quorum_pipeline.files.snapshot_file import first_snapshot
+from quorum_pipeline.live.quorum import Quorum
+from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 
 _LOOK_SECONDS = 1
@@ -19,10 +25,13 @@ _RAISED = re.compile(r"[\w.]*(Error|Exception)\b")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveJob:
-    """`every_seconds`: how often to look for new records; None: up to what is there now."""
+    """`source`: a directory, or controllers of a running quorum.
+
+    `every_seconds`: how often to look for new records; None: up to what is there now.
+    """
 
     archive: Archive
-    log: LogDirectory
+    source: LogDirectory | tuple[Address, ...]
     max_rows: int
     every_seconds: float | None
 
@@ -30,8 +39,9 @@ class ArchiveJob:
         """Until the end, or an interrupt. Raises PipelineError."""
         if not self.archive.contents().ranges:
             self._keep_snapshot()
-        options = {"path": str(self.log.path.resolve()), "maxRows": str(self.max_rows)}
-        query = self.archive.follow("metadata_log", options, every_seconds=self.every_seconds)
+        query = self.archive.follow(
+            "metadata_log", self._options(), every_seconds=self.every_seconds
+        )
         try:
             while not query.awaitTermination(_LOOK_SECONDS):
                 progress(_end_offset(query))
@@ -41,19 +51,26 @@ class ArchiveJob:
         except PySparkException as error:
             raise PipelineError(_reason(error)) from None
 
+    def _options(self) -> dict[str, str]:
+        options = {"maxRows": str(self.max_rows)}
+        if isinstance(self.source, LogDirectory):
+            return options | {"path": str(self.source.path.resolve())}
+        return options | {"bootstrap": ",".join(f"{host}:{port}" for host, port in self.source)}
+
     def _keep_snapshot(self) -> None:
         """The state before the first record is in a snapshot, unless the log begins with nothing."""
-        log = self.log
-        covering = [each for each in log.snapshots if each.end_offset >= log.start_offset]
-        if covering and (log.start_offset > 0 or covering[0].end_offset == 0):
-            file = SnapshotFile(log.path / covering[0].file_name, covering[0])
-            file.bounds()
-            self.archive.begin_behind(file)
-        elif log.start_offset > 0:
-            raise PipelineError(
-                f"the log in {log.path} begins at offset {log.start_offset}, and no snapshot there holds"
-                " what was before"
-            )
+        if isinstance(self.source, LogDirectory):
+            file = first_snapshot(self.source)
+            if file is not None:
+                file.bounds()
+                self.archive.begin_behind(file)
+            return
+        with (
+            closing(Quorum(self.source)) as quorum,
+            TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
+        ):
+            if quorum.committed().start_offset > 0:
+                self.archive.begin_behind(download_snapshot(quorum, Path(scratch)))
 
 
 def _end_offset(query: StreamingQuery) -> int:

@@ -7,6 +7,7 @@ cluster unchanged.
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -32,13 +33,15 @@ _ALWAYS = {
 }
 
 
-def open_session(name: str, master: str | None = None) -> SparkSession:
-    """With both data sources registered. Raises PipelineError where there is no Java."""
+def open_session(
+    name: str, master: str | None = None, more: Mapping[str, str] | None = None
+) -> SparkSession:
+    """With both data sources registered; `more` settings go first. Raises PipelineError where there is no Java."""
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
     conf = SparkConf()
     chosen = master or conf.get("spark.master") or "local[*]"
-    settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
+    settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {}) | dict(more or {})
     for key, value in settings.items():
         conf.setIfMissing(key, value)
     if chosen.startswith("local"):
