@@ -154,7 +154,7 @@ class PartitionStates:
                     continue
                 for offset, record in self._records():
                     if isinstance(record, BrokerRegistrationChangeRecord):
-                        if record.broker_id == failed and record.fenced == 1:
+                        if fenced < 0 and record.broker_id == failed and record.fenced == 1:
                             fenced = offset
                         continue
                     key = self._replay(record)
