@@ -31,7 +31,7 @@ def forget_last_commit(archive: Path) -> None:
     (commits / f".{newest}.crc").unlink()
 
 
-@pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-08")
+@pytest.mark.requirement("SP-01", "SP-02", "SP-03")
 def test_a_log_is_read_archived_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     images = write_history(writer)
