@@ -74,6 +74,7 @@ class Snapshotter:
         self._last_at = self._loop.time()
         self._not_before = 0.0
         self._writing: SnapshotId | None = None
+        self._since_before = (0, self._last_at)
         self._answering: list[Callable[[Outcome], None]] = []
         self._waiting: list[Callable[[Outcome], None]] = []
         self._checked_at: dict[SnapshotId, float] = {}
@@ -215,6 +216,7 @@ class Snapshotter:
         bounds = SnapshotBounds(committed.timestamp_ms, replica.kraft_version, voters)
         self._writing = snapshot
         self._answering, self._waiting = self._waiting, []
+        self._since_before = (self._record_bytes, self._last_at)
         self._record_bytes, self._last_at = 0, self._loop.time()
         threading.Thread(
             target=self._write,
@@ -251,6 +253,9 @@ class Snapshotter:
             reason = "storage_failed"
         self._metrics.count_labelled("snapshot_failures", reason)
         self._not_before = self._loop.time() + _BACKOFF_SECONDS
+        # It is still due: what has come since the newest snapshot has not become less.
+        record_bytes, self._last_at = self._since_before
+        self._record_bytes += record_bytes
         self._events.not_written(result, _BACKOFF_SECONDS)
         if isinstance(result.error, StorageFailure):
             self._fail_storage(result.error)

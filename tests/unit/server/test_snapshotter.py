@@ -255,6 +255,27 @@ def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPat
     runs(scenario)
 
 
+def test_a_snapshot_that_found_no_room_is_tried_again(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself, after a pause, and although nothing more is written."""
+    monkeypatch.setattr(snapshotter_module, "_BACKOFF_SECONDS", 0.3)
+
+    async def scenario(start: Start) -> None:
+        node = start(metadata_log_max_record_bytes_between_snapshots=3000)
+        with monkeypatch.context() as patch:
+
+            def full(writer: SnapshotWriter, data: bytes) -> None:
+                raise DiskFull("cannot write: ENOSPC (No space left on device)")
+
+            patch.setattr(SnapshotWriter, "append", full)
+            await node.write(30)
+            await until(lambda: node.metrics.partition(0).labelled["snapshot_failures"])
+        await until(lambda: node.counted("snapshots_written"))
+
+    runs(scenario)
+
+
 def test_a_failed_disk_ends_the_replica(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(start: Start) -> None:
         node = start()
