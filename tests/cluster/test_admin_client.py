@@ -15,7 +15,8 @@ from quorum_node.client import (
     RequestRefused,
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid
-from support.local_quorum import LocalQuorum, free_ports, wait_until
+from support.local_quorum import LocalQuorum, wait_until
+from support.ports import free_ports
 
 
 def servers(quorum: LocalQuorum, *ids: int) -> list[str]:

@@ -13,8 +13,9 @@ from quorum_node.protocol.discover_brokers import (
 )
 from quorum_node.protocol.errors import ErrorCode
 from support.ctl import Ctl
-from support.local_quorum import LocalNode, LocalQuorum, free_ports, wait_until
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
+from support.ports import free_ports
 
 pytestmark = pytest.mark.slow
 

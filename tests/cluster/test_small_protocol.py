@@ -22,8 +22,9 @@ from quorum_node.protocol.voters import (
     VoterListener,
 )
 from quorum_node.records.identity import parse_uuid
-from support.local_quorum import LocalNode, LocalQuorum, free_ports, wait_until
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
+from support.ports import free_ports
 
 
 def recorded_port(quorum: LocalQuorum, node_id: int) -> int:

@@ -14,7 +14,8 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from support import stock_kafka
 from support.java_clients import Clients
-from support.local_quorum import LocalQuorum, free_ports, wait_until
+from support.local_quorum import LocalQuorum, wait_until
+from support.ports import free_ports
 
 START_SECONDS = 120.0
 FIRST_BROKER_ID = 101

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from quorum_node.records.metadata import RegisterControllerRecord
 from support import stock_kafka
-from support.local_quorum import LocalQuorum, free_ports, wait_until
+from support.local_quorum import LocalQuorum, wait_until
+from support.ports import free_ports
 
 OBSERVER_ID = 9
 PARTITION = "__cluster_metadata-0"

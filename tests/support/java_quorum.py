@@ -35,8 +35,9 @@ from quorum_node.protocol.describe import (
 from quorum_node.records.identity import uuid_text
 from quorum_node.schema.schema import MalformedMessage
 from support import stock_kafka
-from support.local_quorum import LocalNode, free_ports, wait_until
+from support.local_quorum import LocalNode, wait_until
 from support.one_request import ask
+from support.ports import free_ports
 
 LOG_DIRECTORY = "__cluster_metadata-0"
 START_SECONDS = 120.0

@@ -9,7 +9,6 @@ import contextlib
 import copy
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import httpx
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
+from support.ports import free_ports
 
 T = TypeVar("T")
 NODE_MODULE = "quorum_node.server"
@@ -46,18 +46,6 @@ _RETRIED = {
 
 class WaitTimeout(AssertionError):
     """A condition did not come true in time."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
 
 
 def wait_until(
