@@ -8,6 +8,9 @@ SIDE_BY_SIDE := -n 3 --dist loadscope --no-loadscope-reorder
 # Arguments for pytest, for example: make unit ARGS="-k election -x"
 ARGS ?=
 
+# Every test that starts a process compiles the same modules again where their compiled form is not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The total that the tests print counts from here, the environment included.
 export STAGES_STARTED_AT := $(shell date +%s)
 
