@@ -31,6 +31,7 @@ from broker_scenes import Controllers, creation, failures  # noqa: E402
 from growing_quorum import say  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
+from parts import Work, run_parts  # noqa: E402
 
 SYSTEMS: dict[str, Callable[[Path], Controllers]] = {"ours": OurCluster, "kafka": KafkaCluster}
 SIZES = (1_000, 10_000, 100_000)
@@ -53,29 +54,18 @@ def measure(
     """All parts: what was found in each round, by part and by what was measured; `save` gets it as it grows."""
     found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
     deadline = time.monotonic() + BUDGET_SECONDS
-    parts: dict[str, Callable[[Path], Found]] = {
+    parts: dict[str, Work] = {
         "creation": lambda root: creations(root, rounds, seconds),
         "failures": lambda root: all_failures(root, rounds, sizes, deadline),
         "million": lambda root: million_partitions.measure(root, million),
     }
-    for name, work in parts.items():
-        if only and name not in only:
-            continue
-        if time.monotonic() > deadline:
-            found["failed"][name] = "no time was left"
-            continue
-        root = REPOSITORY / "build" / "bench" / f"controller-{name}"
-        shutil.rmtree(root, ignore_errors=True)
-        found[name] = {}
-        try:
-            for what, figures in work(root):
-                found[name].setdefault(what, []).append(figures)
-                say(f"{name}, {what}: {json.dumps(figures)}")
-                save(found)
-        except Exception as error:  # the rest of the benchmark is worth having
-            found["failed"][name] = repr(error)[:300]
-            say(f"{name} failed: {error!r}")
-        shutil.rmtree(root, ignore_errors=True)
+
+    def took(name: str, what: str, figures: dict[str, Any]) -> None:
+        found[name].setdefault(what, []).append(figures)
+        say(f"{name}, {what}: {json.dumps(figures)}")
+        save(found)
+
+    run_parts("controller", parts, found, only, deadline, took)
     return found
 
 

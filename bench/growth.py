@@ -9,11 +9,9 @@ A part that fails, or for which no time is left, is told as not measured; the ot
 
 import argparse
 import json
-import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +23,15 @@ import growing_quorum  # noqa: E402
 import large_log  # noqa: E402
 import report  # noqa: E402
 from growing_quorum import say  # noqa: E402
+from parts import Work, run_parts  # noqa: E402
 
 LOG_MIB = 1024
 SECONDS = 4.0
 STARTS = 3
 BUDGET_SECONDS = 15 * 60.0
-Work = Callable[[Path], Iterable[tuple[str, dict[str, Any]]]]
 
 
-def parts(log_mib: int, seconds: float, starts: int) -> dict[str, Work]:
+def all_parts(log_mib: int, seconds: float, starts: int) -> dict[str, Work]:
     """Every part, by name."""
     log_bytes = log_mib << 20
     return {
@@ -54,24 +52,13 @@ def measure(
 ) -> dict[str, Any]:
     """All parts; each in a directory of its own that is removed after it."""
     found: dict[str, Any] = {"log_mib": log_mib, "date": time.strftime("%Y-%m-%d"), "failed": {}}
+
+    def took(name: str, what: str, figures: dict[str, Any]) -> None:
+        found[name][what] = figures
+        say(f"{name}, {what}: {shown(figures)}")
+
     deadline = time.monotonic() + BUDGET_SECONDS
-    for name, work in parts(log_mib, seconds, starts).items():
-        if only and name not in only:
-            continue
-        if time.monotonic() > deadline:
-            found["failed"][name] = "no time was left"
-            continue
-        root = REPOSITORY / "build" / "bench" / f"growth-{name}"
-        shutil.rmtree(root, ignore_errors=True)
-        found[name] = {}
-        try:
-            for what, figures in work(root):
-                found[name][what] = figures
-                say(f"{name}, {what}: {shown(figures)}")
-        except Exception as error:  # the rest of the benchmark is worth having
-            found["failed"][name] = repr(error)[:300]
-            say(f"{name} failed: {error!r}")
-        shutil.rmtree(root, ignore_errors=True)
+    run_parts("growth", all_parts(log_mib, seconds, starts), found, only, deadline, took)
     return found
 
 

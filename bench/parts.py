@@ -1,0 +1,43 @@
+"""The parts of a benchmark, one after the other; the benchmark says what they are and what becomes of their figures."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from growing_quorum import say
+
+_BUILD = Path(__file__).resolve().parents[1] / "build" / "bench"
+Work = Callable[[Path], Iterable[tuple[str, dict[str, Any]]]]
+"""Measures below a directory; what was measured, and its figures, as they come."""
+
+
+def run_parts(
+    label: str,
+    parts: Mapping[str, Work],
+    found: dict[str, Any],
+    only: tuple[str, ...],
+    deadline: float,
+    took: Callable[[str, str, dict[str, Any]], None],
+) -> None:
+    """Each part in a directory of its own that is removed after it; `took` gets its name, what was measured, the figures.
+
+    A part that fails, or for which no time is left at `deadline` (monotonic seconds), is told in `found["failed"]`.
+    """
+    for name, work in parts.items():
+        if only and name not in only:
+            continue
+        if time.monotonic() > deadline:
+            found["failed"][name] = "no time was left"
+            continue
+        root = _BUILD / f"{label}-{name}"
+        shutil.rmtree(root, ignore_errors=True)
+        found[name] = {}
+        try:
+            for what, figures in work(root):
+                took(name, what, figures)
+        except Exception as error:  # the rest of the benchmark is worth having
+            found["failed"][name] = repr(error)[:300]
+            say(f"{name} failed: {error!r}")
+        shutil.rmtree(root, ignore_errors=True)
