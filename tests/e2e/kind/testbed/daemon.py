@@ -22,6 +22,11 @@ _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
 
 
+def has_image(name: str) -> bool:
+    """Whether the docker daemon has an image of this name."""
+    return succeeds(["docker", "image", "inspect", name], timeout_s=30)
+
+
 def ensure() -> None:
     """Returns when a docker daemon answers; raises TestbedError with what to do when none can."""
     if answers():

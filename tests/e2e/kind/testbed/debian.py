@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import fingerprint, packages
-from testbed.commands import TestbedError, as_root, pipe, run, succeeds
+from testbed import daemon, fingerprint, packages
+from testbed.commands import TestbedError, as_root, pipe, run
 from testbed.pins import DEBIAN_SUITE
 from testbed.places import cache_directory, exclusive
 from testbed.progress import step
@@ -112,7 +112,7 @@ def archive(tree: Tree) -> Path:
 
 def image(tree: Tree) -> str:
     """The tree as an image in the docker daemon; returns its name."""
-    if succeeds(["docker", "image", "inspect", tree.image], timeout_s=30):
+    if daemon.has_image(tree.image):
         return tree.image
     path = archive(tree)
     changes = [word for line in tree.changes for word in ("-c", line)]

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from testbed import debian, fingerprint, node_image
-from testbed.commands import run, succeeds
+from testbed import daemon, debian, fingerprint, node_image
+from testbed.commands import run
 from testbed.pins import KAFKA_IMAGE
 from testbed.places import REPOSITORY, exclusive
 from testbed.progress import say, step
@@ -25,7 +25,7 @@ def ensure(jars: Callable[[], Path]) -> str:
     named = os.environ.get(_CHOICE)
     if named:
         return named
-    if _present(KAFKA_IMAGE):
+    if daemon.has_image(KAFKA_IMAGE):
         return KAFKA_IMAGE
     if os.environ.get("METADATAQUORUM_NODE_IMAGE") != "build" and node_image.registry_answers():
         with step(f"pulling {KAFKA_IMAGE}"):
@@ -39,14 +39,10 @@ def _built(jars: Path) -> str:
     # The folder's own name is the hash of what was resolved into it
     name = f"{_REPOSITORY}:{fingerprint.of(base, jars.name, paths=[_DOCKERFILE])}"
     with exclusive("image-kafka"):
-        if not _present(name):
+        if not daemon.has_image(name):
             with step(f"building {name}"), tempfile.TemporaryDirectory() as context:
                 shutil.copytree(jars, Path(context) / "libs")
                 build = ["docker", "build", "-q", "--build-arg", f"BASE={base}", "-t", name]
                 run([*build, "-f", _DOCKERFILE, "."], timeout_s=300, directory=Path(context))
     say(f"stock Kafka's image is {name}")
     return name
-
-
-def _present(image: str) -> bool:
-    return succeeds(["docker", "image", "inspect", image], timeout_s=30)

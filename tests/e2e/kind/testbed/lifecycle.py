@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from testbed import daemon, debian, node_image, programs
-from testbed.commands import CommandFailed, TestbedError, as_root, run, succeeds
+from testbed.commands import CommandFailed, TestbedError, as_root, run
 from testbed.disks import Disks
 from testbed.kubectl import Kubectl
 from testbed.nodes import node_names, worker_name
@@ -94,7 +94,7 @@ def load(name: str, images: list[str]) -> None:
     if spec is None:
         raise TestbedError(f"there is no cluster {name}: bring it up first")
     for image in images:
-        if not succeeds(["docker", "image", "inspect", image], timeout_s=30):
+        if not daemon.has_image(image):
             raise TestbedError(f"docker has no image {image}: build it first (verb `images`)")
     workers = ",".join(worker_name(name, worker) for worker in range(1, spec.workers + 1))
     with step(f"loading {', '.join(images)} onto the workers"):
@@ -118,7 +118,7 @@ def _node_image_is_at_hand() -> bool:
     """Whether nothing needs to be compiled: it can be pulled, or lies in daemon or cache."""
     if os.environ.get("METADATAQUORUM_NODE_IMAGE") == "pull":
         return True
-    present = succeeds(["docker", "image", "inspect", node_image.image_name()], timeout_s=30)
+    present = daemon.has_image(node_image.image_name())
     if present or node_image.cached_archive().exists():
         return True
     if os.environ.get("METADATAQUORUM_NODE_IMAGE") == "build":

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from testbed import archives, debian, fingerprint, programs
+from testbed import archives, daemon, debian, fingerprint, programs
 from testbed.commands import CommandFailed, TestbedError, pipe, run, succeeds
 from testbed.pins import KUBERNETES_VERSION, PULLED_NODE_IMAGE
 from testbed.places import KIND_DIRECTORY, cache_directory, exclusive
@@ -65,9 +65,9 @@ def ensure() -> str:
     if choice not in ("", "pull", "build"):
         raise TestbedError(f"{_CHOICE} is {choice!r}: set it to pull or build, or unset it")
     if choice != "build":
-        if _present(PULLED_NODE_IMAGE):
+        if daemon.has_image(PULLED_NODE_IMAGE):
             return PULLED_NODE_IMAGE
-        if choice == "pull" or (not _present(image_name()) and registry_answers()):
+        if choice == "pull" or (not daemon.has_image(image_name()) and registry_answers()):
             _pull()
             return PULLED_NODE_IMAGE
     return _built()
@@ -112,14 +112,10 @@ def _pull() -> None:
             raise TestbedError(f"{failure}\nTo build it here instead: {_CHOICE}=build") from None
 
 
-def _present(image: str) -> bool:
-    return succeeds(["docker", "image", "inspect", image], timeout_s=30)
-
-
 def _built() -> str:
     image = image_name()
     with exclusive("node-image"):
-        if _present(image):
+        if daemon.has_image(image):
             return image
         if cached_archive().exists():
             with step("loading the node image from the cache"):

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import debian, fingerprint, node_image
+from testbed import daemon, debian, fingerprint, node_image
 from testbed.commands import TestbedError, run, succeeds
 from testbed.pins import PYTHON_BASE_IMAGE
 from testbed.places import REPOSITORY, cache_directory, exclusive
@@ -69,9 +69,9 @@ def python_base() -> str:
     named = os.environ.get(_BASE_CHOICE)
     if named:
         return named
-    if succeeds(["docker", "image", "inspect", PYTHON_BASE_IMAGE], timeout_s=30):
+    if daemon.has_image(PYTHON_BASE_IMAGE):
         return PYTHON_BASE_IMAGE
-    if succeeds(["docker", "image", "inspect", debian.PYTHON.image], timeout_s=30):
+    if daemon.has_image(debian.PYTHON.image):
         return debian.PYTHON.image
     if os.environ.get("METADATAQUORUM_NODE_IMAGE") != "build" and node_image.registry_answers():
         with step(f"pulling {PYTHON_BASE_IMAGE}"):
@@ -94,7 +94,7 @@ def _ensure(image: ProjectImage, base: str) -> None:
             base_id, _PIP, image.extra, paths=[image.dockerfile, image.requirements, source]
         )
         exact = f"{image.repository}:{key}"
-        if not succeeds(["docker", "image", "inspect", exact], timeout_s=30):
+        if not daemon.has_image(exact):
             wheels = _downloaded_wheels(image)
             with step(f"building {exact}"):
                 _build(image, base, exact, wheels, Path(scratch))
