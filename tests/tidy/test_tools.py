@@ -40,6 +40,7 @@ def test_mypy_finds_nothing() -> None:
         shutil.copytree(MYPY_CACHE, scratch)
         with contextlib.suppress(OSError):  # somebody else was faster
             scratch.rename(kept)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def dependencies() -> str:

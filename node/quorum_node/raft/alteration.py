@@ -111,8 +111,10 @@ def next_step(situation: Situation) -> Step:
         return Finish()
     growing = len(plan.new) >= len(plan.removing)
     step = _addition(situation, plan) if growing else _removal(situation, plan)
-    hint = _unnamed_successors(situation, plan) if isinstance(step, Wait) else ""
-    return Wait(f"{step.reason}; {hint}") if isinstance(step, Wait) and hint else step
+    if not isinstance(step, Wait):
+        return step
+    hint = _unnamed_successors(situation, plan)
+    return Wait(f"{step.reason}; {hint}") if hint else step
 
 
 def tolerance(live: int, size: int) -> int:
