@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from support.fuzz import seeds
-from support.fuzz.targets import SERVED, TARGETS
+from support.fuzz.targets import ANY, SERVED, TARGETS
 
 LONG_SECONDS = int(os.environ.get("FUZZ_SECONDS", "600"))
-SHORT_SECONDS = 1
+SHORT_SECONDS = 4
 START_SECONDS = 120
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
@@ -48,10 +48,9 @@ class Run:
 
 
 @pytest.mark.slow
-def test_a_few_seconds_each(tmp_path: Path) -> None:
-    runs = [Run(target, SHORT_SECONDS, tmp_path / target) for target in TARGETS]
-    for run in runs:
-        run.tried()
+def test_a_few_seconds_of_all(tmp_path: Path) -> None:
+    """In one process: what a fuzzer does before it begins takes longer than these seconds."""
+    Run(ANY, SHORT_SECONDS, tmp_path).tried()
 
 
 @pytest.mark.long
@@ -96,7 +95,7 @@ def bad(data):
     tried += 1
     if tried > 2 * runner.WARM_UP_INPUTS and data[:4] != b"AAAA":
         {broken}
-targets.TARGETS["log"] = bad
+targets.RUNNABLE["log"] = bad
 runner.main()
 """
     done = subprocess.run(

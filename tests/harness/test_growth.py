@@ -45,6 +45,7 @@ def test_three_replicas_form_one_by_one_with_all_their_objects(scene: Scene) -> 
     assert scene.api.find(kube.policy(scene.namespace, "poddisruptionbudgets", "q"))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-03")
 def test_three_five_three_moves_one_member_at_a_time(scene: Scene) -> None:
     quorum = scene.create(3)

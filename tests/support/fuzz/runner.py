@@ -30,8 +30,8 @@ def main() -> None:
         _mutate(name, seconds, corpus, directory)
         return
     with atheris.instrument_imports(include=["quorum_node"]):
-        from support.fuzz.targets import TARGETS
-    guarded = _guarded(TARGETS[name])
+        from support.fuzz.targets import RUNNABLE
+    guarded = _guarded(RUNNABLE[name])
     arguments = [
         sys.argv[0],
         f"-max_total_time={seconds}",
@@ -78,10 +78,10 @@ def _guarded(target: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
 def _mutate(name: str, seconds: int, corpus: Path, directory: Path) -> None:
     """Without coverage: flips, cuts and splices of the corpus."""
-    from support.fuzz.targets import TARGETS
+    from support.fuzz.targets import RUNNABLE
 
     chance = random.Random(20)
-    guarded = _guarded(TARGETS[name])
+    guarded = _guarded(RUNNABLE[name])
     seeds = [path.read_bytes() for path in sorted(corpus.iterdir())]
     until, tried = time.monotonic() + seconds, 0
     while time.monotonic() < until:

@@ -18,7 +18,7 @@ from quorum_node.records.metadata import encode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.schema.codec import encode
 from quorum_node.schema.schema import Message
-from support.fuzz.targets import REPAIR, SERVED, SNAPSHOT, chooser
+from support.fuzz.targets import ANY, REPAIR, SERVED, SNAPSHOT, TARGETS, chooser
 from support.metadata_records import config
 from support.wire_messages import messages
 
@@ -104,6 +104,10 @@ def _snapshot() -> list[bytes]:
     return [bytes([flag]) + piece for piece in found for flag in (0, REPAIR)]
 
 
+def _any() -> list[bytes]:
+    return [bytes([number]) + seed for number, name in enumerate(TARGETS) for seed in of(name)]
+
+
 _LEADER = LeaderChange(1, (ReplicaKey(1, UUID(int=1)),), (ReplicaKey(1, UUID(int=1)),))
 _INPUTS = {
     "requests": _requests,
@@ -112,6 +116,7 @@ _INPUTS = {
     "responses": _responses,
     "log": _log,
     "snapshot": _snapshot,
+    ANY: _any,
 }
 
 
