@@ -32,14 +32,9 @@ def unmoved(quorum: HarnessQuorum, before: Described) -> Callable[[], bool]:
     return holds
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-04", "K853-06")
-@pytest.mark.parametrize(
-    "of_leader",
-    [
-        pytest.param(False, id="follower"),
-        pytest.param(True, id="leader", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("of_leader", [False, True], ids=["follower", "leader"])
 def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leader: bool) -> None:
     quorum = scene.create(3, disks=True)
     before = quorum.wait_ready(3)

@@ -49,6 +49,7 @@ def test_a_call_is_traced_to_its_rule(
     assert right(Call(0, method, "", path, query, b"")) == expected
 
 
+@pytest.mark.long
 def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
     operator, proxy = scene.add_operator()
     operator.start()

@@ -103,7 +103,7 @@ class JavaQuorum:
         self.cluster_id = uuid_text(fresh_uuid())
         self.properties = {key.replace("_", "."): value for key, value in properties.items()}
         self.nodes: dict[int, LocalNode] = {}
-        self.client = httpx.Client(timeout=5.0, trust_env=False)
+        self.client = httpx.Client(timeout=5.0, trust_env=False, verify=False)
         ports = free_ports(controllers)
         self.controllers = {
             index + 1: JavaController(

@@ -16,7 +16,7 @@ from quorum_operator.planner.step import Nothing, Step, Wait
 from support.quorum_model import STORAGE, Model, majority
 
 SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=90, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 CALM_LIMIT = 600
 

@@ -68,7 +68,7 @@ def leaves_of(value: Any, descend: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("api", "version", "side"), CASES)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_same_bytes_and_same_values(api: Api, version: int, side: str, data: Any) -> None:
     """Our bytes mean the same to kio, and kio's bytes mean the same to us."""

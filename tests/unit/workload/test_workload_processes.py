@@ -93,7 +93,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self.acknowledgements = directory / "acknowledgements.jsonl"
         self.reads = directory / "reads.jsonl"
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self._http.shutdown()
@@ -153,6 +153,7 @@ def test_unanswered_writes_are_repeated_under_their_number(server: Server) -> No
     assert verify(server.acknowledgements, server.reads, {"a": fetch}).problems == ()
 
 
+@pytest.mark.long
 def test_a_server_that_forgets_what_it_acknowledged_is_found(server: Server) -> None:
     server.handler.forget_every = 10
     server.run(count=35)
@@ -167,6 +168,7 @@ def test_a_server_that_reads_the_past_is_found(server: Server) -> None:
     assert verdict.stale
 
 
+@pytest.mark.long
 def test_a_server_that_says_not_found_after_an_acknowledgement_is_found(server: Server) -> None:
     server.handler.read_lag = 1000
     assert server.run(count=50) == 1
