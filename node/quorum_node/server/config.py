@@ -210,9 +210,12 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     )
 
 
+_OTHER_ROLES = "this node runs the controller role alone: write controller; brokers are processes of their own, with ids of their own"
+
+
 def _check_roles(pairs: Pairs) -> None:
     if pairs.text("process.roles", "controller") != "controller":
-        raise pairs.wrong("process.roles", "this node runs the controller role alone")
+        raise pairs.wrong("process.roles", _OTHER_ROLES)
     if pairs.text("controller.listener.names", CONTROLLER_LISTENER) != CONTROLLER_LISTENER:
         raise pairs.wrong("controller.listener.names", f"must be {CONTROLLER_LISTENER}")
 

@@ -30,7 +30,8 @@ class StaticFormation:
         self._plan = plan
         self._random = random
         self._active = False
-        self._losable = 0
+        self._size = 0
+        self._emptied = 0
         self.kept = random.random() < KEPT_SHARE
         self.history: list[str] = []
 
@@ -39,7 +40,7 @@ class StaticFormation:
         self._active = True
         # A static set of one holds nobody who could keep a second machine of that id from founding anew.
         self.kept = self.kept and size > 1
-        self._losable = (size - 1) // 2
+        self._size = size
         for host in self._plan.found_static(size):
             delay_ms = self._random.random() * LATEST_START_MS
             self._cluster.scheduler.after(delay_ms, self._start, host)
@@ -80,7 +81,7 @@ class StaticFormation:
 
         Those who are left then know their peers by id alone, and must not pass for a majority.
         """
-        if not leader.is_leader or not self._active or self._losable == 0:
+        if not leader.is_leader or not self._active or self._losable() == 0:
             return
         self._cluster.on_voters = lambda host, change: None
         others = [host for host in self._cluster.hosts.values() if host.up and host is not leader]
@@ -91,11 +92,15 @@ class StaticFormation:
         for host in late:
             self._cut_off(host, SILENCE_MS)
         self._random.shuffle(informed)
-        gone = informed[: self._losable]
+        gone = informed[: self._losable()]
         for host in gone:
             after(SILENCE_MS * 0.9, self._empty, host)
         for host in informed[len(gone) :]:
             after(SILENCE_MS * 0.9, self._cut_off, host)
+
+    def _losable(self) -> int:
+        """How many disks more may go. A late strike may meet a quorum that is being made smaller by then."""
+        return (min(self._size, len(self._plan.wanted)) - 1) // 2 - self._emptied
 
     def _note(self, what: str, host: SimulatedHost) -> None:
         now_ms = self._cluster.scheduler.now_ms
@@ -120,11 +125,11 @@ class StaticFormation:
 
     def _empty(self, host: SimulatedHost) -> None:
         """The disk is gone, the configuration is not."""
-        if self._losable == 0 or host not in self._plan.wanted:
+        if self._losable() <= 0 or host not in self._plan.wanted:
             return
         if self._cluster.with_witness and not host.config.witness:
             return  # the others that may lead could lack what the witness has
-        self._losable -= 1
+        self._emptied += 1
         self._note("empty the disk of", host)
         host.machine.retired, host.machine.disk_broken = True, True
         host.machine.crash()

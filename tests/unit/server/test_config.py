@@ -70,7 +70,6 @@ def test_defaults_of_topics_have_the_brokers_names() -> None:
         ("quorum.partitions", "0", "must be from 1"),
         ("quorum.partitions", "17", "to 16"),
         ("cluster.id", "two words", "without blanks"),
-        ("process.roles", "broker", "controller role alone"),
         ("log.level", "loud", "one of"),
         ("controller.quorum.fetch.timeout", "1", "did you mean controller.quorum.fetch.timeout.ms"),
     ],
@@ -82,6 +81,26 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
     assert why in message
     assert key in message
     assert value in message
+
+
+@pytest.mark.requirement("K631-01")
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("process.roles", "broker", "controller role alone"),
+        ("process.roles", "broker,controller", "controller role alone"),
+        ("controller.listener.names", "PLAINTEXT", "must be CONTROLLER"),
+        ("controller.listener.names", "CONTROLLER,SSL", "must be CONTROLLER"),
+        ("listeners", "PLAINTEXT://0.0.0.0:9092", "must be CONTROLLER"),
+        ("listeners", "CONTROLLER://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092", "no host"),
+    ],
+)
+def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: str) -> None:
+    told = {**GOOD, "process.roles": "controller", "controller.listener.names": "CONTROLLER"}
+    check_config(dict(told))
+    with pytest.raises(ConfigError, match=why) as raised:
+        check_config({**told, key: value})
+    assert f"{key}={value}" in str(raised.value)
 
 
 @pytest.mark.requirement("K595-01")
