@@ -7,15 +7,16 @@ Must not know what is to be done about them (`partition_repair.py`).
 from collections.abc import Iterator
 
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.topics import PartitionKey
+from quorum_node.image.topics import IndexKey
 
 
 def leads_any(image: ClusterImage, broker_id: int) -> bool:
     """Whether a broker is the leader of any partition."""
-    return any(each.partition.leader == broker_id for each in image.topics.partitions_of(broker_id))
+    partitions = image.topics.partitions_of(broker_id)
+    return any(partition.leader == broker_id for _, partition in partitions)
 
 
-def suspicious(image: ClusterImage) -> Iterator[PartitionKey | None]:
+def suspicious(image: ClusterImage) -> Iterator[IndexKey | None]:
     """Partitions that may have to change: of brokers that are not active, and without a leader.
 
     None is a partition of such a broker that is in order: a broker that has been away for long may have a million of
@@ -23,10 +24,10 @@ def suspicious(image: ClusterImage) -> Iterator[PartitionKey | None]:
     it began with.
     """
     topics, brokers = image.topics, image.brokers
-    yield from topics.leaderless()
+    yield from topics.marked_leaderless
     for broker_id in sorted(topics.by_broker):
         if brokers.is_active(broker_id):
             continue
-        for each in topics.partitions_of(broker_id):
-            concerned = broker_id in each.partition.isr or broker_id == each.partition.leader
-            yield PartitionKey(each.topic.topic_id, each.partition_id) if concerned else None
+        for key, partition in topics.partitions_of(broker_id):
+            concerned = broker_id in partition.isr or broker_id == partition.leader
+            yield key if concerned else None

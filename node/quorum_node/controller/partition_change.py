@@ -21,6 +21,7 @@ from quorum_node.controller.partition_leader import (
     Elected,
     Election,
     elect,
+    kept_or_first,
 )
 from quorum_node.image.partition import Partition
 from quorum_node.records.metadata import (
@@ -131,6 +132,36 @@ def change_partition(
         last_known_elr=_last_known(now, isr, elected.leader, rules),
     )
     return None if _says_nothing(record) else record
+
+
+def shrink_isr(
+    topic_id: UUID, partition_id: int, now: Partition, isr: tuple[int, ...], given: Circumstances
+) -> PartitionChangeRecord | None:
+    """What `change_partition` says to an ISR with fewer replicas, in a quarter of the time where nothing else can change.
+
+    That is what a failed broker means for its partitions: none of them moves, and somebody of the ISR is left to lead.
+    """
+    rules = given.rules
+    if (
+        rules.eligible_leader_replicas
+        or rules.bump_on_shrink
+        or given.election is Election.PREFERRED
+        or now.removing_replicas
+        or now.adding_replicas
+        or now.eligible_leader_replicas
+    ):
+        return change_partition(topic_id, partition_id, now, Wanted(isr=isr), given)
+    leader = kept_or_first(now.leader, now.replicas, isr, given.is_acceptable)
+    if leader == NO_LEADER:
+        return change_partition(topic_id, partition_id, now, Wanted(isr=isr), given)
+    changed = None if isr == now.isr else isr
+    if leader != now.leader:
+        return PartitionChangeRecord(
+            partition_id=partition_id, topic_id=topic_id, isr=changed, leader=leader
+        )
+    if changed is None:
+        return None
+    return PartitionChangeRecord(partition_id=partition_id, topic_id=topic_id, isr=changed)
 
 
 def _after_election(

@@ -47,6 +47,21 @@ class Elected(NamedTuple):
     unclean: bool
 
 
+def kept_or_first(
+    leader: int,
+    replicas: Sequence[int],
+    electable: Collection[int],
+    is_acceptable: Callable[[int], bool],
+) -> int:
+    """The leader if it may stay, else the first assigned replica that may lead; NO_LEADER if none of them may."""
+    if leader in electable and is_acceptable(leader):
+        return leader
+    for replica in replicas:
+        if replica in electable and is_acceptable(replica):
+            return replica
+    return NO_LEADER
+
+
 def elect(
     candidates: Candidates, is_acceptable: Callable[[int], bool], election: Election
 ) -> Elected:
@@ -59,11 +74,9 @@ def elect(
         preferred = candidates.replicas[0]
         if preferred in electable and is_acceptable(preferred):
             return Elected(preferred, unclean=False)
-    if candidates.leader in electable and is_acceptable(candidates.leader):
-        return Elected(candidates.leader, unclean=False)
-    for replica in candidates.replicas:
-        if replica in electable and is_acceptable(replica):
-            return Elected(replica, unclean=False)
+    found = kept_or_first(candidates.leader, candidates.replicas, electable, is_acceptable)
+    if found != NO_LEADER:
+        return Elected(found, unclean=False)
     last = candidates.last_leader
     if last != NO_LEADER and not electable and is_acceptable(last):
         return Elected(last, unclean=True)

@@ -12,13 +12,12 @@ Source: the replication design V3, "B. Leader change" and "onBrokerFailure"; KIP
 """
 
 from collections.abc import Iterator
-from uuid import UUID
 
 from quorum_node.controller.decision import Decision
-from quorum_node.controller.partition_change import Wanted, change_partition
+from quorum_node.controller.partition_change import shrink_isr
 from quorum_node.controller.partition_rules import Judge
 from quorum_node.controller.view import View
-from quorum_node.image.topics import PartitionKey
+from quorum_node.image.topics import IndexKey
 from quorum_node.records.metadata import MetadataMessage, PartitionChangeRecord
 
 MAX_RECORDS = 2_500
@@ -26,29 +25,29 @@ MAX_RECORDS = 2_500
 MAX_LOOKS = 5_000
 """Of one decision, at partitions that turn out to be in order, too: about as long as that many records take."""
 
-_END = PartitionKey(UUID(int=0), -1)
+_END: IndexKey = (0, -1)
 
 
-def repair(view: View, key: PartitionKey, judge: Judge) -> PartitionChangeRecord | None:
+def repair(view: View, key: IndexKey, judge: Judge) -> PartitionChangeRecord | None:
     """What has to change in one partition now, None if nothing does."""
-    topic = view.image.topics.get(key.topic_id)
-    partition = None if topic is None else topic.partitions.get(key.partition_id)
+    number, partition_id = key
+    topic = view.image.topics.by_id.get(number)
+    partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
         return None
-    isr = tuple([each for each in partition.isr if judge.is_active(each)])
-    return change_partition(
-        key.topic_id,
-        key.partition_id,
+    return shrink_isr(
+        topic.topic_id,
+        partition_id,
         partition,
-        Wanted(isr=isr),
+        judge.active_of(partition.isr),
         judge.circumstances(topic.name, partition),
     )
 
 
-def repair_some(view: View, keys: Iterator[PartitionKey | None]) -> tuple[Decision, bool]:
+def repair_some(view: View, keys: Iterator[IndexKey | None]) -> tuple[Decision, bool]:
     """A bounded number of looks and records; True when `keys` has come to its end."""
     records: list[MetadataMessage] = []
-    seen: set[PartitionKey] = set()
+    seen: set[IndexKey] = set()
     judge = Judge(view)
     for _ in range(MAX_LOOKS):
         key = next(keys, _END)

@@ -46,19 +46,28 @@ def directories_of_new_replicas(view: View, replicas: tuple[int, ...]) -> tuple[
 class Judge:
     """The circumstances of many partitions as of one view: what they share is looked up once."""
 
-    __slots__ = ("_active", "_elections", "_rules", "_view")
+    __slots__ = ("_active", "_active_of", "_elections", "_rules", "_view")
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._rules = change_rules(view)
         self._elections: dict[str, Election] = {}
         self._active: dict[int, bool] = {}
+        self._active_of: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def is_active(self, broker_id: int) -> bool:
         """Whether a broker may lead and be in an ISR."""
         found = self._active.get(broker_id)
         if found is None:
             found = self._active[broker_id] = self._view.image.brokers.is_active(broker_id)
+        return found
+
+    def active_of(self, isr: tuple[int, ...]) -> tuple[int, ...]:
+        """Who of an ISR may be in it. Many partitions have the same: they get one object."""
+        found = self._active_of.get(isr)
+        if found is None:
+            found = tuple([each for each in isr if self.is_active(each)])
+            self._active_of[isr] = found
         return found
 
     def circumstances(

@@ -36,14 +36,6 @@ class PartitionKey(NamedTuple):
     partition_id: int
 
 
-class BrokerPartition(NamedTuple):
-    """A partition that a broker has a replica of."""
-
-    topic: Topic
-    partition_id: int
-    partition: Partition
-
-
 def metric_name(name: str) -> str:
     """A topic's name in the names of its metrics."""
     return name.replace(".", "_")
@@ -108,12 +100,13 @@ class TopicsImage:
         for number in self.by_broker.get(broker_id, Map()):
             yield self.by_id[number]
 
-    def partitions_of(self, broker_id: int) -> Iterator[BrokerPartition]:
+    def partitions_of(self, broker_id: int) -> Iterator[tuple[IndexKey, Partition]]:
         """The partitions of which a broker has a replica."""
         for topic in self.topics_of(broker_id):
+            number = topic.topic_id.int
             for partition_id, partition in topic.partitions.items():
                 if broker_id in partition.replicas:
-                    yield BrokerPartition(topic, partition_id, partition)
+                    yield (number, partition_id), partition
 
     def replica_count(self, broker_id: int) -> int:
         """How many replicas a broker has."""

@@ -109,11 +109,11 @@ def assert_indexes(image: ClusterImage) -> None:
     assert set(topics.by_broker) == set(replicas)
     for broker in range(6):
         assert topics.replica_count(broker) == replicas[broker]
-        found = {
-            PartitionKey(each.topic.topic_id, each.partition_id)
-            for each in topics.partitions_of(broker)
+        assert set(topics.partitions_of(broker)) == {
+            ((key.topic_id.int, key.partition_id), partition)
+            for key, partition in every
+            if broker in partition.replicas
         }
-        assert found == {key for key, partition in every if broker in partition.replicas}
     assert set(topics.leaderless()) == {key for key, each in every if not each.has_leader}
     assert set(topics.reassigning()) == {key for key, each in every if each.is_reassigning}
     assert set(topics.not_preferred()) == {

@@ -317,7 +317,8 @@ class ActiveController:
 
 
 def _encoded(records: Sequence[MetadataMessage], level: int) -> list[bytes]:
-    return [encode_metadata(record, record_version(type(record), level)) for record in records]
+    versions = {kind: record_version(kind, level) for kind in set(map(type, records))}
+    return [encode_metadata(record, versions[type(record)]) for record in records]
 
 
 def _chunks(values: Sequence[bytes]) -> list[tuple[bytes, ...]]:

@@ -19,7 +19,7 @@ from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.topics import PartitionKey
+from quorum_node.image.topics import IndexKey
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.metadata import RECOVERING
 from quorum_node.server.appends import TooLarge
@@ -57,7 +57,7 @@ class Maintenance:
         self._period: asyncio.TimerHandle | None = None
         self._balance: asyncio.TimerHandle | None = None
         self._swept: BrokersImage | None = None
-        self._keys: Iterator[PartitionKey | None] | None = None
+        self._keys: Iterator[IndexKey | None] | None = None
         self._repaired = 0
         self._sweep_began = 0.0
         controller.on_activated = self._activated
