@@ -1,4 +1,4 @@
-"""Partitions of brokers: whether one leads any, and which ones ask for attention. PURE.
+"""Partitions of brokers: which ones ask for attention. PURE.
 
 Owns the look at the image; everything goes by the partitions of the brokers in question, never by all (KV3-02).
 Must not know what is to be done about them (`partition_repair.py`).
@@ -8,12 +8,6 @@ from collections.abc import Iterator
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.topics import IndexKey
-
-
-def leads_any(image: ClusterImage, broker_id: int) -> bool:
-    """Whether a broker is the leader of any partition."""
-    partitions = image.topics.partitions_of(broker_id)
-    return any(partition.leader == broker_id for _, partition in partitions)
 
 
 def suspicious(image: ClusterImage) -> Iterator[IndexKey | None]:

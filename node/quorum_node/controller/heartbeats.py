@@ -10,8 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from quorum_node.controller.broker_epochs import epoch_problem
-from quorum_node.controller.broker_partitions import leads_any
-from quorum_node.controller.broker_state import BrokerState, Facts, Wish, next_state, wish_of
+from quorum_node.controller.broker_state import BrokerState, Facts, next_state, wish_of
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import Lease
 from quorum_node.controller.view import View
@@ -50,12 +49,11 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
     wish = wish_of(request.want_fence, request.want_shut_down)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     too_stale = request.current_metadata_offset + 1 < view.stale_offset
-    leaving = wish is Wish.SHUTDOWN or state is BrokerState.SHUTTING_DOWN
     facts = Facts(
         wish=wish,
         caught_up=caught_up and not too_stale,
         too_stale=too_stale,
-        leads=leaving and leads_any(view.image, broker.broker_id),
+        leads=view.image.topics.led_count(broker.broker_id) > 0,
         everybody_knows=0 <= lease.shutdown_offset <= _lowest_active_offset(view, broker),
     )
     after = next_state(state, facts)

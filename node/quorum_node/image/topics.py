@@ -59,6 +59,8 @@ class TopicsImage:
     ids: Map[str, int] = Map()
     by_broker: Map[int, Map[int, int]] = Map()
     """Broker → topic → number of its partitions with a replica there."""
+    led: Map[int, int] = Map()
+    """Broker → number of partitions that it leads, where it leads any."""
     marked_leaderless: Marked = Map()
     marked_reassigning: Marked = Map()
     marked_not_preferred: Marked = Map()
@@ -111,6 +113,10 @@ class TopicsImage:
     def replica_count(self, broker_id: int) -> int:
         """How many replicas a broker has."""
         return sum(self.by_broker.get(broker_id, Map()).values())
+
+    def led_count(self, broker_id: int) -> int:
+        """How many partitions a broker leads."""
+        return self.led.get(broker_id, 0)
 
     def leaderless(self) -> Iterator[PartitionKey]:
         """Partitions that nobody leads."""

@@ -41,6 +41,7 @@ class TopicsChanges:
         self._by_id = image.by_id.mutate()
         self._ids = image.ids.mutate()
         self._by_broker = image.by_broker
+        self._led = image.led
         self._leaderless = image.marked_leaderless.mutate()
         self._reassigning = image.marked_reassigning.mutate()
         self._not_preferred = image.marked_not_preferred.mutate()
@@ -49,6 +50,8 @@ class TopicsChanges:
         self._open: dict[int, _OpenTopic] = {}
         self._gained: defaultdict[int, dict[int, int]] = defaultdict(dict)
         """Broker → topic → replicas more (or fewer) than the image says."""
+        self._won: defaultdict[int, int] = defaultdict(int)
+        """Broker → partitions that it leads more (or fewer) than the image says."""
 
     def finish(self) -> TopicsImage:
         """The image with all changes."""
@@ -58,6 +61,7 @@ class TopicsChanges:
             by_id=self._by_id.finish(),
             ids=self._ids.finish(),
             by_broker=self._brokers(),
+            led=self._leaders(),
             marked_leaderless=self._leaderless.finish(),
             marked_reassigning=self._reassigning.finish(),
             marked_not_preferred=self._not_preferred.finish(),
@@ -174,6 +178,11 @@ class TopicsChanges:
             for broker_id in after:
                 counts = self._gained[broker_id]
                 counts[number] = counts.get(number, 0) + 1
+        lost = NO_LEADER if old is None else old.leader
+        won = NO_LEADER if new is None else new.leader
+        if lost != won:
+            self._won[lost] -= 1
+            self._won[won] += 1
         was, marks = _marks(old), _marks(new)
         if was != marks:
             self._mark((number, partition_id), was, marks)
@@ -190,6 +199,17 @@ class TopicsChanges:
                 marked[key] = None
             elif marks & bit < was & bit:
                 del marked[key]
+
+    def _leaders(self) -> Map[int, int]:
+        led = self._led.mutate()
+        self._won.pop(NO_LEADER, None)
+        for broker_id, won in self._won.items():
+            total = led.get(broker_id, 0) + won
+            if total:
+                led[broker_id] = total
+            else:
+                led.pop(broker_id, None)
+        return led.finish()
 
     def _brokers(self) -> Map[int, Map[int, int]]:
         by_broker = self._by_broker.mutate()

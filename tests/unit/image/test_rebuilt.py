@@ -107,6 +107,8 @@ def assert_indexes(image: ClusterImage) -> None:
         assert topics.named(topic.name) is topic
     replicas = Counter(broker for _, partition in every for broker in partition.replicas)
     assert set(topics.by_broker) == set(replicas)
+    leaders = Counter(partition.leader for _, partition in every if partition.has_leader)
+    assert dict(topics.led) == leaders
     for broker in range(6):
         assert topics.replica_count(broker) == replicas[broker]
         assert set(topics.partitions_of(broker)) == {
