@@ -6,7 +6,7 @@ rest of the page as it is:
     python bench/brokers.py [--rounds 3] [--sizes 1000,10000,100000] [--million 1000000] [--only creation,failures,million]
 
 Ours and Kafka's controllers in turns, in one run; the light brokers are those of `light_brokers.py`. A part that fails,
-or for which no time is left, is told as not measured; the others go on.
+or for which no time is left, is told as not measured; the others go on. What there is only once comes first.
 """
 
 import argparse
@@ -56,8 +56,8 @@ def measure(
     deadline = time.monotonic() + BUDGET_SECONDS
     parts: dict[str, Work] = {
         "creation": lambda root: creations(root, rounds, seconds),
-        "failures": lambda root: all_failures(root, rounds, sizes, deadline),
         "million": lambda root: million_partitions.measure(root, million),
+        "failures": lambda root: all_failures(root, rounds, sizes, deadline),
     }
 
     def took(name: str, what: str, figures: dict[str, Any]) -> None:
@@ -81,18 +81,31 @@ def creations(root: Path, rounds: int, seconds: float) -> Found:
 
 
 def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: float) -> Found:
-    """Broker and controller failures by number of partitions; the largest number once."""
-    for partitions in sizes:
+    """Broker and controller failures by number of partitions.
 
-        async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
-            return await failures(cluster, partitions, KILLS)
+    Every number once; then the smaller ones again, as often as there is time. One that fails is told, the others go on.
+    """
+    failed: list[str] = []
+    for number in range(rounds):
+        for partitions in sizes:
+            if number and (partitions >= SIZES[-1] or time.monotonic() > deadline):
+                continue
 
-        for number in range(rounds if partitions < SIZES[-1] else 1):
+            async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
+                return await failures(cluster, partitions, KILLS)
+
             for system in SYSTEMS:
+                what = f"{system}, {partitions}"
                 if time.monotonic() > deadline:
-                    raise TimeoutError("no time was left")
-                directory = root / f"{system}-{partitions}-{number}"
-                yield f"{system}, {partitions}", on_fresh(system, directory, scene)
+                    failed.append(f"{what}: no time was left")
+                    continue
+                try:
+                    yield what, on_fresh(system, root / f"{system}-{partitions}-{number}", scene)
+                except Exception as error:
+                    failed.append(f"{what}: {error!r}")
+                    say(f"failures, {what} failed: {error!r}")
+    if failed:
+        raise RuntimeError("; ".join(failed))
 
 
 def on_fresh(

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from kafka_client import Address
 from light_brokers import Connection
+from time_limits import within
 
 from quorum_node.protocol.apis import FETCH
 from quorum_node.protocol.fetch import (
@@ -147,7 +148,7 @@ class PartitionStates:
         """Until the failed broker is nowhere any more and everything has a leader. Raises TimeoutError."""
         waiting = self.of(failed)
         affected, last, fenced = len(waiting), -1, -1
-        async with asyncio.timeout(timeout_seconds):
+        async with within(timeout_seconds, f"{affected} partitions without broker {failed}"):
             while waiting or fenced < 0:
                 await asyncio.sleep(0.05)
                 if not self.log.is_quiet:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from kafka_client import Address
+from time_limits import within
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -246,7 +247,7 @@ class LightBrokers:
 
     async def all_unfenced(self) -> None:
         """Until every one of them is. Raises what ended one, and TimeoutError."""
-        async with asyncio.timeout(START_SECONDS):
+        async with within(START_SECONDS, "all brokers unfenced"):
             for broker in self.by_id.values():
                 while not broker.unfenced.is_set():
                     broker.check()

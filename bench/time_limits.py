@@ -1,0 +1,15 @@
+"""How long a benchmark waits for something, and what it says when that has not come."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+@asynccontextmanager
+async def within(seconds: float, what: str) -> AsyncIterator[None]:
+    """Raises TimeoutError that names what was waited for."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"{what}: not within {seconds:.0f} s") from None
