@@ -3,7 +3,8 @@
 Owns what a fetch is answered and when. Must not know the bytes: an answer names a range of the log.
 Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment something is appended,
 before the leader's own fsync; a witness's after it. Else a witness could be the only one that has what
-the leader lost in a crash, and would refuse its vote to everyone who may lead.
+the leader lost in a crash, and would refuse its vote to everyone who may lead. For the same reason a leader that
+its voters removed, which leaves as soon as that is committed, shows a witness what another voter has, and no more.
 """
 
 from quorum_node.raft import membership, observer_pace, reads
@@ -100,7 +101,7 @@ def answer_observers(replica: ReplicaState, leader: Leader) -> None:
 
 
 def answer_witnesses(replica: ReplicaState, leader: Leader) -> None:
-    """The own log is durable further than before."""
+    """The own log, or a successor's, is durable further than before."""
     for fetch in [each for each in leader.parked.values() if each.request.witness]:
         if _has_news(replica, leader, fetch.request):
             del leader.parked[fetch.request_id]
@@ -271,7 +272,7 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
         return False
     offset, now_ms = request.fetch_offset, replica.now_ms
     behind = offset < progress.last_fetch_leader_end
-    end_offset = _served_end(replica, request)
+    end_offset = _served_end(replica, leader, request)
     if offset >= end_offset:
         progress.last_caught_up_ms = now_ms
     elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
@@ -290,6 +291,8 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
         progress.end_offset = offset
         if offset > replica.high_watermark:
             advance_as_leader(replica, leader)
+        if not request.witness and replica.key not in replica.voters.latest.voters:
+            answer_witnesses(replica, leader)
     if news and leader.reads:
         reads.confirm_reads(replica, leader)
     if leader.change is not None:
@@ -298,15 +301,29 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
     return behind
 
 
-def _served_end(replica: ReplicaState, request: FetchRequest) -> int:
+def _served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> int:
     """How far the log is shown to the sender (see the module)."""
     if request.replica.id == CONSUMER_ID:
         return replica.high_watermark
-    return replica.durable_end if request.witness else replica.log_end
+    if not request.witness:
+        return replica.log_end
+    if replica.key in replica.voters.latest.voters:
+        return replica.durable_end
+    return min(replica.durable_end, _successors_end(replica, leader))
+
+
+def _successors_end(replica: ReplicaState, leader: Leader) -> int:
+    """How far the log of that voter goes that may lead next and has most of it."""
+    ends = (
+        progress.end_offset
+        for key in replica.voters.latest.voters.ordered_keys
+        if (progress := leader.progress.get(key)) is not None and progress.witness is False
+    )
+    return max(replica.high_watermark, *ends, -1)
 
 
 def _has_news(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
-    has_records = request.fetch_offset < _served_end(replica, request)
+    has_records = request.fetch_offset < _served_end(replica, leader, request)
     if has_records or request.replica.id == CONSUMER_ID:
         return has_records
     return (
@@ -342,7 +359,7 @@ def _answer_or_park(
 
 def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:
     consumer = request.replica.id == CONSUMER_ID
-    limit = _served_end(replica, request)
+    limit = _served_end(replica, leader, request)
     data = None
     if request.fetch_offset < limit:
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes)

@@ -100,7 +100,14 @@ class StaticFormation:
 
     def _losable(self) -> int:
         """How many disks more may go. A late strike may meet a quorum that is being made smaller by then."""
-        return (min(self._size, len(self._plan.wanted)) - 1) // 2 - self._emptied
+        written = [
+            len(entry.voters)
+            for host in self._cluster.hosts.values()
+            if host.has_run
+            for entry in host.replica.voters.entries
+            if entry.offset >= 0
+        ]
+        return (min(self._size, len(self._plan.wanted), *written) - 1) // 2 - self._emptied
 
     def _note(self, what: str, host: SimulatedHost) -> None:
         now_ms = self._cluster.scheduler.now_ms

@@ -15,7 +15,7 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
     VoteRequest,
 )
-from quorum_node.raft.outputs import Output, RoleChanged, Send
+from quorum_node.raft.outputs import AppendBatch, Output, RoleChanged, Send
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 CAMPAIGNING = (RoleName.PROSPECTIVE, RoleName.CANDIDATE, RoleName.LEADER)
@@ -293,3 +293,38 @@ def test_a_witness_keeps_up_though_the_leader_is_always_ahead_of_its_own_disk() 
         each.key.id: each.caught_up for each in one.replica.describe(cores.now_ms).voters_progress
     }
     assert live == {1: True, 2: True, 3: True}
+
+
+def test_a_leader_that_was_removed_leaves_nothing_on_the_witness_alone() -> None:
+    """It was elected because it had not heard that its removal is committed. Found by seed 18373."""
+    cores, broken = with_witness("1", "2", "3")
+    one, two, three = (cores.nodes[name] for name in "123")
+    cores.request(one, ResignRequest(two.key))
+    cores.advance(600)
+    cores.observer = lambda node, output: (
+        cores.partition(["1"], ["2", "3"])
+        if node is one and isinstance(output, AppendBatch)
+        else None
+    )
+    answer = cores.remove_voter(two, one.key)
+    assert answer is not None
+    assert answer.error is RaftError.NONE
+    cores.observer = None
+    cores.crash(two)
+    cores.heal()
+    make_witness(two)  # for once, so that the other one is elected
+    cores.restart(two)
+    cores.advance(2100)
+    assert cores.leader is one
+    cores.crash(two)
+    before = three.replica.log_end
+    cores.propose(one, "on its own disk alone")
+    cores.advance(100)
+    assert one.replica.log_end > before
+    assert three.replica.log_end == before
+    cores.crash(one)
+    make_witness(two, yes=False)
+    cores.restart(two)
+    cores.advance(5000)
+    assert cores.leader is two
+    assert broken == []
