@@ -12,6 +12,7 @@ from pathlib import Path
 
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.next_batch import next_batch, whole_batch
 
 PARTITION_DIRECTORY = "__cluster_metadata-0"
 SUFFIX = ".log"
@@ -64,9 +65,15 @@ class LogDirectory:
         """The offset behind the last whole batch, by the headers."""
         if not self.segments:
             return self.start_offset
+        return self.tail().base_offset
+
+    def tail(self) -> LogSpan:
+        """What stands behind the last whole batch, mostly nothing; there has to be a segment."""
         last = self.segments[-1]
-        ends = (end for _, end in _borders(last.path, last.size_bytes))
-        return max(ends, default=last.base_offset)
+        position, offset = 0, last.base_offset
+        for position, offset in _borders(last, None):  # noqa: B007 - the last one is what is wanted
+            pass
+        return LogSpan(str(last.path), position, last.size_bytes, offset, None, is_last=True)
 
     def spans(self, start_offset: int, target_bytes: int) -> Iterator[LogSpan]:
         """The log from the batch with `start_offset` on, in pieces of about so many bytes."""
@@ -105,9 +112,9 @@ def open_log(path: Path) -> LogDirectory:
 def _cut(
     segment: Segment, start_offset: int, target_bytes: int, end_offset: int | None
 ) -> Iterator[LogSpan]:
-    """A header that makes no sense ends the walk: the last span has the rest, and reading it says what is wrong."""
+    """What is damaged stands within a span, or at the end of the last one: reading that says what is wrong."""
     position, base = 0, segment.base_offset
-    for at, end in _borders(segment.path, segment.size_bytes):
+    for at, end in _borders(segment, end_offset):
         if end <= start_offset:
             position, base = at, end
         elif at - position >= target_bytes:
@@ -118,18 +125,37 @@ def _cut(
         yield LogSpan(path, position, segment.size_bytes, base, end_offset, is_last)
 
 
-def _borders(path: Path, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """(position behind a batch, offset behind it) of every whole batch, by the headers alone."""
-    position = 0
+def _borders(segment: Segment, end_offset: int | None) -> Iterator[tuple[int, int]]:
+    """(position behind a batch, offset behind it) of every whole batch, by the headers alone.
+
+    A header counts if the next one goes on from it, or else if its checksum is right. What is damaged, and has a batch behind it, is
+    passed over as if it were one batch.
+    """
+    size_bytes = segment.size_bytes
+    position, offset = 0, segment.base_offset
     if size_bytes < _SPAN.size:
         return
     with (
-        path.open("rb") as file,
+        segment.path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
         while size_bytes - position >= _SPAN.size:
             base, length, last_delta = _SPAN.unpack_from(content, position)
-            position += _LENGTH_PREFIX_BYTES + length
-            if length < _MIN_LENGTH or last_delta < 0 or position > size_bytes:
-                return
-            yield position, base + last_delta + 1
+            step = position + _LENGTH_PREFIX_BYTES + length, base + last_delta + 1
+            sane = base == offset and length >= _MIN_LENGTH and last_delta >= 0
+            if not sane or not (
+                _goes_on(content, step, size_bytes)
+                or whole_batch(content, position, size_bytes) == step
+            ):
+                found = next_batch(content, position, offset, size_bytes, end_offset)
+                if found is None:
+                    return
+                step = found
+            position, offset = step
+            yield step
+
+
+def _goes_on(content: mmap.mmap, border: tuple[int, int], size_bytes: int) -> bool:
+    """Whether a header stands at this position with this offset."""
+    position, offset = border
+    return size_bytes - position >= _SPAN.size and _SPAN.unpack_from(content, position)[0] == offset

@@ -21,10 +21,12 @@ def span_rows(
     rows = Rows(span.path)
     for found in read_span(span):
         if isinstance(found, Damage):
-            if not keep_problems:
-                raise PipelineError(str(found))
-            if start_offset <= found.offset < end_offset:
-                rows.add_problem(found.offset, UNKNOWN_EPOCH, found.position, found.reason)
+            if found.offset < end_offset and (found.end_offset or end_offset) > start_offset:
+                if not keep_problems:
+                    raise PipelineError(str(found))
+                # Damage may begin in an earlier micro batch, where it had a row, too.
+                lost = max(found.offset, start_offset)
+                rows.add_problem(lost, UNKNOWN_EPOCH, found.position, found.reason)
             continue
         header = found.batch.header
         if header.end_offset <= start_offset:

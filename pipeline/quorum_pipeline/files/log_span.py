@@ -4,6 +4,7 @@ Owns the reading and the decision what damage is. What is not whole at the very 
 off by a crash: not damage. Everything else is told with file, byte and offset.
 """
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +12,20 @@ from typing import BinaryIO
 
 from quorum_node.records.batches import PREFIX_BYTES, Batch, CorruptBatch, split_batches
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_directory import LogSpan
+from quorum_pipeline.files.log_directory import LogDirectory, LogSpan
+from quorum_pipeline.files.next_batch import next_batch
 
 PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What can't be read: where, from which offset on, why."""
+    """What can't be read: where, from which offset on, below which (None: that can't be told), why."""
 
     path: str
     position: int
     offset: int
+    end_offset: int | None
     reason: str
 
     def __str__(self) -> str:
@@ -44,29 +47,37 @@ def read_span(span: LogSpan) -> Iterator[PlacedBatch | Damage]:
     position, offset = span.position, span.base_offset
     with Path(span.path).open("rb") as file:
         while position < span.end_position:
-            data = _whole_piece(file, position, span.end_position)
-            batches, problem = _split(data)
+            batches, problem = _split(_whole_piece(file, position, span.end_position))
             for batch in batches:
                 header = batch.header
                 if header.base_offset != offset:
-                    reason = f"offset {header.base_offset} where {offset} must follow"
-                    yield Damage(span.path, position, offset, reason)
+                    problem = f"offset {header.base_offset} where {offset} must follow"
+                    break
                 yield PlacedBatch(batch, position)
                 position += header.size_bytes
                 offset = header.end_offset
             if batches and problem is None:
                 continue
-            if span.is_last and (problem is None or not any(_rest(file, span, position))):
-                return
-            reason = problem or "it ends in the middle of a batch"
-            yield Damage(span.path, position, offset, reason)
-            following = _following(file, position, span.end_position)
-            if following is None:
-                return
-            position, offset = following
+            following = _following(file, span, position, offset)
+            if following is not None:
+                reason = problem or "its length is wrong"
+                yield Damage(span.path, position, offset, following[1], reason)
+                position, offset = following
+                continue
+            if not span.is_last or (problem is not None and any(_rest(file, span, position))):
+                reason = problem or "it ends in the middle of a batch"
+                yield Damage(span.path, position, offset, span.end_offset, reason)
+            return
     if span.end_offset is not None and offset != span.end_offset:
         reason = f"the segment ends, and offset {span.end_offset} follows elsewhere"
-        yield Damage(span.path, position, offset, reason)
+        yield Damage(span.path, position, offset, span.end_offset, reason)
+
+
+def damaged_tail(log: LogDirectory) -> Damage | None:
+    """What stands behind the last whole batch, if it is no batch that is being written. Raises OSError."""
+    if not log.segments:
+        return None
+    return next((each for each in read_span(log.tail()) if isinstance(each, Damage)), None)
 
 
 def read_whole(span: LogSpan) -> Iterator[PlacedBatch]:
@@ -95,16 +106,10 @@ def _split(data: bytes) -> tuple[list[Batch], str | None]:
         return split_batches(data[: error.position])[0], error.reason
 
 
-def _following(file: BinaryIO, position: int, end_position: int) -> tuple[int, int] | None:
-    """Position and offset of the next batch, if the damaged one tells its length and a whole one stands behind it."""
-    prefix = _read(file, position, PREFIX_BYTES)
-    if len(prefix) < PREFIX_BYTES:
-        return None
-    after = position + _batch_bytes(prefix)
-    if not position < after < end_position:
-        return None
-    batches, _ = _split(_whole_piece(file, after, end_position))
-    return (after, batches[0].header.base_offset) if batches else None
+def _following(file: BinaryIO, span: LogSpan, position: int, offset: int) -> tuple[int, int] | None:
+    """Position and offset of the next batch behind damage."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return next_batch(content, position, offset, span.end_position, span.end_offset)
 
 
 def _batch_bytes(data: bytes) -> int:

@@ -8,7 +8,7 @@ from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_rows import span_rows
-from quorum_pipeline.files.log_span import Damage, read_span
+from quorum_pipeline.files.log_span import Damage, damaged_tail, read_span
 from quorum_pipeline.files.snapshot_file import open_snapshot
 from support.written_log import LogWriter, write_history
 
@@ -81,6 +81,76 @@ def test_every_flipped_bit_of_a_batch_is_found(log: LogDirectory) -> None:
         assert damages(log), f"byte {position}"
         path.write_bytes(original)
     assert damages(log) == []
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+def test_a_flipped_bit_in_the_last_segment_costs_one_batch(log: LogDirectory, batch: int) -> None:
+    """Be it in the length or in an offset: the end of the log stays where it is, and what is behind is read."""
+    last = log.segments[-1]
+    original = last.path.read_bytes()
+    size = 12 + int.from_bytes(original[8:12], "big")
+    lost = {last.base_offset + 2 * batch, last.base_offset + 2 * batch + 1}
+    for position in range(batch * size, batch * size + 60):
+        if position - batch * size in range(12, 16):
+            continue
+        for bit in (0, 7):
+            flip(last.path, position, bit)
+            (damage,) = damages(log)
+            assert (damage.position, damage.offset) == (batch * size, min(lost)), f"byte {position}"
+            assert damage.end_offset == max(lost) + 1
+            assert open_log(log.path).end_offset() == 40
+            assert set(offsets(log)) == set(range(40)) - lost
+            last.path.write_bytes(original)
+
+
+def test_the_last_batch_of_a_log_counts_if_its_checksum_is_right(log: LogDirectory) -> None:
+    """Behind it nothing says how far it went; a length that is too long is told as a batch that is being written."""
+    last = log.segments[-1]
+    original = last.path.read_bytes()
+    begin = len(original) - 12 - int.from_bytes(original[8:12], "big")
+    for position in (0, 7, 16, 20, 26, 57, 70):
+        flip(last.path, begin + position)
+        assert open_log(log.path).end_offset() == 38, f"byte {position}"
+        damage = damaged_tail(open_log(log.path))
+        assert damage is not None
+        assert (damage.position, damage.offset, damage.end_offset) == (begin, 38, None)
+        last.path.write_bytes(original)
+    assert damaged_tail(open_log(log.path)) is None
+    flip(last.path, begin + 10)
+    assert open_log(log.path).end_offset() == 38
+    assert damaged_tail(open_log(log.path)) is None
+
+
+def test_damage_is_a_row_of_every_piece_that_it_reaches_into(log: LogDirectory) -> None:
+    """A micro batch may begin within a batch that can't be read."""
+    flip(log.segments[1].path, 70)
+    lost = log.segments[1].base_offset
+    found = [
+        (offset, content.problem)
+        for span in open_log(log.path).spans(lost + 1, 1 << 30)
+        for rows in span_rows(span, lost + 1, lost + 2, keep_problems=True)
+        for offset, content in zip(rows.offsets, rows.contents, strict=True)
+    ]
+    assert found == [(lost + 1, "checksum differs")]
+    for span in open_log(log.path).spans(lost + 2, 1 << 30):
+        list(span_rows(span, lost + 2, 40, keep_problems=False))
+
+
+def test_a_gap_is_told_once_and_what_follows_is_read(tmp_path: Path) -> None:
+    """Two batches are cut out of the middle of a file; what is left fits together again behind them."""
+    writer = LogWriter(tmp_path)
+    for _ in range(6):
+        writer.append(md.NoOpRecord(), md.NoOpRecord())
+    writer.close()
+    log = open_log(tmp_path)
+    (segment,) = log.segments
+    content = segment.path.read_bytes()
+    size = len(content) // 6
+    segment.path.write_bytes(content[:size] + content[3 * size :])
+    (damage,) = damages(log)
+    assert (damage.position, damage.offset, damage.end_offset) == (size, 2, 6)
+    assert offsets(log) == [0, 1, 6, 7, 8, 9, 10, 11]
+    assert open_log(tmp_path).end_offset() == 12
 
 
 def test_a_segment_cut_short_is_damage_except_at_the_end_of_the_log(log: LogDirectory) -> None:

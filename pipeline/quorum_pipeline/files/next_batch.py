@@ -1,0 +1,65 @@
+"""Where a log can be read again behind damage: the next batch that can be trusted.
+
+Owns that search. A length or an offset may be what is damaged, so nothing of the damaged batch is believed: the bytes behind it are
+searched for a batch whose checksum is right. The checksum does not cover the first offset; so what stands behind such a
+batch has to go on from it, too.
+"""
+
+import mmap
+import re
+
+from quorum_node.records.batches import HEADER_BYTES, PREFIX_BYTES, CorruptBatch, split_batches
+
+_LOW_BITS = 16
+_MOST_BYTES = 64 << 20
+"""No batch is longer."""
+
+
+def next_batch(
+    content: mmap.mmap | bytes,
+    position: int,
+    offset: int,
+    end_position: int,
+    end_offset: int | None,
+) -> tuple[int, int] | None:
+    """Position and first offset of a batch from `position` on and with nothing below `offset` in it.
+
+    At `position` itself it is one that follows a gap. `end_offset` is what follows at `end_position`; None: nothing does.
+    """
+    begins = _beginning(offset)
+    at = position
+    while found := begins.search(content, at, end_position):
+        at = found.start() + 1
+        base = int.from_bytes(content[at - 1 : at + 7], "big")
+        end = whole_batch(content, at - 1, end_position)
+        if base < offset or end is None:
+            continue
+        if end[0] < end_position:
+            goes_on = int.from_bytes(content[end[0] : end[0] + 8], "big") == end[1]
+        else:
+            goes_on = at - 1 > position if end_offset is None else end[1] == end_offset
+        if goes_on:
+            return at - 1, base
+    return None
+
+
+def whole_batch(
+    content: mmap.mmap | bytes, position: int, end_position: int
+) -> tuple[int, int] | None:
+    """Position and offset behind the batch there; None if it isn't whole, or its checksum is wrong."""
+    length = int.from_bytes(content[position + 8 : position + PREFIX_BYTES], "big", signed=True)
+    end = position + PREFIX_BYTES + length
+    if not position + HEADER_BYTES <= end <= min(end_position, position + _MOST_BYTES):
+        return None
+    try:
+        (batch,), _ = split_batches(content[position:end])
+    except CorruptBatch:
+        return None
+    return end, batch.header.end_offset
+
+
+def _beginning(offset: int) -> re.Pattern[bytes]:
+    """First offset (in this or the next block of 2^16), length, epoch and magic of a batch."""
+    high = offset >> _LOW_BITS
+    blocks = b"|".join(re.escape((high + n).to_bytes(6, "big")) for n in (0, 1))
+    return re.compile(b"(?:" + blocks + rb").{2}[\x00-\x03].{7}\x02", re.DOTALL)
