@@ -2,7 +2,7 @@
 
 Owns the reading and what is compared with what: logs with logs (`audit/log_matching.py`), snapshots of one id with each other, and
 each snapshot with the state that the log amounts to at its end, Snapshot(K, N) == Snapshot(J, N) (K595-30). States are compared by the
-records that they amount to, in one order: stock Kafka writes the same state in another one.
+records that they amount to, in one order (`audit/one_order.py`): stock Kafka writes the same state in another one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,11 @@ from crc32c import crc32c
 
 from quorum_pipeline.audit.findings import Finding
 from quorum_pipeline.audit.log_matching import BatchMark, Matching, ReplicaLog, match_logs
+from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span, read_whole
-from quorum_pipeline.files.snapshot_file import SnapshotFile, first_snapshot
+from quorum_pipeline.files.snapshot_file import DamagedSnapshot, SnapshotFile, first_snapshot
 from quorum_pipeline.state.replayed import Replayed
 
 _WHOLE_SEGMENT = 1 << 62
@@ -125,8 +126,11 @@ def _read_snapshots(
             try:
                 whole.append(_Snapshot(replica.name, file, _loaded(file)))
             except PipelineError as error:
-                what = str(error).removeprefix(f"{file.path}: ")
-                findings.append(Finding(replica.name, file.path.name, None, None, what))
+                position, what = None, str(error)
+                if isinstance(error, DamagedSnapshot):
+                    position, what = error.position, error.reason
+                place = file.path.name, position, each.end_offset
+                findings.append(Finding(replica.name, *place, what))
     by_id: dict[object, list[_Snapshot]] = {}
     for snapshot in whole:
         by_id.setdefault(snapshot.file.id, []).append(snapshot)
@@ -146,7 +150,8 @@ def _odd_ones(same: Sequence[_Snapshot]) -> Iterator[Finding]:
         if unsure or counts[each.state] < most:
             others = ", ".join(other.replica for other in same if other.state != each.state)
             what = f"another state than the same snapshot on {others}"
-            yield Finding(each.replica, each.file.path.name, None, None, what)
+            end_offset = each.file.id.end_offset
+            yield Finding(each.replica, each.file.path.name, None, end_offset, what)
 
 
 def _replay(
@@ -202,7 +207,7 @@ def _loaded(file: SnapshotFile) -> int:
 def _state_crc(state: Replayed) -> int:
     crc = 0
     for value in state.image.snapshot_records():
-        crc = crc32c(value, crc)
+        crc = crc32c(in_one_order(value), crc)
     for voter in sorted(state.voters.voters if state.voters else (), key=str):
         crc = crc32c(repr((voter.key, voter.endpoints)).encode(), crc)
     return crc

@@ -16,6 +16,15 @@ from quorum_pipeline.files.log_directory import LogDirectory
 _PIECE_BYTES = 1 << 20
 
 
+class DamagedSnapshot(PipelineError):
+    """Not a whole snapshot; `position`: how many bytes from the start are whole, valid batches."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(f"{path}, byte {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
     """A file with the name of a snapshot."""
@@ -43,7 +52,7 @@ class SnapshotFile:
                 try:
                     batches = reader.feed(data)
                 except CorruptSnapshot as error:
-                    raise PipelineError(f"{self.path}: {error}") from None
+                    raise DamagedSnapshot(self.path, reader.checked_bytes, str(error)) from None
                 for batch in batches:
                     yield position, batch
                     position += batch.header.size_bytes
@@ -52,7 +61,7 @@ class SnapshotFile:
         try:
             return reader.finish()
         except CorruptSnapshot as error:
-            raise PipelineError(f"{self.path}: {error}") from None
+            raise DamagedSnapshot(self.path, reader.checked_bytes, str(error)) from None
 
 
 def open_snapshot(path: Path) -> SnapshotFile:

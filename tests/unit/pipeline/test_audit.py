@@ -2,16 +2,19 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.findings import Finding
+from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.files.audit import audit
 from quorum_pipeline.files.log_directory import open_log
-from support.written_log import LogWriter, write_history
+from support.written_log import LogWriter, broker, write_history
 
 
 @pytest.fixture
@@ -80,6 +83,9 @@ def test_a_flipped_bit_in_a_snapshot_is_named(replicas: list[Path]) -> None:
             flip(path, position)
             (found,) = findings(replicas)
             assert (found.replica, found.file) == (str(replica), path.name)
+            assert found.offset == log.snapshots[0].end_offset
+            assert found.position is not None
+            assert found.position <= position
             path.write_bytes(original)
 
 
@@ -129,6 +135,32 @@ def test_what_was_never_committed_may_differ(tmp_path: Path) -> None:
     assert found.findings == ()
     assert found.matching.committed_end == 1
     assert len(found.matching.tails) == 2
+
+
+def test_lists_that_mean_the_same_in_any_order_are_told_in_one() -> None:
+    """As two replicas of stock Kafka may write them; what differs in more than that, differs."""
+    features = tuple(
+        md.SupportedFeature(name=name, min_supported_version=0, max_supported_version=1)
+        for name in "abc"
+    )
+    end_points = tuple(
+        md.NodeEndpoint(name=name, host="h", port=1, security_protocol=0) for name in ("IN", "OUT")
+    )
+
+    def told(order: int, rack: str = "r") -> bytes:
+        record = replace(
+            broker(1),
+            features=features[::order],
+            end_points=end_points[::order],
+            log_dirs=(UUID(int=200), UUID(int=300))[::order],
+            rack=rack,
+        )
+        return in_one_order(md.encode_metadata(record, 3))
+
+    assert told(1) == told(-1)
+    assert told(1) != told(1, "other")
+    plain = md.encode_metadata(md.TopicRecord(name="t", topic_id=UUID(int=5)))
+    assert in_one_order(plain) == plain
 
 
 def test_a_missing_segment_is_named(replicas: list[Path]) -> None:

@@ -1,0 +1,36 @@
+"""Records of a state with their lists in one order. PURE.
+
+Owns which lists mean the same in any order. Stock Kafka keeps them in the order of a hash, and so a snapshot of it and the log that
+it was made of differ in nothing but that.
+"""
+
+from dataclasses import replace
+
+from quorum_node.records import metadata as md
+
+_UNORDERED = frozenset({"RegisterBrokerRecord", "RegisterControllerRecord", "ClientQuotaRecord"})
+
+
+def in_one_order(value: bytes) -> bytes:
+    """A record of the log, or the same with its lists sorted."""
+    if md.record_type_name(value[1]) not in _UNORDERED:
+        return value
+    record = md.decode_metadata(value)
+    match record:
+        case md.RegisterBrokerRecord():
+            record = replace(
+                record,
+                end_points=tuple(sorted(record.end_points, key=lambda each: each.name)),
+                features=tuple(sorted(record.features, key=lambda each: each.name)),
+                log_dirs=tuple(sorted(record.log_dirs)),
+            )
+        case md.RegisterControllerRecord():
+            record = replace(
+                record,
+                end_points=tuple(sorted(record.end_points, key=lambda each: each.name)),
+                features=tuple(sorted(record.features, key=lambda each: each.name)),
+            )
+        case md.ClientQuotaRecord():
+            parts = tuple(sorted(record.entity, key=lambda each: each.entity_type))
+            record = replace(record, entity=parts)
+    return md.encode_metadata(record, value[2])
