@@ -68,8 +68,20 @@ class Quorum:
 
     def committed(self) -> Committed:
         """How far the log is committed now."""
-        part = self._on_leader(lambda address: self._fetch(address, 0))
-        return Committed(max(part.log_start_offset, 0), part.high_watermark)
+        part = self._on_leader(lambda address: self._fetch(address, 0, max_bytes=1))
+        start = max(part.log_start_offset, 0)
+        if start == 0 and part.snapshot_id.epoch >= 0 and not self._begins_with_more():
+            start = 1
+        return Committed(start, part.high_watermark)
+
+    def _begins_with_more(self) -> bool:
+        """Whether the batch of the first offset has the second one, too.
+
+        A stock leader that has a snapshot never serves the first offset itself, only whole batches.
+        """
+        part = self._on_leader(lambda address: self._fetch(address, 1, max_bytes=1))
+        batches = split_batches(part.records or b"")[0]
+        return bool(batches) and batches[0].header.base_offset == 0
 
     def read(self, offset: int, end_offset: int) -> list[Batch]:
         """Whole batches from the one with `offset` on; the last one may reach beyond `end_offset`.
@@ -77,6 +89,8 @@ class Quorum:
         `end_offset` must be committed. Raises PipelineError if the log does not have the offset any more.
         """
         part = self._on_leader(lambda address: self._fetch(address, offset))
+        if offset == 0 and part.log_start_offset <= 0 <= part.snapshot_id.epoch:
+            part = self._on_leader(lambda address: self._fetch(address, 1))
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or part.snapshot_id.epoch >= 0:
             raise PipelineError(
                 f"the log of {self.leader} has no offset {offset}: it begins at {part.log_start_offset}"
@@ -107,21 +121,26 @@ class Quorum:
     # -- asking
 
     def _fetch(
-        self, address: Address, offset: int, *, as_replica: bool = False
+        self,
+        address: Address,
+        offset: int,
+        *,
+        max_bytes: int = _MAX_BYTES,
+        as_replica: bool = False,
     ) -> wire.FetchResponsePartition:
         partition = wire.FetchPartition(
             partition=0,
             current_leader_epoch=self._epoch,
             fetch_offset=offset,
             last_fetched_epoch=0 if as_replica else self._epoch,
-            partition_max_bytes=_MAX_BYTES,
+            partition_max_bytes=max_bytes,
             replica_directory_id=uuid4() if as_replica else None,
         )
         request = wire.FetchRequest(
             replica_state=wire.ReplicaState(replica_id=_OBSERVER_ID if as_replica else -1),
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=_MAX_BYTES,
+            max_bytes=max_bytes,
             topics=(wire.FetchTopic(topic_id=_TOPIC_ID, partitions=(partition,)),),
         )
         answer = self._connections.ask(
