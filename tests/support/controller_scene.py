@@ -53,6 +53,8 @@ class Scene:
         self.high_watermark = 0
         self.log: list[tuple[int, tuple[bytes, ...]]] = []
         self.committed = CommittedImage()
+        self.foreseen = 0
+        """Batches that replay took over from the controller."""
         self.metrics = Metrics().partition(0)
         self.appends = AppendQueue(self._propose, self.metrics)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
@@ -130,11 +132,18 @@ class Scene:
         return records
 
     def apply(self) -> None:
-        """The standby's work: replay what is committed."""
+        """The standby's work: replay what is committed. What the controller has foreseen is the same image."""
+        committed = self.committed
         for base, values in self.log:
-            if base >= self.committed.end_offset:
-                self.committed.replay(map(decode_metadata, values))
-                self.committed.reached(base + len(values), self.epoch or 0, 0)
+            if base >= committed.end_offset:
+                end, epoch = base + len(values), self.epoch or 0
+                foreseen = self.controller.foreseen.behind(committed.image, base, end, epoch)
+                committed.replay(map(decode_metadata, values))
+                if foreseen is not None:
+                    assert foreseen == committed.image
+                    committed.image = foreseen
+                    self.foreseen += 1
+                committed.reached(end, epoch, 0)
         waiting, self._waiting = self._waiting, []
         for offset, ready in waiting:
             self.when_applied(offset, ready)

@@ -30,6 +30,9 @@ class LogReader(Protocol):
         """Whole batches; see SegmentedLog.read."""
 
 
+Foreseen = Callable[[ClusterImage, int, int, int], ClusterImage | None]
+
+
 @dataclass(slots=True)
 class _Loading:
     """A snapshot on its way into an image of its own: nobody sees it half."""
@@ -44,6 +47,7 @@ class _Loading:
 class Applier:
     """The image of one replica. `on_failure` is told of a log or snapshot that can't be read.
 
+    `foreseen(image, base offset, end offset, epoch)` may know the image behind the next batch without replay.
     `on_applied` hears how many bytes of the log were replayed, `on_image` that there may be another image.
     """
 
@@ -58,6 +62,7 @@ class Applier:
         """One object for good: its content is replaced when a snapshot was loaded."""
         self.on_applied: Callable[[int], None] = lambda size_bytes: None
         self.on_image: Callable[[], None] = lambda: None
+        self.foreseen: Foreseen = lambda image, base_offset, end_offset, epoch: None
         self._loading: _Loading | None = None
         self._log = log
         self._on_failure = on_failure
@@ -122,7 +127,7 @@ class Applier:
             for batch in split_batches(data)[0]:
                 header = batch.header
                 if not header.is_control:
-                    _replay(committed, batch)
+                    self._take(committed, batch)
                 committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
         except Exception as error:  # damage below the high watermark: the replica must stop
             self._on_failure(error)
@@ -134,6 +139,16 @@ class Applier:
         self._tell_waiters()
         self.on_applied(len(data))
         self.on_image()
+
+    def _take(self, committed: CommittedImage, batch: Batch) -> None:
+        """Replay it, unless somebody has done so already."""
+        header = batch.header
+        offsets = header.base_offset, header.end_offset
+        image = self.foreseen(committed.image, *offsets, header.leader_epoch)
+        if image is None or committed.in_transaction:
+            _replay(committed, batch)
+        else:
+            committed.image = image
 
     def _load_piece(self) -> None:
         """Some batches of a snapshot; the loop turns in between."""

@@ -7,7 +7,7 @@ those are handed in, and see a `View`. Only replay changes the image, here as ev
 1. A leader that has committed a record of its own epoch, and has applied it, is the active controller. Its
    image is the standby's: nothing is loaded (KIP-631: "hot standbys").
 2. A decision's records are replayed into `pending` and submitted. What others append (the admin API) is
-   replayed just so.
+   replayed just so. When replay comes to these records it takes over the image that was made here (`foreseen.py`).
 3. The answer leaves when the records are committed. An answer without records waits for everything that was
    accepted before it, because it may tell of that.
 4. When an append fails, `pending` is worth nothing: it is dropped, whoever waits gets an error, and if this
@@ -46,6 +46,12 @@ from quorum_node.server.appends import (
 )
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.foreseen import (
+    ForeseenImages,
+    Step,
+    say_the_same,
+    take_effect_at_once,
+)
 
 Settled = Callable[[RaftError | TooLarge | None], None]
 """Called once: None when the decision is committed, else why it is not."""
@@ -79,8 +85,9 @@ class ControlledReplica(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Flight:
-    """An append on its way, and who waits for it."""
+    """An append on its way, and who waits for it. `step`: what it does to `pending`, if replay can only do the same."""
 
+    step: Step | None = None
     waiting: list[Settled] = field(default_factory=list)
 
 
@@ -105,6 +112,8 @@ class ActiveController:
         """Cluster id, own id, voters."""
         self.snapshot_turns: Callable[[float], SnapshotTurns] | None = None
         """Makes the order of snapshots, once it is active."""
+        self.foreseen = ForeseenImages()
+        """For replay."""
         self._replica = replica
         self._chance = chance
         self._events = events
@@ -114,6 +123,7 @@ class ActiveController:
         self._held_back: int | None = -1
         self._in_flight: dict[Append, _Flight] = {}
         self._own = False
+        self._own_step: Step | None = None
         self._checking = False
         self._settling = False
         self._commits: deque[tuple[float, int]] = deque()
@@ -209,6 +219,7 @@ class ActiveController:
                 self.leases.renew(broker.broker_id, broker.broker_epoch, now_ms, -1)
 
     def _drop(self, why: str) -> None:
+        self.foreseen.clear()
         if self._pending is not None:
             self._pending = None
             self._events.deactivated(why)
@@ -252,11 +263,15 @@ class ActiveController:
         ):
             settled(TooLarge(total_bytes))
             return
-        self._pending = self._pending.replay_all(decision.records)
-        for chunk in _chunks(values):
-            self._own = True
+        before, self._pending = self._pending, self._pending.replay_all(decision.records)
+        chunks = _chunks(values)
+        records = decision.records
+        if len(chunks) == 1 and take_effect_at_once(records) and say_the_same(records, values):
+            self._own_step = Step(before, self._pending)
+        self._own = True
+        for chunk in chunks:
             self._replica.appends.submit(chunk, _nobody_waits)
-            self._own = False
+        self._own, self._own_step = False, None
         self.after_all(settled)
         self.on_changed()
 
@@ -277,16 +292,20 @@ class ActiveController:
 
     def accepted(self, append: Append) -> None:
         """Somebody appends; if it was not decided here it becomes part of `pending` all the same."""
-        self._in_flight[append] = _Flight()
+        step = self._own_step
         if not self._own and self._pending is not None:
-            self._pending = self._pending.replay_all(map(decode_metadata, append.values))
+            records = [decode_metadata(each) for each in append.values]
+            before, self._pending = self._pending, self._pending.replay_all(records)
+            step = Step(before, self._pending) if take_effect_at_once(records) else None
             self._replica.call_soon(self.on_changed)
+        self._in_flight[append] = _Flight(step)
 
     def settled(self, append: Append, outcome: AppendOutcome) -> None:
         """Answer who waits; a failure ends this controller's view of the state."""
         flight = self._in_flight.pop(append)
         if isinstance(outcome, Committed):
             self._commits.append((self._chance.now_ms(), outcome.end_offset))
+            self._foresee(flight, outcome)
             error = None
         else:
             self._drop(f"an append failed: {_text(outcome)}")
@@ -296,6 +315,12 @@ class ActiveController:
             self._replica.call_soon(self._settle_down)
         for waiting in flight.waiting:
             waiting(error)
+
+    def _foresee(self, flight: _Flight, outcome: Committed) -> None:
+        """Commits come in the order of the log; what has been applied already is not asked for any more."""
+        base_offset, end_offset = outcome.base_offset, outcome.end_offset
+        if flight.step is not None and self._replica.committed.end_offset <= base_offset:
+            self.foreseen.committed(base_offset, end_offset, outcome.leader_epoch, flight.step)
 
     def _settle_down(self) -> None:
         """Nothing is on its way: `pending` and the committed image are one and the same again."""

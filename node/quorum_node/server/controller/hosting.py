@@ -156,6 +156,7 @@ class HostedController:
         host.snapshotter.may_begin = self.snapshots.may_begin
         host.snapshotter.on_ended = self.snapshots.ended
         host.on_progress = self._progress
+        host.applier.foreseen = self.controller.foreseen.behind
         host.applier.on_image = self.registrar.image_changed
         host.is_active_controller = lambda: self.controller.is_active
 

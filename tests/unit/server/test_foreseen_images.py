@@ -1,0 +1,167 @@
+"""Replay takes over an image of the active controller exactly where it could not make another one."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records.batches import encode_values
+from quorum_node.records.metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    MetadataMessage,
+    TopicRecord,
+    encode_metadata,
+)
+from quorum_node.server.applier import Applier
+from quorum_node.server.controller.foreseen import (
+    ForeseenImages,
+    Step,
+    say_the_same,
+    take_effect_at_once,
+)
+from quorum_node.server.metrics import Metrics
+from support.broker_requests import heartbeat, registration
+from support.controller_scene import Scene, play
+
+pytestmark = pytest.mark.requirement("K631-03")
+
+
+def config(number: int) -> ConfigRecord:
+    """One of many records."""
+    return ConfigRecord(resource_type=2, resource_name="t", name=f"n{number}", value="v")
+
+
+FIRST = ClusterImage()
+SECOND, THIRD = (FIRST.replay_all(map(config, range(count))) for count in (2, 5))
+
+
+def foreseen() -> ForeseenImages:
+    """Offsets 10 and 11, then 12 to 14, of epoch 3."""
+    known = ForeseenImages()
+    known.committed(10, 12, 3, Step(FIRST, SECOND))
+    known.committed(12, 15, 3, Step(SECOND, THIRD))
+    return known
+
+
+def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
+    known = foreseen()
+    assert known.behind(FIRST, 10, 12, 3) is SECOND
+    assert known.behind(SECOND, 12, 15, 3) is THIRD
+    assert foreseen().behind(FIRST, 10, 15, 3) is THIRD
+    assert len(known) == 0
+
+
+@pytest.mark.parametrize(
+    ("image", "base", "end", "epoch"),
+    [
+        (ClusterImage(), 10, 12, 3),  # equal, and not the one
+        (FIRST, 10, 12, 4),
+        (FIRST, 9, 12, 3),
+        (FIRST, 10, 13, 3),
+        (FIRST, 10, 11, 3),
+        (SECOND, 10, 15, 3),
+        (FIRST, 10, 16, 3),
+        (FIRST, 0, 5, 3),
+    ],
+)
+def test_anything_else_is_replayed(image: ClusterImage, base: int, end: int, epoch: int) -> None:
+    assert foreseen().behind(image, base, end, epoch) is None
+
+
+def test_what_replay_has_passed_is_forgotten() -> None:
+    known = foreseen()
+    known.behind(ClusterImage(), 10, 12, 3)
+    assert len(known) == 1
+    assert known.behind(SECOND, 12, 15, 3) is THIRD
+
+
+def test_only_what_replay_will_read_is_foreseen() -> None:
+    records = (config(1), TopicRecord(name="t", topic_id=UUID(int=500)))
+    values = list(map(encode_metadata, records))
+    assert take_effect_at_once(records)
+    assert say_the_same(records, values)
+    assert not say_the_same((config(2), records[1]), values)
+    for boundary in (BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()):
+        assert not take_effect_at_once((config(1), boundary))
+
+
+def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() -> None:
+    async def test() -> None:
+        scene = Scene(maintained=True)
+        await scene.lead()
+        await scene.commit()
+        epoch = (await scene.do(registration(7))).broker_epoch
+        before = scene.committed.image
+        asked = scene.ask(heartbeat(7, epoch, epoch))
+        pending = scene.controller.pending
+        assert pending is not None
+        assert scene.committed.image is before
+        await scene.commit()
+        assert not asked.answer.is_fenced
+        assert scene.committed.image is pending
+        assert scene.foreseen == len(scene.log)
+
+    play(test)
+
+
+def test_what_was_not_committed_is_never_taken_over() -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        scene.ask(registration(7))
+        await scene.turn()
+        await scene.lose()
+        assert len(scene.controller.foreseen) == 0
+        await scene.lead(3)
+        await scene.do(registration(8))
+        assert set(scene.committed.image.brokers.by_id) == {8}
+
+    play(test)
+
+
+class Log:
+    """Batches of epoch 3, one behind the other."""
+
+    def __init__(self, *batches: tuple[MetadataMessage, ...]) -> None:
+        self.data, self.end_offset = b"", 0
+        for records in batches:
+            values = list(map(encode_metadata, records))
+            self.data += encode_values(
+                base_offset=self.end_offset, leader_epoch=3, timestamp_ms=0, values=values
+            )
+            self.end_offset += len(values)
+
+    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        return self.data if start_offset == 0 else b""
+
+
+def applied(log: Log, known: ForeseenImages) -> Applier:
+    """An applier that has gone through the log; its image at the beginning must be `FIRST`."""
+
+    async def apply() -> Applier:
+        applier = Applier(log, lambda error: pytest.fail(repr(error)), Metrics().partition(0))
+        applier.committed.image = FIRST
+        applier.foreseen = known.behind
+        applier.advance(log.end_offset)
+        applier.when_applied(log.end_offset, lambda: None)
+        return applier
+
+    return asyncio.run(apply())
+
+
+def test_replay_asks_batch_by_batch() -> None:
+    known = ForeseenImages()
+    known.committed(0, 1, 3, Step(FIRST, SECOND))
+    applier = applied(Log((config(1),), (config(7),)), known)
+    assert applier.image == SECOND.replay(config(7))
+
+
+def test_a_transaction_is_always_replayed() -> None:
+    known = ForeseenImages()
+    known.committed(1, 2, 3, Step(FIRST, SECOND))
+    log = Log((BeginTransactionRecord(),), (config(1),), (AbortTransactionRecord(),))
+    assert applied(log, known).image == FIRST
