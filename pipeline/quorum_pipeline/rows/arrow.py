@@ -44,10 +44,7 @@ def _typed(
         return pa.nulls(len(rows), type)
     records = [rows.contents[index].record for index in indexes]
     wanted = {field.name: field for field in column.fields}
-    parts = [
-        pa.array([wanted[each.name].value(record) for record in records], type=each.type)
-        for each in type
-    ]
+    parts = [pa.array(list(map(wanted[each.name].value, records)), type=each.type) for each in type]
     dense = pa.StructArray.from_arrays(parts, fields=list(type))
     if len(records) == len(rows):
         return dense

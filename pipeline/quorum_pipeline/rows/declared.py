@@ -7,7 +7,8 @@ of credentials) have no typed column: who must have them finds them in the raw v
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from quorum_node.records.control import KRaftVersion, LeaderChange, SnapshotHead
 from quorum_node.records.identity import ReplicaKey, uuid_text
 from quorum_node.records.metadata import RECORDS_BY_TYPE
 from quorum_node.schema.schema import (
+    ANY_UUID,
     BYTES,
     RECORDS,
     STRING,
@@ -36,6 +38,7 @@ _SCALARS = {
     "d": "double",
     "16s": "string",
 }
+_KNOWN_UUIDS = 1 << 16
 _KEY = "struct<`id`:int,`uuid`:string>"
 _ENDPOINT = "struct<`name`:string,`host`:string,`port`:int>"
 _VOTER = (
@@ -91,14 +94,34 @@ def plain(value: Any) -> Any:
 
 def _declared_fields(cls: type[Message]) -> tuple[Field, ...]:
     return tuple(
-        Field(name, _type_name(spec.type), _getter(name))
+        Field(name, _type_name(spec.type), _getter(name, spec.type))
         for name, spec in wire_fields(cls)
         if spec.type not in (BYTES, RECORDS)
     )
 
 
-def _getter(name: str) -> Callable[[Any], Any]:
-    return lambda record: plain(getattr(record, name))
+def _getter(name: str, type: WireType) -> Callable[[Any], Any]:
+    """The hot path of a typed column: most values are plain as they are, and the same UUIDs come again and again."""
+    take = attrgetter(name)
+    if type == ANY_UUID:
+        return lambda record: known_uuid_text(take(record))
+    if type == Array(ANY_UUID):
+        return lambda record: _uuid_texts(take(record))
+    element = type.element if isinstance(type, Array) else type
+    if element == STRING or (isinstance(element, Fixed) and element != ANY_UUID):
+        return take
+    return lambda record: plain(take(record))
+
+
+@lru_cache(maxsize=_KNOWN_UUIDS)
+def known_uuid_text(uuid: UUID | None) -> str | None:
+    """`uuid_text` of one that probably comes again; None stays None."""
+    return None if uuid is None else uuid_text(uuid)
+
+
+@lru_cache(maxsize=_KNOWN_UUIDS)
+def _uuid_texts(uuids: tuple[UUID | None, ...] | None) -> tuple[str | None, ...] | None:
+    return None if uuids is None else tuple(map(known_uuid_text, uuids))
 
 
 def _type_name(type: WireType) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from quorum_node.image.resource_types import resource_type_name
 from quorum_node.records import metadata as md
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
-from quorum_node.records.identity import uuid_text
+from quorum_pipeline.rows.declared import known_uuid_text
 
 
 def key_of(record: object) -> str | None:
@@ -20,7 +20,7 @@ def key_of(record: object) -> str | None:
 
 
 def _partition(record: Any) -> str:
-    return f"partition/{uuid_text(record.topic_id)}/{record.partition_id}"
+    return f"partition/{known_uuid_text(record.topic_id)}/{record.partition_id}"
 
 
 def _config(record: md.ConfigRecord) -> str:
@@ -33,7 +33,7 @@ def _quota(record: md.ClientQuotaRecord) -> str:
 
 
 def _topic(record: Any) -> str:
-    return f"topic/{uuid_text(record.topic_id)}"
+    return f"topic/{known_uuid_text(record.topic_id)}"
 
 
 def _broker(record: Any) -> str:
@@ -45,7 +45,7 @@ def _broker_of_older_form(record: Any) -> str:
 
 
 def _acl(record: Any) -> str:
-    return f"acl/{uuid_text(record.id)}"
+    return f"acl/{known_uuid_text(record.id)}"
 
 
 def _scram(record: Any) -> str:

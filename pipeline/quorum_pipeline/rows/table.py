@@ -6,9 +6,10 @@ as columns, because that is how they leave. Must not know files, nor Arrow (`arr
 
 from dataclasses import dataclass, field
 
-from quorum_node.records.batches import Batch, CorruptBatch, decode_records
+from quorum_node.records.batches import Batch, BatchHeader, CorruptBatch, decode_records
 from quorum_pipeline.rows.content import Content, control_content, metadata_content
 from quorum_pipeline.rows.declared import record_columns
+from quorum_pipeline.rows.plain_batch import plain_values
 
 PLAIN_COLUMNS = {
     "offset": "bigint",
@@ -36,9 +37,10 @@ def table_columns() -> dict[str, str]:
     return PLAIN_COLUMNS | {column.name: column.type for column in record_columns()}
 
 
-def table_ddl() -> str:
-    """The same, as one text that Spark takes for a schema."""
-    return ", ".join(f"`{name}` {kind}" for name, kind in table_columns().items())
+def table_ddl(*without: str) -> str:
+    """The same, as one text that Spark takes for a schema; some columns may be left out."""
+    found = table_columns().items()
+    return ", ".join(f"`{name}` {kind}" for name, kind in found if name not in without)
 
 
 @dataclass(slots=True)
@@ -66,6 +68,13 @@ class Rows:
         A batch with a right checksum that holds no records becomes one row with a problem.
         """
         header = batch.header
+        values = plain_values(batch)
+        if (
+            values is not None
+            and start_offset <= header.base_offset < header.end_offset <= end_offset
+        ):
+            self._add_plain(header, values, position)
+            return
         try:
             records = decode_records(batch)
         except CorruptBatch as error:
@@ -84,6 +93,19 @@ class Rows:
             self.contents += [metadata_content(record.value) for record in records]
         self.record_keys += [record.key for record in records]
         self.values += [record.value for record in records]
+        self.batch_offsets += [header.base_offset] * count
+        self.batch_crcs += [header.crc] * count
+        self.positions += [position] * count
+
+    def _add_plain(self, header: BatchHeader, values: list[bytes], position: int) -> None:
+        count = len(values)
+        self.offsets += range(header.base_offset, header.end_offset)
+        self.epochs += [header.leader_epoch] * count
+        self.timestamps_ms += [header.base_timestamp_ms] * count
+        self.controls += [False] * count
+        self.contents += map(metadata_content, values)
+        self.record_keys += [None] * count
+        self.values += values
         self.batch_offsets += [header.base_offset] * count
         self.batch_crcs += [header.crc] * count
         self.positions += [position] * count
