@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 done, and what was looked for is there (damage, difference
 """
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable, Sequence
 
@@ -23,6 +24,8 @@ _COMMANDS = {
     "plan": (plan, "a reassignment that balances the cluster with few moves"),
 }
 
+_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, (module, text) in _COMMANDS.items():
         module.add_arguments(commands.add_parser(name, help=text, description=text))
     parsed = parser.parse_args(arguments)
+    # States are millions of objects without cycles: looking for cycles among them takes as long as making them.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         run: Callable[[argparse.Namespace], int] = _COMMANDS[parsed.command][0].run
         return run(parsed)

@@ -5,7 +5,7 @@ What metadata records mean is the image's business. The snapshot of a state is t
 offset, byte for byte (K595-30).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,13 +14,19 @@ from quorum_node.image.committed import CommittedImage
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records, record_values
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from quorum_node.records.metadata import AnyMetadata, decode_metadata
+from quorum_node.records.metadata import decode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.rows.plain_batch import plain_values
 
 KRAFT_VERSION_WITH_VOTERS = 1
 """Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
+
+_AT_ONCE = 20_000
+"""Records that change the image together. One by one, every small batch would close and open again all that it touches."""
+_MANY_CONFIGS = 100
+"""A batch of so many config records is worth a change of its own, by the fast way for them."""
 
 
 class LogRecord(NamedTuple):
@@ -39,6 +45,8 @@ class Replayed:
 
     def __init__(self) -> None:
         self._committed = CommittedImage()
+        self._waiting: list[bytes] = []
+        """Values of records before `end_offset` that are not in the image yet."""
         self.end_offset = 0
         self.epoch = 0
         self.timestamp_ms = 0
@@ -55,6 +63,7 @@ class Replayed:
     @property
     def image(self) -> ClusterImage:
         """Brokers, topics, configs and the rest."""
+        self._apply()
         return self._committed.image
 
     @property
@@ -65,6 +74,7 @@ class Replayed:
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open here: what it has written so far is not in the image."""
+        self._apply()
         return self._committed.in_transaction
 
     def begin(self, id: SnapshotId, batches: Iterable[Batch], bounds: SnapshotBounds) -> None:
@@ -86,15 +96,13 @@ class Replayed:
             found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
             self.records(_log_record(batch, each) for each in found)
         elif header.end_offset > end_offset:
-            values = record_values(batch)[: end_offset - header.base_offset]
-            self._committed.replay(map(decode_metadata, values))
+            self._add(record_values(batch)[: end_offset - header.base_offset])
         else:
             self._replay(batch)
         self._at(min(header.end_offset, end_offset), header.leader_epoch, header.max_timestamp_ms)
 
     def records(self, records: Iterable[LogRecord]) -> None:
         """The next records of the log. Raises PipelineError if they don't follow."""
-        run: list[AnyMetadata] = []
         for record in records:
             if record.offset != self.end_offset:
                 raise PipelineError(
@@ -104,9 +112,9 @@ class Replayed:
             if record.control:
                 self._control(record)
             else:
-                run.append(decode_metadata(record.value))
+                self._waiting.append(record.value)
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
-        self._committed.replay(run)
+        self._add(())
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
         """The bytes of the snapshot of this state, with other `voters` if they are given.
@@ -124,11 +132,22 @@ class Replayed:
         return encode_snapshot(self.id, bounds, self.image.snapshot_records())
 
     def _replay(self, batch: Batch) -> None:
-        changes = None if self.in_transaction else config_changes(batch)
-        if changes is not None:
-            self._committed.replay_configs(changes)
+        many = batch.header.record_count >= _MANY_CONFIGS
+        changes = config_changes(batch) if many else None
+        if changes is None or self.in_transaction:
+            self._add(plain_values(batch) or record_values(batch))
         else:
-            self._committed.replay(map(decode_metadata, record_values(batch)))
+            self._committed.replay_configs(changes)
+
+    def _add(self, values: Sequence[bytes]) -> None:
+        self._waiting += values
+        if len(self._waiting) >= _AT_ONCE:
+            self._apply()
+
+    def _apply(self) -> None:
+        if self._waiting:
+            values, self._waiting = self._waiting, []
+            self._committed.replay(map(decode_metadata, values))
 
     def _control(self, record: LogRecord) -> None:
         decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)
