@@ -1,7 +1,7 @@
 """A Spark session: on this machine by default, on whatever cluster is named otherwise.
 
-Owns the settings that every job shares. A master given by `spark-submit` stays as it is, and so the same command runs on a
-cluster unchanged.
+Owns the settings that every job shares. What `spark-submit` or `spark-defaults.conf` (in `SPARK_CONF_DIR`) says stays as it is,
+the master included, and so the same command runs on a cluster unchanged.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
@@ -26,11 +26,12 @@ _LOCAL = {
 }
 _ALWAYS = {
     "spark.log.level": "ERROR",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
 }
+# Where the JVM is started from Python it takes itself for a shell, and would draw bars.
+_AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
 
 
 def open_session(
@@ -39,18 +40,31 @@ def open_session(
     """With both data sources registered; `more` settings go first. Raises PipelineError where there is no Java."""
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    conf = SparkConf()
+    conf = _given(more or {})
     chosen = master or conf.get("spark.master") or "local[*]"
-    settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {}) | dict(more or {})
+    settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
     for key, value in settings.items():
         conf.setIfMissing(key, value)
     if chosen.startswith("local"):
         # Workers are processes beside this one; they have to find what this one imports.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.master(chosen).appName(name).config(conf=conf).getOrCreate()
+    conf.setMaster(chosen).setAppName(name)
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.dataSource.register(MetadataLog)
     session.dataSource.register(MetadataSnapshot)
     return session
+
+
+def _given(more: Mapping[str, str]) -> SparkConf:
+    """`more`, and what Spark was told from outside. Only its JVM knows that, so it is started first, with what it needs at birth."""
+    first = SparkConf(loadDefaults=False)
+    for key, value in {**_AT_BIRTH, **more}.items():
+        first.set(key, value)
+    SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
+    conf = SparkConf()
+    for key, value in more.items():
+        conf.set(key, value)
+    return conf
 
 
 def _java_home_works() -> bool:
