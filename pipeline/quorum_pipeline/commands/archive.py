@@ -1,8 +1,11 @@
 """`quorum-pipeline archive`: every record of a log, once, in Parquet; goes on where it stopped, however it stopped."""
 
 import argparse
-from contextlib import closing
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 
 from quorum_node.client.connections import Address
 from quorum_pipeline.commands.progress import Progress
@@ -32,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """1 if there are records in quarantine. Raises PipelineError."""
+    # From the beginning on: what ends a pod would be lost on the first process of a container.
+    with _told_by(signal.SIGTERM) as terminated:
+        return _run(arguments, terminated)
+
+
+def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     source = _source(arguments)
     if source is None and not arguments.compact:
         raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")
@@ -47,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
         before = archive.contents()
         if source is not None:
             every_seconds = arguments.every if arguments.follow else None
-            ArchiveJob(archive, source, arguments.max_rows, every_seconds).run(
-                progress, progress.say
-            )
+            job = ArchiveJob(archive, source, arguments.max_rows, every_seconds)
+            with _told_by(signal.SIGINT) as interrupted:
+                job.run(progress, progress.say, lambda: terminated() or interrupted())
         if arguments.compact:
             left = archive.compact(arguments.compact_rows, progress.say)
             print(f"merged: {left} directories are left")
@@ -62,6 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
         f" {after.quarantined} in quarantine; {progress.seconds:.1f} s"
     )
     return 1 if after.quarantined else 0
+
+
+@contextmanager
+def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
+    """Whether the signal has come. As an exception it would break the connection to Java in the middle of a call."""
+    told = Event()
+    before = signal.signal(number, lambda *_: told.set())
+    try:
+        yield told.is_set
+    finally:
+        signal.signal(number, before)
 
 
 def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[Address, ...] | None:

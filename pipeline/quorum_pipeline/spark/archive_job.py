@@ -35,8 +35,13 @@ class ArchiveJob:
     max_rows: int
     every_seconds: float | None
 
-    def run(self, progress: Callable[[int], None], say: Callable[[str], None]) -> None:
-        """Until the end, or an interrupt. Raises PipelineError."""
+    def run(
+        self,
+        progress: Callable[[int], None],
+        say: Callable[[str], None],
+        told_to_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Until the end, or until told to stop. Raises PipelineError."""
         if not self.archive.contents().ranges:
             self._keep_snapshot()
         query = self.archive.follow(
@@ -45,9 +50,9 @@ class ArchiveJob:
         try:
             while not query.awaitTermination(_LOOK_SECONDS):
                 progress(_end_offset(query))
-        except KeyboardInterrupt:
-            say("stopping: what is not whole is written anew the next time")
-            query.stop()
+                if told_to_stop():
+                    say("stopping: what is not whole is written anew the next time")
+                    query.stop()
         except PySparkException as error:
             raise PipelineError(_reason(error)) from None
 
