@@ -101,6 +101,10 @@ cluster: venv ## a kind cluster with three workers
 images: venv ## the node's and the operator's image
 	@$(CLUSTER) images
 
+.PHONY: pipeline-image
+pipeline-image: venv ## the pipeline's image, with Spark and Java in it
+	@$(CLUSTER) pipeline-image
+
 .PHONY: down
 down: venv ## remove the cluster and its disks; what was built stays in the cache
 	@$(CLUSTER) down

@@ -8,7 +8,7 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 
-from quorum_pipeline.commands import archive, audit, diff, plan, restore, state, timeline
+from quorum_pipeline.commands import archive, audit, diff, executor, plan, restore, state, timeline
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
@@ -22,6 +22,7 @@ _COMMANDS = {
         "a node's directory from which a quorum begins anew at an offset or a time",
     ),
     "plan": (plan, "a reassignment that balances the cluster with few moves"),
+    "executor": (executor, "for Spark on Kubernetes: what the pod of an executor runs"),
 }
 
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000

@@ -61,13 +61,19 @@ def down(options: argparse.Namespace) -> None:
 
 
 def images(_: argparse.Namespace) -> None:
-    """build the project's two images where they changed; prints their names"""
+    """build the images of node and operator where they changed; prints their names"""
     daemon.ensure()
     print(*project_images.build_all(), sep="\n")
 
 
+def pipeline_image(_: argparse.Namespace) -> None:
+    """build the pipeline's image, with Spark and Java in it, where it changed; prints its name"""
+    daemon.ensure()
+    print(project_images.build_pipeline())
+
+
 def load(options: argparse.Namespace) -> None:
-    """put images onto the workers (default: the project's two)"""
+    """put images onto the workers (default: those of node and operator)"""
     default = [project_images.NODE.name, project_images.OPERATOR.name]
     lifecycle.load(options.name, options.images or default)
 
@@ -137,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--all", action="store_true", help="also other clusters and our docker daemon")
     add("--cache", action="store_true", help="all that, and everything in the cache")
     verb("images", images)
+    verb("pipeline-image", pipeline_image)
     verb("load", load).add_argument("images", nargs="*", metavar="IMAGE")
     verb("kafka-image", kafka)
     verb("kubeconfig", kubeconfig)

@@ -68,6 +68,12 @@ JAVA = Tree(
     ("ENV LANG=C.UTF-8",),
 )
 
+PIPELINE = Tree(
+    "pipeline-base",
+    tuple(dict.fromkeys((*PYTHON.packages, *JAVA.packages))),
+    PYTHON.changes,
+)
+
 NODE = Tree(
     "node-base",
     (

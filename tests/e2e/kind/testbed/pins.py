@@ -15,6 +15,7 @@ KAFKA_IMAGE = "apache/kafka:4.3.1"
 """The version of tests/interop/kafka/pom.xml, and of examples/kafka/brokers.yaml."""
 
 PYTHON_BASE_IMAGE = "python:3.11-slim-bookworm"
+JAVA_BASE_IMAGE = "eclipse-temurin:17-jre"
 DEBIAN_SUITE = "bookworm"
 
 MINIMUM_GO = (1, 24)

@@ -1,5 +1,6 @@
-"""The project's two images: wheels are made outside, where package indexes can be reached, and
-installed inside, where nothing can.
+"""The project's images: wheels are made outside, where package indexes can be reached, and
+installed inside, where nothing can. The pipeline's, with Spark and Java in it, is large and built
+only when it is asked for.
 
 An image is tagged `dev` and with a hash of everything it is made of; while that hash stands in the
 daemon nothing is built again.
@@ -9,12 +10,13 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import daemon, debian, fingerprint, node_image
 from testbed.commands import TestbedError, run, succeeds
-from testbed.pins import PYTHON_BASE_IMAGE
+from testbed.pins import JAVA_BASE_IMAGE, PYTHON_BASE_IMAGE
 from testbed.places import REPOSITORY, cache_directory, exclusive
 from testbed.progress import say, step
 
@@ -29,7 +31,10 @@ _PLATFORMS = (
     "manylinux_2_5",
 )
 _PIP = "pip==25.3"
+_AS_SOURCE = "pyspark"
+"""There are no wheels of it, and nothing in it is compiled."""
 _BASE_CHOICE = "METADATAQUORUM_PYTHON_IMAGE"
+_JAVA_CHOICE = "METADATAQUORUM_JAVA_IMAGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class ProjectImage:
 
     extra: str
     dockerfile: Path
+    folders: tuple[str, ...] = ("operator/quorum_operator", "node/quorum_node")
 
     @property
     def repository(self) -> str:
@@ -54,14 +60,25 @@ class ProjectImage:
 
 NODE = ProjectImage("node", REPOSITORY / "node" / "Dockerfile")
 OPERATOR = ProjectImage("operator", REPOSITORY / "operator" / "Dockerfile")
+PIPELINE = ProjectImage(
+    "pipeline",
+    REPOSITORY / "pipeline" / "Dockerfile",
+    ("node/quorum_node", "pipeline/quorum_pipeline"),
+)
 
 
 def build_all() -> tuple[str, ...]:
-    """Builds both images where they changed; returns their names."""
+    """Builds both small images where they changed; returns their names."""
     base = python_base()
     for image in (NODE, OPERATOR):
-        _ensure(image, base)
+        _ensure(image, {"BASE": base})
     return (NODE.name, OPERATOR.name)
+
+
+def build_pipeline() -> str:
+    """Builds the pipeline's image where it changed; returns its name."""
+    _ensure(PIPELINE, _bases_with_java())
+    return PIPELINE.name
 
 
 def python_base() -> str:
@@ -73,38 +90,58 @@ def python_base() -> str:
         return PYTHON_BASE_IMAGE
     if daemon.has_image(debian.PYTHON.image):
         return debian.PYTHON.image
-    if os.environ.get("METADATAQUORUM_NODE_IMAGE") != "build" and node_image.registry_answers():
-        with step(f"pulling {PYTHON_BASE_IMAGE}"):
-            run(["docker", "pull", "-q", PYTHON_BASE_IMAGE], timeout_s=300)
-        return PYTHON_BASE_IMAGE
-    return debian.image(debian.PYTHON)
+    return _pulled(PYTHON_BASE_IMAGE) or debian.image(debian.PYTHON)
 
 
-def _ensure(image: ProjectImage, base: str) -> None:
+def _bases_with_java() -> dict[str, str]:
+    """Python and, to be copied from, Java; one Debian tree has both where neither can be pulled."""
+    java = os.environ.get(_JAVA_CHOICE)
+    if java is None and daemon.has_image(JAVA_BASE_IMAGE):
+        java = JAVA_BASE_IMAGE
+    java = java or _pulled(JAVA_BASE_IMAGE)
+    if java is not None:
+        return {"BASE": python_base(), "JAVA": java}
+    both = debian.image(debian.PIPELINE)
+    return {"BASE": both, "JAVA": both}
+
+
+def _pulled(image: str) -> str | None:
+    """None where no registry can be reached, or none shall be."""
+    if os.environ.get("METADATAQUORUM_NODE_IMAGE") == "build" or not node_image.registry_answers():
+        return None
+    with step(f"pulling {image}"):
+        run(["docker", "pull", "-q", image], timeout_s=300)
+    return image
+
+
+def _ensure(image: ProjectImage, bases: Mapping[str, str]) -> None:
     """The tag with the hash says what `dev` was made of; a known hash only moves `dev`."""
-    base_id = run(["docker", "image", "inspect", "-f", "{{.Id}}", base], timeout_s=30).stdout
+    base_ids = run(["docker", "image", "inspect", "-f", "{{.Id}}", *bases.values()], timeout_s=30)
     with (
         exclusive(f"image-{image.extra}"),
         tempfile.TemporaryDirectory(prefix="metadataquorum-image-") as scratch,
     ):
         # Hashed and built from one copy: somebody may be editing the checkout meanwhile
         source = Path(scratch) / "source"
-        _copy_own_sources(source)
+        _copy_own_sources(image, source)
         key = fingerprint.of(
-            base_id, _PIP, image.extra, paths=[image.dockerfile, image.requirements, source]
+            base_ids.stdout,
+            _PIP,
+            image.extra,
+            paths=[image.dockerfile, image.requirements, source],
         )
         exact = f"{image.repository}:{key}"
         if not daemon.has_image(exact):
             wheels = _downloaded_wheels(image)
             with step(f"building {exact}"):
-                _build(image, base, exact, wheels, Path(scratch))
+                _build(image, bases, exact, wheels, Path(scratch))
             _forget_older(image, exact)
         run(["docker", "tag", exact, image.name], timeout_s=30)
     say(f"{image.name} is {exact}")
 
 
-def _copy_own_sources(target: Path) -> None:
-    for folder in ("operator/quorum_operator", "node/quorum_node"):
+def _copy_own_sources(image: ProjectImage, target: Path) -> None:
+    for folder in image.folders:
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / folder, target / folder, ignore=ignore)
     for file in ("pyproject.toml", "README.md", "LICENSE"):
@@ -127,8 +164,13 @@ def _downloaded_wheels(image: ProjectImage) -> Path:
     try:
         with step(f"downloading the packages of {image.requirements.name}", "pip download"):
             options = [*target_python, *platforms, "--require-hashes"]
+            options += [f"--no-binary={_AS_SOURCE}", *_isolation("setuptools")]
             run([*download, *options, "-r", image.requirements], timeout_s=600)
             run([*download, "--only-binary=:all:", _PIP], timeout_s=300)
+        for archive in scratch.glob("*.tar.gz"):
+            with step(f"building the wheel of {archive.name}"):
+                _wheel(archive, scratch, "setuptools")
+                archive.unlink()
         scratch.chmod(0o755)
         scratch.rename(target)
     finally:
@@ -136,12 +178,20 @@ def _downloaded_wheels(image: ProjectImage) -> Path:
     return target
 
 
-def _build(image: ProjectImage, base: str, exact: str, wheels: Path, scratch: Path) -> None:
+def _build(
+    image: ProjectImage, bases: Mapping[str, str], exact: str, wheels: Path, scratch: Path
+) -> None:
     context = scratch / "context"
-    shutil.copytree(wheels, context / "wheels")
+    # Hard links where they can be: Spark is large
+    shutil.copytree(wheels, context / "wheels", copy_function=_linked)
     (context / "own").mkdir()
-    _own_wheel(scratch / "source", context / "own")
-    build = ["docker", "build", "-q", "--build-arg", f"BASE={base}", "-f", str(image.dockerfile)]
+    try:
+        _wheel(scratch / "source", context / "own", "hatchling")
+    except TestbedError as failure:
+        raise TestbedError(f"the project's wheel cannot be built: {failure}") from None
+    build = ["docker", "build", "-q", "-f", str(image.dockerfile)]
+    for name, base in bases.items():
+        build += ["--build-arg", f"{name}={base}"]
     # A tag keeps the stage with the packages, which would else be cleared away with the other one
     packages = f"{image.repository}-packages:dev"
     stage = ["--target", "packages", "-t", packages, "."]
@@ -150,14 +200,24 @@ def _build(image: ProjectImage, base: str, exact: str, wheels: Path, scratch: Pa
     run([*build, *extra, "-t", exact, "."], timeout_s=900, directory=context)
 
 
-def _own_wheel(source: Path, target: Path) -> None:
-    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(target)]
-    if succeeds([sys.executable, "-c", "import hatchling"], timeout_s=30):
-        wheel.append("--no-build-isolation")
+def _linked(source: str, target: str) -> str:
     try:
-        run([*wheel, source], timeout_s=300)
-    except TestbedError as failure:
-        raise TestbedError(f"the project's wheel cannot be built: {failure}") from None
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+def _wheel(source: Path, target: Path, backend: str) -> None:
+    wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(target)]
+    run([*wheel, *_isolation(backend), source], timeout_s=600)
+
+
+def _isolation(backend: str) -> list[str]:
+    """Nothing is downloaded to build a wheel with where it is here already."""
+    if succeeds([sys.executable, "-c", f"import {backend}"], timeout_s=30):
+        return ["--no-build-isolation"]
+    return []
 
 
 def _forget_older(image: ProjectImage, exact: str) -> None:

@@ -1,0 +1,59 @@
+"""`quorum-pipeline executor`: the process of an executor's pod. Spark on Kubernetes starts its image with this one word.
+
+Owns how what Spark puts into the pod's environment becomes the arguments of its executor. (Spark's own image has a script for that,
+which the package on PyPI leaves out.) Needs no Spark in Python: it becomes the Java process.
+Source: Spark 4, `BasicExecutorFeatureStep`, which sets the environment, and `KubernetesExecutorBackend`, which reads the arguments.
+"""
+
+import argparse
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from quorum_pipeline.errors import PipelineError
+
+_MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_OPTION = "SPARK_JAVA_OPT_"
+_ARGUMENTS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+_MEMORY = "SPARK_EXECUTOR_MEMORY"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None: Spark says everything in the environment."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does not return. Raises PipelineError where it was not Spark that started it, OSError without Java."""
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise PipelineError("an executor needs PySpark")
+    command = java_command(os.environ, Path(spark.origin).parent / "jars")
+    os.execvp(command[0], command)
+
+
+def java_command(environment: Mapping[str, str], jars: Path) -> list[str]:
+    """What an executor's process is: `jars` holds Spark's classes. Raises PipelineError."""
+    missing = sorted({*_ARGUMENTS.values(), _MEMORY} - environment.keys())
+    if missing:
+        raise PipelineError(
+            f"{missing[0]} is not set: this is for Spark, which starts it in the pods of its executors"
+        )
+    numbers = sorted(
+        int(name.removeprefix(_OPTION)) for name in environment if name.startswith(_OPTION)
+    )
+    places = [environment.get("SPARK_CONF_DIR"), environment.get("SPARK_CLASSPATH"), f"{jars}/*"]
+    command = ["java", *(environment[f"{_OPTION}{number}"] for number in numbers)]
+    command += [f"-Xmx{environment[_MEMORY]}", "-cp", ":".join(each for each in places if each)]
+    command.append(_MAIN)
+    for option, name in _ARGUMENTS.items():
+        command += [option, environment[name]]
+    return command
