@@ -1,0 +1,184 @@
+{{- define "mq.pipeline.name" -}}
+{{ include "mq.name" . }}-pipeline
+{{- end }}
+
+{{- /* Of driver and executors. */ -}}
+{{- define "mq.pipeline.selectorLabels" -}}
+app.kubernetes.io/name: metadataquorum-pipeline
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "mq.pipeline.labels" -}}
+{{ include "mq.pipeline.selectorLabels" . }}
+app.kubernetes.io/part-of: metadataquorum
+{{- end }}
+
+{{- define "mq.pipeline.image" -}}
+{{ .Values.pipeline.image.repository }}:{{ .Values.pipeline.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "mq.pipeline.onKubernetes" -}}
+{{- if hasPrefix "k8s://" .Values.pipeline.master }}yes{{ end -}}
+{{- end }}
+
+{{- define "mq.pipeline.serviceAccount" -}}
+{{- if .Values.pipeline.serviceAccount.create -}}
+{{ .Values.pipeline.serviceAccount.name | default (include "mq.pipeline.name" .) }}
+{{- else -}}
+{{ required "pipeline.serviceAccount.name is needed when pipeline.serviceAccount.create is false" .Values.pipeline.serviceAccount.name }}
+{{- end -}}
+{{- end }}
+
+{{- define "mq.pipeline.claim" -}}
+{{ .Values.pipeline.volume.existingClaim | default (include "mq.pipeline.name" .) }}
+{{- end }}
+
+{{- /* Spark's settings. `${env:…}` is Spark's own notation. What is said here keeps Spark from calls that the
+       driver has no right to: it makes and deletes pods, and nothing else. */ -}}
+{{- define "mq.pipeline.settings" -}}
+spark.master: {{ .Values.pipeline.master | quote }}
+spark.driver.memory: {{ .Values.pipeline.driver.memory }}
+spark.ui.enabled: "false"
+{{- if include "mq.pipeline.onKubernetes" . }}
+spark.authenticate: "true"
+spark.driver.host: "${env:POD_IP}"
+spark.driver.port: "7078"
+spark.driver.blockManager.port: "7079"
+spark.blockManager.port: "7079"
+spark.executor.instances: {{ .Values.pipeline.executors.count | quote }}
+spark.executor.cores: {{ .Values.pipeline.executors.cores | quote }}
+spark.executor.memory: {{ .Values.pipeline.executors.memory }}
+spark.kubernetes.namespace: {{ .Release.Namespace }}
+spark.kubernetes.driver.pod.name: "${env:POD_NAME}"
+spark.kubernetes.container.image: {{ include "mq.pipeline.image" . | quote }}
+spark.kubernetes.container.image.pullPolicy: {{ .Values.pipeline.image.pullPolicy }}
+spark.kubernetes.executor.podTemplateFile: /etc/metadataquorum-pipeline/executor.yaml
+spark.kubernetes.executor.request.cores: {{ .Values.pipeline.executors.requestCpu | quote }}
+spark.kubernetes.executor.disableConfigMap: "true"
+spark.kubernetes.driver.ownPersistentVolumeClaim: "false"
+spark.kubernetes.driver.reusePersistentVolumeClaim: "false"
+spark.kubernetes.driver.service.deleteOnTermination: "false"
+{{- end }}
+{{- end }}
+
+{{- define "mq.pipeline.securityContext" -}}
+{{ include "mq.podSecurityContext" . }}
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+{{- end }}
+
+{{- /* Where pods of the pipeline may run, and what they may pull. */ -}}
+{{- define "mq.pipeline.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pipeline.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.pipeline.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pipeline.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.pipeline.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "mq.pipeline.mounts" -}}
+- name: tmp
+  mountPath: /tmp
+{{- if not .Values.pipeline.to }}
+- name: archive
+  mountPath: /archive
+{{- end }}
+{{- end }}
+
+{{- define "mq.pipeline.volumes" -}}
+- name: tmp
+  emptyDir: {}
+{{- if not .Values.pipeline.to }}
+- name: archive
+  persistentVolumeClaim:
+    claimName: {{ include "mq.pipeline.claim" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The driver's pod: the same for the Deployment and the CronJob. */ -}}
+{{- define "mq.pipeline.driver" -}}
+metadata:
+  labels:
+    {{- include "mq.pipeline.labels" . | nindent 4 }}
+    app.kubernetes.io/component: driver
+    {{- with .Values.pipeline.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # Other settings are another pod.
+    checksum/settings: {{ include (print .Template.BasePath "/pipeline-settings.yaml") . | sha256sum }}
+    {{- with .Values.pipeline.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "mq.pipeline.serviceAccount" . }}
+  automountServiceAccountToken: {{ if include "mq.pipeline.onKubernetes" . }}true{{ else }}false{{ end }}
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 60
+  restartPolicy: {{ if .Values.pipeline.schedule }}Never{{ else }}Always{{ end }}
+  {{- with include "mq.pipeline.placement" . }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  securityContext:
+    {{- include "mq.pipeline.securityContext" . | nindent 4 }}
+  containers:
+    - name: driver
+      image: {{ include "mq.pipeline.image" . }}
+      imagePullPolicy: {{ .Values.pipeline.image.pullPolicy }}
+      args:
+        - archive
+        - --bootstrap
+        - {{ required "pipeline.bootstrap is needed when pipeline.enabled is true: host:port of controllers" .Values.pipeline.bootstrap | quote }}
+        - --to
+        - {{ .Values.pipeline.to | default "file:///archive" | quote }}
+        {{- if not .Values.pipeline.schedule }}
+        - --follow
+        - --every
+        - {{ .Values.pipeline.everySeconds | quote }}
+        {{- end }}
+        {{- range .Values.pipeline.extraArgs }}
+        - {{ . | quote }}
+        {{- end }}
+      env:
+        - name: SPARK_CONF_DIR
+          value: /etc/metadataquorum-pipeline
+        - name: POD_IP
+          valueFrom:
+            fieldRef:
+              fieldPath: status.podIP
+        - name: POD_NAME
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.name
+        {{- with .Values.pipeline.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      resources:
+        {{- toYaml .Values.pipeline.driver.resources | nindent 8 }}
+      securityContext:
+        {{- include "mq.containerSecurityContext" . | nindent 8 }}
+      volumeMounts:
+        {{- include "mq.pipeline.mounts" . | nindent 8 }}
+        - name: settings
+          mountPath: /etc/metadataquorum-pipeline
+          readOnly: true
+  volumes:
+    {{- include "mq.pipeline.volumes" . | nindent 4 }}
+    - name: settings
+      configMap:
+        name: {{ include "mq.pipeline.name" . }}
+{{- end }}

@@ -1,0 +1,218 @@
+"""The pipeline in the chart: nothing unless asked for; a Deployment or a CronJob; executors as pods with few rights."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from quorum_operator.desired import names
+from quorum_pipeline.commands import archive
+from support import chart
+from support.chart import Json
+
+NAME = f"{chart.RELEASE}-pipeline"
+BOOTSTRAP = "demo-bootstrap.default.svc:9093"
+ENABLED = ("pipeline.enabled=true", f"pipeline.bootstrap={BOOTSTRAP}")
+ON_KUBERNETES = (*ENABLED, "pipeline.master=k8s://https://kubernetes.default.svc")
+
+
+def added(helm: Path, *settings: str) -> list[Json]:
+    """What a release has with these settings and not without any."""
+    without = chart.by_key(chart.render(helm))
+    return [each for each in chart.render(helm, *settings) if chart.key(each) not in without]
+
+
+def pod_of(documents: list[Json]) -> Json:
+    """The driver's pod, whatever it comes from."""
+    (found,) = chart.of_kind(documents, "Deployment", "CronJob")
+    spec = found["spec"] if found["kind"] == "Deployment" else found["spec"]["jobTemplate"]["spec"]
+    template: Json = spec["template"]
+    return template
+
+
+def driver(documents: list[Json]) -> Json:
+    (only,) = pod_of(documents)["spec"]["containers"]
+    found: Json = only
+    return found
+
+
+def settings_of(documents: list[Json]) -> dict[str, str]:
+    """What Spark reads from the file."""
+    text = chart.the(documents, "ConfigMap")["data"]["spark-defaults.conf"]
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def executor_of(documents: list[Json]) -> Json:
+    found: Json = yaml.safe_load(chart.the(documents, "ConfigMap")["data"]["executor.yaml"])
+    return found
+
+
+def test_a_release_has_none_unless_it_is_enabled(helm: Path) -> None:
+    assert added(helm, f"pipeline.bootstrap={BOOTSTRAP}") == []
+
+
+def test_lint_finds_nothing_when_it_is_enabled(helm: Path) -> None:
+    command = ["lint", "--strict", str(chart.CHART)]
+    for setting in ON_KUBERNETES:
+        command += ["--set", setting]
+    done = chart.run_helm(helm, *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_one_pod_does_all_by_default_and_has_no_rights(helm: Path) -> None:
+    found = added(helm, *ENABLED)
+    kinds = sorted(each["kind"] for each in found)
+    assert kinds == ["ConfigMap", "Deployment", "PersistentVolumeClaim", "ServiceAccount"]
+    assert {each["metadata"]["name"] for each in found} == {NAME}
+    assert settings_of(found)["spark.master"] == "local[*]"
+    assert pod_of(found)["spec"]["automountServiceAccountToken"] is False
+    assert chart.the(found, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("schedule", ["", "0 * * * *"])
+def test_the_command_is_one_that_the_pipeline_takes(helm: Path, schedule: str) -> None:
+    found = added(
+        helm,
+        *ENABLED,
+        f"pipeline.schedule={schedule}",
+        "pipeline.to=hdfs://name:8020/archive",
+        "pipeline.everySeconds=2",
+        "pipeline.extraArgs={--compact,--max-rows=1000}",
+    )
+    command, *arguments = driver(found)["args"]
+    assert command == "archive"
+    parser = ArgumentParser()
+    archive.add_arguments(parser)
+    taken = parser.parse_args(arguments)
+    assert (taken.bootstrap, taken.to) == (BOOTSTRAP, "hdfs://name:8020/archive")
+    assert (taken.follow, taken.every) == ((False, 5.0) if schedule else (True, 2.0))
+    assert (taken.compact, taken.max_rows) == (True, 1000)
+    assert chart.of_kind(found, "PersistentVolumeClaim") == []
+
+
+def test_the_service_of_a_quorum_is_what_it_reads(helm: Path) -> None:
+    owner = names.Owner("demo", "default", "u")
+    service = f"{owner.bootstrap_service}.{owner.namespace}.svc:{names.CONTROLLER_PORT}"
+    assert service in driver(added(helm, *ENABLED))["args"]
+
+
+def test_a_schedule_makes_one_run_at_a_time_that_is_not_repeated_for_quarantine(helm: Path) -> None:
+    found = added(helm, *ENABLED, "pipeline.schedule=@hourly")
+    spec = chart.the(found, "CronJob")["spec"]
+    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("@hourly", "Forbid")
+    (rule,) = spec["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["values"] == [1]
+    assert rule["onExitCodes"]["containerName"] == driver(found)["name"]
+    assert pod_of(found)["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_driver_on_kubernetes_makes_pods_in_its_namespace_and_no_more(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES)
+    role = chart.the(found, "Role")
+    assert role["metadata"]["namespace"] == chart.NAMESPACE
+    assert {(group, resource) for group, resource, _ in chart.granted([role])} == {("", "pods")}
+    assert not [rule for rule in chart.granted([role]) if "*" in rule]
+    account = chart.the(found, "ServiceAccount")["metadata"]["name"]
+    (subject,) = chart.the(found, "RoleBinding")["subjects"]
+    pod = pod_of(found)["spec"]
+    assert subject["name"] == pod["serviceAccountName"] == account
+    assert pod["automountServiceAccountToken"] is True
+    without = added(helm, *ON_KUBERNETES, "rbac.create=false")
+    assert chart.of_kind(without, "Role", "RoleBinding") == []
+
+
+def test_executors_are_as_confined_as_the_driver_and_have_no_token(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES, "pipeline.nodeSelector.disk=ssd")
+    executor, pod = executor_of(found)["spec"], pod_of(found)["spec"]
+    assert executor["automountServiceAccountToken"] is False
+    assert executor["securityContext"] == pod["securityContext"]
+    assert executor["securityContext"]["runAsNonRoot"] is True
+    (container,) = executor["containers"]
+    assert container["securityContext"] == driver(found)["securityContext"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert executor["nodeSelector"] == pod["nodeSelector"] == {"disk": "ssd"}
+
+
+def test_executors_write_onto_the_volume_of_the_driver(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES, "pipeline.volume.existingClaim=mine")
+    assert chart.of_kind(found, "PersistentVolumeClaim") == []
+    for spec in (executor_of(found)["spec"], pod_of(found)["spec"]):
+        (volume,) = (each for each in spec["volumes"] if each["name"] == "archive")
+        assert volume["persistentVolumeClaim"] == {"claimName": "mine"}
+        mounts = {m["name"]: m["mountPath"] for m in spec["containers"][0]["volumeMounts"]}
+        assert mounts["archive"] == "/archive"
+    assert "file:///archive" in driver(found)["args"]
+
+
+def test_no_deployment_takes_an_executor_for_its_driver(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES)
+    wanted = chart.the(found, "Deployment")["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= pod_of(found)["metadata"]["labels"].items()
+    assert not wanted.items() <= executor_of(found)["metadata"]["labels"].items()
+
+
+def test_spark_is_told_where_it_is_and_who_may_talk_to_it(helm: Path) -> None:
+    found = added(helm, *ON_KUBERNETES, "pipeline.image.tag=x", "pipeline.executors.count=3")
+    settings = settings_of(found)
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.executor.instances"] == "3"
+    assert settings["spark.kubernetes.container.image"] == driver(found)["image"]
+    assert settings["spark.kubernetes.namespace"] == chart.NAMESPACE
+    template = Path(settings["spark.kubernetes.executor.podTemplateFile"])
+    assert template.name in chart.the(found, "ConfigMap")["data"]
+    mounts = [mount["mountPath"] for mount in driver(found)["volumeMounts"]]
+    environment = {each["name"]: each for each in driver(found)["env"]}
+    assert environment["SPARK_CONF_DIR"]["value"] == str(template.parent)
+    assert str(template.parent) in mounts
+    for value in settings.values():
+        if value.startswith("${env:"):
+            assert value[6:-1] in environment
+
+
+def test_a_setting_of_ones_own_wins_and_makes_another_pod(helm: Path) -> None:
+    before = added(helm, *ON_KUBERNETES)
+    after = added(helm, *ON_KUBERNETES, r"pipeline.sparkConf.spark\.ui\.enabled=true")
+    assert (settings_of(before) | {"spark.ui.enabled": "true"}) == settings_of(after)
+    assert pod_of(before)["metadata"]["annotations"] != pod_of(after)["metadata"]["annotations"]
+
+
+def test_an_uninstall_leaves_the_archive(helm: Path) -> None:
+    claim = chart.the(added(helm, *ENABLED), "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_network_policy_lets_driver_and_executors_reach_each_other(helm: Path) -> None:
+    found = chart.render(helm, *ON_KUBERNETES, "networkPolicy.enabled=true")
+    policies = chart.by_key(chart.of_kind(found, "NetworkPolicy"))
+    policy = policies["NetworkPolicy", chart.NAMESPACE, NAME]["spec"]
+    (rule,) = policy["ingress"]
+    (peer,) = rule["from"]
+    rest = [each for each in found if each["metadata"]["name"] == NAME]
+    for pod in (pod_of(rest), executor_of(rest)):
+        labels = pod["metadata"]["labels"].items()
+        assert policy["podSelector"]["matchLabels"].items() <= labels
+        assert peer["podSelector"]["matchLabels"].items() <= labels
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("pipeline.bootstrap=", "pipeline.bootstrap is needed"),
+        ("pipeline.bootstrap=demo-bootstrap", "bootstrap"),
+        ("pipeline.to=archive", "to"),
+        ("pipeline.master=yarn", "master"),
+        ("pipeline.schedule=often", "schedule"),
+        ("pipeline.everySeconds=0", "everySeconds"),
+        ("pipeline.executors.count=0", "count"),
+        ("pipeline.driver.memory=1Gi", "memory"),
+        ("pipeline.sparkConf.ui=1", "'ui' does not match"),
+        ("pipeline.volume.accessModes={ReadOnlyMany}", "accessModes"),
+        ("pipeline.serviceAccount.create=false", "pipeline.serviceAccount.name"),
+        ("pipeline.typo=1", "typo"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(helm: Path, setting: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        chart.render(helm, *ENABLED, setting)
