@@ -26,7 +26,7 @@ def helm_install(kubeconfig: Path, operator_image: str) -> None:
     """
     repository, tag = operator_image.rsplit(":", 1)
     inspected = run(["docker", "image", "inspect", "-f", "{{.Id}}", operator_image], timeout_s=30)
-    command = [*_helm(kubeconfig), "upgrade", "--install", RELEASE, str(CHART)]
+    command = [*helm_command(kubeconfig), "upgrade", "--install", RELEASE, str(CHART)]
     command += ["--namespace", OPERATOR_NAMESPACE, "--create-namespace"]
     command += ["--set", f"image.repository={repository},image.tag={tag}"]
     command += ["--set", f"podAnnotations.image-id={inspected.stdout.strip()}"]
@@ -34,14 +34,14 @@ def helm_install(kubeconfig: Path, operator_image: str) -> None:
 
 
 def helm_uninstall(kubeconfig: Path) -> None:
-    command = [*_helm(kubeconfig), "uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE]
+    command = [*helm_command(kubeconfig), "uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE]
     run([*command, "--wait"], timeout_s=240)
 
 
 def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str) -> None:
     """The plain manifests, with the image named in them; waits until the operator is ready."""
     text = yaml.safe_dump_all(_manifests(operator_image))
-    run([*_kubectl(kubeconfig), "apply", "-f", "-"], stdin=text, timeout_s=60)
+    run([*kubectl_command(kubeconfig), "apply", "-f", "-"], stdin=text, timeout_s=60)
     path = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
     wait_for("the operator", lambda: deployment_is_current(api, path), timeout_s=120)
 
@@ -50,7 +50,7 @@ def delete_manifests(kubeconfig: Path, operator_image: str) -> None:
     """Everything in them but the definition, with which every MetadataQuorum would go."""
     kept = ("CustomResourceDefinition", "Namespace")
     gone = [each for each in _manifests(operator_image) if each["kind"] not in kept]
-    command = [*_kubectl(kubeconfig), "delete", "--timeout=60s", "-f", "-"]
+    command = [*kubectl_command(kubeconfig), "delete", "--timeout=60s", "-f", "-"]
     run(command, stdin=yaml.safe_dump_all(gone), timeout_s=90)
 
 
@@ -61,11 +61,11 @@ def _manifests(operator_image: str) -> list[Json]:
     return documents
 
 
-def _kubectl(kubeconfig: Path) -> list[str]:
+def kubectl_command(kubeconfig: Path) -> list[str]:
     return [str(programs.kubectl()), "--kubeconfig", str(kubeconfig)]
 
 
-def _helm(kubeconfig: Path) -> list[str]:
+def helm_command(kubeconfig: Path) -> list[str]:
     return [str(programs.helm()), "--kubeconfig", str(kubeconfig)]
 
 

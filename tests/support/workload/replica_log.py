@@ -31,7 +31,7 @@ def read_replica_log(name: str, fetch: Fetch) -> ReplicaLog:
     writes: list[LoggedWrite] = []
     voter_sets: list[VoterSet] = []
     start_offset = end_offset = int(fetch("/v1/log?maxRecords=1")["logStartOffset"])
-    for record in _records(name, fetch, start_offset):
+    for record in records(name, fetch, start_offset):
         end_offset = int(record["offset"]) + 1
         write, voters = _logged_write(record), _voter_set(record)
         if write is not None:
@@ -53,7 +53,8 @@ def _state(fetch: Fetch) -> StateSample | None:
     return None
 
 
-def _records(name: str, fetch: Fetch, start_offset: int) -> Iterator[dict[str, Any]]:
+def records(name: str, fetch: Fetch, start_offset: int) -> Iterator[dict[str, Any]]:
+    """As the admin API shows them, without a gap, up to the high watermark at the beginning."""
     offset, until = start_offset, -1
     while until < 0 or offset < until:
         page = fetch(f"/v1/log?fromOffset={offset}&maxRecords={_PAGE_RECORDS}")

@@ -1,0 +1,57 @@
+"""The archive as the chart installs it, with Spark's executors as pods of their own, which are killed meanwhile."""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.trial.arena import Arena
+from support.trial.pipeline import Pipeline
+from support.workload.replica_log import records
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
+
+_MORE_RECORDS = 100
+
+
+@pytest.mark.requirement("SP-02", "SP-08")
+def test_executors_are_pods_and_nothing_is_lost_when_they_die(
+    arena: Arena, record_property: Callable[[str, object], None]
+) -> None:
+    """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
+    quorum = arena.create_under_load(3)
+    with Pipeline(arena.stage, quorum) as pipeline:
+        executors = pipeline.wait_executors()
+        end = pipeline.wait_archived(1)[-1].end
+        arena.wait_until(
+            "a task that ran in the pod of an executor",
+            lambda: any(pipeline.has_worked(pod) for pod in executors),
+            timeout_s=60,
+        )
+        killed = []
+        for kill in (pipeline.kill_9, pipeline.delete, pipeline.kill_9, pipeline.delete):
+            worked = [pod for pod in pipeline.wait_executors() if pipeline.has_worked(pod)]
+            killed.append(worked[0])
+            kill(worked[0])
+            end = pipeline.wait_archived(end + _MORE_RECORDS)[-1].end
+            pipeline.wait_executors(without=worked[0])
+        assert len(set(killed)) == len(killed)
+        arena.the_load.stop()
+        described = quorum.wait_healthy(3, timeout_s=30)
+        ranges = pipeline.wait_archived(described.high_watermark)
+        columns = ["offset", "epoch", "config"]
+        table = pipeline.rows(ranges, columns, arena.folder / "archive")
+        pipeline.stop()
+    assert table["offset"].to_pylist() == list(range(ranges[-1].end))
+    pod = quorum.pods()[0]["metadata"]["name"]
+    log = list(records(pod, lambda path: quorum.fetch_from(pod, path), 0))[: ranges[-1].end]
+    archived = table.to_pylist()
+    assert [(row["offset"], row["epoch"]) for row in archived] == [
+        (record["offset"], record["epoch"]) for record in log
+    ]
+    values = {row["offset"]: row["config"]["value"] for row in archived if row["config"]}
+    configs = [record for record in log if record["type"] == "ConfigRecord"]
+    assert len(configs) > 4 * _MORE_RECORDS
+    for record in configs:
+        assert values[record["offset"]] == record["fields"]["value"]
+    record_property("records", ranges[-1].end)
+    record_property("executors killed", len(killed))
