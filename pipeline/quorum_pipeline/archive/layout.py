@@ -12,7 +12,7 @@ one takes the place of its parts the moment it has its marker.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 MARKER = "_COMPLETE"
@@ -90,3 +90,16 @@ def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[Offse
             groups.append([each])
             size = len(each)
     return [group for group in groups if len(group) > 1]
+
+
+def unexplained(wanted: OffsetRange, offsets: Iterable[int], quarantined: Set[int]) -> int | None:
+    """The first offset that is missing or there twice, but for those that follow a record in quarantine; `offsets` has both.
+
+    What can't be read is one row in quarantine, and may stand for any number of records.
+    """
+    expected, explained = wanted.start, False
+    for offset in sorted(offsets):
+        if offset < expected or (offset > expected and not explained):
+            return min(offset, expected)
+        expected, explained = offset + 1, offset in quarantined
+    return None if expected == wanted.end or (expected < wanted.end and explained) else expected

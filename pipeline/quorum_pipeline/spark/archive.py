@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,11 +26,13 @@ from quorum_pipeline.archive.layout import (
     parse_directory,
     parse_marker,
     tiles,
+    unexplained,
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.rows.table import table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.reason import reason_of
 from quorum_pipeline.state.replayed import LogRecord
 
 
@@ -170,8 +173,16 @@ class Archive:
     # -- writing
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
-        """One micro batch. Raises PipelineError if records are missing or there twice."""
+        """One micro batch. Raises PipelineError: records are missing or there twice, the source or the target fails."""
         wanted = self._range_of(batch_id)
+        try:
+            self._write_range(frame, wanted)
+        except PySparkException as error:
+            raise PipelineError(
+                f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}: {reason_of(error)}"
+            ) from None
+
+    def _write_range(self, frame: DataFrame, wanted: OffsetRange) -> None:
         target = self._directory(RECORDS, wanted)
         self._files.delete(f"{target}/{MARKER}")
         seen = Observation()
@@ -188,10 +199,28 @@ class Archive:
         apart = self._directory(QUARANTINE, wanted)
         if quarantined:
             frame.where("problem IS NOT NULL").write.mode("overwrite").parquet(apart)
+            self._check_gaps(wanted)
         else:
             self._files.delete(apart)
             _check_whole(wanted, int(found["rows"]), found["least"], found["most"])
         self._complete(wanted, Marker(int(found["rows"]) - quarantined, quarantined))
+
+    def _check_gaps(self, wanted: OffsetRange) -> None:
+        """Records may be missing where damage is in quarantine, and nowhere else."""
+        kept, apart = (
+            self._session.read.parquet(self._directory(table, wanted))
+            .select("offset")
+            .toArrow()
+            .column("offset")
+            .to_pylist()
+            for table in (RECORDS, QUARANTINE)
+        )
+        missing = unexplained(wanted, [*kept, *apart], set(apart))
+        if missing is not None:
+            raise PipelineError(
+                f"offset {missing} did not come once, of offsets {wanted.start} to {wanted.end}: nothing of"
+                " them was archived"
+            )
 
     def _complete(self, range: OffsetRange, marker: Marker) -> None:
         self._files.write(f"{self._directory(RECORDS, range)}/{MARKER}", marker.text())

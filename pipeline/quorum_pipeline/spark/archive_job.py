@@ -1,7 +1,6 @@
 """One run of the archive's streaming query, watched until it ends. Owns how it ends and what is told meanwhile."""
 
 import json
-import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from quorum_pipeline.files.snapshot_file import first_snapshot
 from quorum_pipeline.live.quorum import Quorum
 from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.reason import reason_of
 
 _LOOK_SECONDS = 1
-_RAISED = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class ArchiveJob:
                     say("stopping: what is not whole is written anew the next time")
                     query.stop()
         except PySparkException as error:
-            raise PipelineError(_reason(error)) from None
+            raise PipelineError(reason_of(error)) from None
 
     def _options(self) -> dict[str, str]:
         options = {"maxRows": str(self.max_rows)}
@@ -83,11 +82,3 @@ def _end_offset(query: StreamingQuery) -> int:
     last = query.lastProgress
     text = last.sources[0].endOffset if last is not None and last.sources else None
     return int(json.loads(text)["offset"]) if text else 0
-
-
-def _reason(error: PySparkException) -> str:
-    """The line that says what is wrong, out of a Python and a Java stack."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    own = [line.partition("PipelineError: ")[2] for line in lines if "PipelineError: " in line]
-    raised = [line for line in lines if _RAISED.match(line)]
-    return (own or raised or lines)[-1 if own or raised else 0]

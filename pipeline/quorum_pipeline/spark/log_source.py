@@ -88,6 +88,8 @@ class LogReader(_Tasks, DataSourceReader):
         wanted = self._options.start_offset
         if wanted:
             check_start(self._origin, wanted)
+        if self._options.end_offset > end:
+            self._origin.check_end()
         return self._origin.tasks(max(wanted, start), min(self._options.end_offset, end))
 
 
@@ -115,7 +117,12 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
         end = self._end() if self._target is None else self._target
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
-        return {"offset": end, "from": begin} if end > begin else start
+        if end > begin:
+            return {"offset": end, "from": begin}
+        if begin < self._options.end_offset:
+            # Everything before it is read by now.
+            self._origin.check_end()
+        return start
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """For the progress of the query."""

@@ -15,6 +15,7 @@ from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
 from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.files.log_span import damaged_tail
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum
 from quorum_pipeline.rows.table import Rows
@@ -41,6 +42,9 @@ class Origin(Protocol):
 
     def tasks(self, start: int, end: int) -> list[InputPartition]:
         """Tasks that together read these offsets."""
+
+    def check_end(self) -> None:
+        """Raises PipelineError if what stands behind the end is damaged: then nobody knows how much it was."""
 
 
 def origin_of(options: LogOptions) -> Origin:
@@ -98,6 +102,14 @@ class DirectoryOrigin:
             if span.base_offset < end
         ]
 
+    def check_end(self) -> None:
+        """See Origin."""
+        damage = damaged_tail(open_log(self._path))
+        if damage is not None:
+            raise PipelineError(
+                f"{damage}, and nothing behind it can be read: read another replica from that offset on"
+            )
+
 
 class QuorumOrigin:
     """The committed log of whoever leads."""
@@ -118,6 +130,9 @@ class QuorumOrigin:
             FetchTask(self._bootstrap, begin, min(begin + _OFFSETS_OF_A_TASK, end))
             for begin in range(start, end, _OFFSETS_OF_A_TASK)
         ]
+
+    def check_end(self) -> None:
+        """See Origin. A leader checks what it reads."""
 
 
 def check_start(origin: Origin, wanted: int) -> None:

@@ -1,0 +1,15 @@
+"""The line that says what went wrong, out of what Spark throws: a Python stack within a Java stack within another."""
+
+import re
+
+from pyspark.errors import PySparkException
+
+_RAISED = re.compile(r"[\w.]*(Error|Exception)\b")
+
+
+def reason_of(error: PySparkException) -> str:
+    """What this package raised, if it was that; else the cause at the bottom."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    own = [line.partition("PipelineError: ")[2] for line in lines if "PipelineError: " in line]
+    raised = [line for line in lines if _RAISED.match(line.removeprefix("Caused by: "))]
+    return (own or raised or lines)[-1 if own or raised else 0]

@@ -1,0 +1,111 @@
+"""Damaged logs and snapshots: told with file and offset, kept apart, never passed over.
+
+After each of them the archive is what it was, or whole up to the damage, and goes on when there is something to go on with.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archive_job import ArchiveJob
+from quorum_pipeline.spark.archived_state import replay_archive
+from support.written_log import LogWriter, write_history
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.requirement("SP-02")]
+
+
+def archive_all(archive: Archive, source: Path, max_rows: int = 1_000_000) -> None:
+    ArchiveJob(archive, open_log(source), max_rows, None).run(lambda end: None, print)
+
+
+def offsets(archive: Archive) -> list[int]:
+    return sorted(row.offset for row in archive.read().select("offset").collect())
+
+
+def pairs(directory: Path, batches: int, segment_bytes: int = 700) -> LogWriter:
+    """Batches of two records each."""
+    writer = LogWriter(directory, segment_bytes=segment_bytes)
+    for _ in range(batches):
+        writer.append(md.NoOpRecord(), md.NoOpRecord())
+    return writer
+
+
+def cut(path: Path, bytes_less: int) -> None:
+    path.write_bytes(path.read_bytes()[:-bytes_less])
+
+
+def test_a_segment_cut_short_and_records_of_no_known_version(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Every micro batch that the damage reaches into has it in its quarantine; what is sound is archived."""
+    writer = pairs(tmp_path / "node", 20)
+    known = md.encode_metadata(md.NoOpRecord())
+    writer.append_bytes([known[:2] + b"\x63" + known[3:], known])
+    first, second = open_log(writer.directory).segments[:2]
+    cut(first.path, 5)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer.directory, max_rows=second.base_offset - 1)
+    lost = [second.base_offset - 2, second.base_offset - 1]
+    assert offsets(archive) == [n for n in range(42) if n not in (*lost, 40)]
+    apart = archive.quarantine()
+    assert apart is not None
+    rows = {row.offset: row for row in apart.collect()}
+    assert sorted(rows) == [*lost, 40]
+    for offset in lost:
+        assert rows[offset].source == str(first.path)
+        assert rows[offset].problem == "it ends in the middle of a batch"
+    assert rows[40].problem == "NoOpRecord version 99 is not known"
+    writer.append(md.NoOpRecord())
+    archive_all(archive, writer.directory)
+    assert offsets(archive)[-1] == 42
+    assert archive.contents().quarantined == 3
+    writer.close()
+
+
+def test_damage_at_the_end_of_a_log_is_told_and_another_replica_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    writer = pairs(tmp_path / "a", 10, segment_bytes=1 << 20)
+    writer.close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    (segment,) = open_log(tmp_path / "b").segments
+    content = bytearray(segment.path.read_bytes())
+    content[-3] ^= 1
+    segment.path.write_bytes(content)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    place = rf"{segment.path.name} is damaged at byte {len(content) // 10 * 9}, offset 18: checksum"
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=place):
+            archive_all(archive, tmp_path / "b", max_rows=5)
+        assert offsets(archive) == list(range(18))
+    with pytest.raises(Exception, match=place):
+        spark.read.format("metadata_log").load(str(tmp_path / "b")).count()
+    archive_all(archive, tmp_path / "a")
+    assert offsets(archive) == list(range(20))
+    assert archive.contents().quarantined == 0
+
+
+def test_a_snapshot_without_footer_is_no_beginning(spark: SparkSession, tmp_path: Path) -> None:
+    """The log goes on from it: without it no state can be told, so nothing is archived."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=300)
+    write_history(writer)
+    path = writer.directory / writer.snapshot(drop_log=True).file_name
+    writer.elect(3)
+    sound = path.read_bytes()
+    cut(path, 12 + int.from_bytes(sound[8:12], "big"))
+    archive = Archive(spark, str(tmp_path / "archive"))
+    with pytest.raises(PipelineError, match=rf"{path.name}, byte \d+: .* is damaged"):
+        archive_all(archive, writer.directory)
+    assert archive.contents().ranges == ()
+    path.write_bytes(sound)
+    archive_all(archive, writer.directory)
+    state = replay_archive(archive, Moment())
+    assert b"".join(state.snapshot()) == writer.image_bytes()
+    writer.close()

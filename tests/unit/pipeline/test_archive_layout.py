@@ -1,0 +1,34 @@
+"""Which directories of an archive count, and what may be missing from one."""
+
+import pytest
+
+from quorum_pipeline.archive.layout import OffsetRange, tiles, unexplained
+
+RANGE = OffsetRange(10, 20)
+
+
+def test_what_is_merged_takes_the_place_of_its_parts() -> None:
+    first, second, both, far = (OffsetRange(*each) for each in ((0, 5), (5, 9), (0, 9), (12, 14)))
+    assert tiles([first, second, far]) == ([first, second], [far])
+    assert tiles([first, second, both]) == ([both], [first, second])
+
+
+@pytest.mark.requirement("SP-02")
+@pytest.mark.parametrize(
+    ("offsets", "quarantined", "expected"),
+    [
+        (range(10, 20), {12}, None),
+        ([10, 11, 15, 16, 17, 18, 19], {11}, None),
+        ([10, 11, 12, 13], {13}, None),
+        ([10, 11, 15, 16, 17, 18, 19], {10}, 12),
+        (range(11, 20), {15}, 10),
+        (range(10, 19), {15}, 19),
+        ([*range(10, 20), 14], {16}, 14),
+        ([*range(10, 21)], {16}, 21),
+    ],
+)
+def test_records_may_be_missing_behind_damage_and_nowhere_else(
+    offsets: range | list[int], quarantined: set[int], expected: int | None
+) -> None:
+    """Damage is one row for all that it hides; whatever else is missing, or there twice, is named."""
+    assert unexplained(RANGE, offsets, quarantined) == expected
