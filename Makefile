@@ -93,6 +93,10 @@ bench-growth: venv ## only what grows (voters, observers, records, the log), bes
 bench-controller: venv ## only the controller of brokers: topics, failures, a million partitions
 	@$(PY) bench/brokers.py $(ARGS)
 
+.PHONY: bench-pipeline
+bench-pipeline: venv ## only the pipeline: archive, state and plan over ten million records
+	@$(PY) bench/pipeline.py $(ARGS)
+
 .PHONY: cluster
 cluster: venv ## a kind cluster with three workers
 	@$(CLUSTER) up

@@ -10,11 +10,13 @@ import json
 import sys
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 from typing import Any
 
 import broker_report
 import growth_report
 import matplotlib.pyplot as plt
+import pipeline_report
 from page import number, save, section_of, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -205,17 +207,19 @@ def draw(results: Results, path: Path) -> None:
     save(figure, path)
 
 
+def own_section(part: ModuleType, found: dict[str, Any] | None) -> str:
+    """The section of a part that is measured alone, too: of this run, or as it stands on the page."""
+    if found is not None:
+        return str(part.section(found))
+    return section_of(PAGE.read_text() if PAGE.exists() else "", part.HEADING)
+
+
 def document(results: Results) -> str:
     """The whole page."""
     growth = results.document.get("growth")
     grown = "" if growth is None else growth_report.section(growth)
-    brokers = results.document.get("controller")
-    page = PAGE.read_text() if PAGE.exists() else ""
-    controller = (
-        section_of(page, broker_report.HEADING)
-        if brokers is None
-        else broker_report.section(brokers)
-    )
+    controller = own_section(broker_report, results.document.get("controller"))
+    pipeline = own_section(pipeline_report, results.document.get("pipeline"))
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())
@@ -261,6 +265,7 @@ Writes are tried on all members all the time, with 2 ms between attempts; the sa
 
 {grown}
 {controller}
+{pipeline}
 ## What the load generator costs
 
 The generator for our nodes is one uvloop thread with pre-encoded requests. Against a server that answers at once:

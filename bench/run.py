@@ -1,11 +1,11 @@
 """`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
 
-    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller]
+    python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller] [--no-pipeline]
 
 One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
-slow spell of the machine hits all of them. Then growth.py measures what grows, and brokers.py
-the controller of brokers. Results go to a JSON file and, through bench/report.py, into
-docs/benchmarks.md with its picture.
+slow spell of the machine hits all of them. Then growth.py measures what grows, brokers.py
+the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
+bench/report.py, into docs/benchmarks.md with its picture.
 """
 
 import argparse
@@ -34,6 +34,8 @@ from contender import Cluster, commits_of, python, resident_mb, run_json  # noqa
 from etcd_members import EtcdCluster  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
+
+import pipeline  # noqa: E402
 
 SYSTEMS: dict[str, Callable[[Path], Cluster]] = {
     "metadataquorum": OurCluster,
@@ -84,6 +86,12 @@ def main() -> None:
         default=True,
         help="also the controller of brokers: topics, failures, a million partitions",
     )
+    parser.add_argument(
+        "--pipeline",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also the pipeline: archive, state and plan over a long log",
+    )
     parser.add_argument("--log-mib", type=int, default=growth.LOG_MIB, help="the large log")
     parser.add_argument(
         "--report",
@@ -113,6 +121,9 @@ def main() -> None:
         arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.controller:
         results["controller"] = brokers.measure(arguments.rounds)
+        arguments.output.write_text(json.dumps(results, indent=1))
+    if arguments.pipeline:
+        results["pipeline"] = pipeline.measure()
         arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
         report.write(arguments.output)

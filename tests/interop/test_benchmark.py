@@ -26,6 +26,7 @@ def test_three_systems_in_one_run(tmp_path: Path) -> None:
         BENCH,
         "--no-growth",
         "--no-controller",
+        "--no-pipeline",
         f"--only={','.join(SYSTEMS)}",
         *(f"--{repeats}=1" for repeats in ("rounds", "kills", "freezes", "terms")),
     )
@@ -70,9 +71,36 @@ def test_brokers_and_controllers_fail_in_both_systems(tmp_path: Path) -> None:
         assert lone["snapshot_write_s"] > 0 < lone["start_from_snapshot_s"]
 
 
+@pytest.mark.requirement("SP-01", "SP-03", "SP-06")
+def test_the_pipeline_and_stock_kafka_read_one_log(tmp_path: Path) -> None:
+    """Everybody goes through all records of the same log; processor time and memory are counted for each."""
+    options = ("--records=20000", "--plan=2000")
+    found = short(tmp_path / "pipeline.json", BENCH / "pipeline.py", *options)["pipeline"]
+    assert not found["failed"]
+    assert sum(found["log"]["log"]["kinds"].values()) == 20_000 - 3, "and three control records"
+    assert list(found["readers"]) == ["kafka-dump-log", "plain"]
+    assert list(found["archive"]) == ["1", "2", "4"]
+    assert list(found["state"]) == ["log", "archive"]
+    for part in ("readers", "archive", "state"):
+        for name, figures in found[part].items():
+            assert figures["records"] == 20_000, name
+            assert figures["cpu_seconds"] > 0, name
+            assert figures["peak_mb"]["command"] > 1, name
+    assert "java" in found["archive"]["1"]["peak_mb"]
+    assert [each["records"] for each in found["memory"].values()] == [1250] * 2 + [2500] * 2 + [
+        5000
+    ] * 2
+    assert found["plan"]["plan"]["changed"] > 0
+
+
 def run(output: Path, program: Path, *options: object) -> dict[str, Any]:
     """The JSON that a short run left; nothing is written into docs/."""
-    arguments = [*map(str, options), "--seconds", "1", "--no-report", "--output", str(output)]
+    return short(output, program, *options, "--seconds", "1")
+
+
+def short(output: Path, program: Path, *options: object) -> dict[str, Any]:
+    """The same without a time for each measurement."""
+    arguments = [*map(str, options), "--no-report", "--output", str(output)]
     subprocess.run([sys.executable, str(program), *arguments], check=True, timeout=600)
     document: dict[str, Any] = json.loads(output.read_text())
     return document

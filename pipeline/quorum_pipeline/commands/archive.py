@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
     parser.add_argument("--max-rows", type=int, default=1_000_000, help="of one micro batch")
     parser.add_argument(
+        "--span-bytes", type=int, default=8 << 20, help="of a directory's log: what one task reads"
+    )
+    parser.add_argument(
         "--compact", action="store_true", help="then (or alone: only) merge small files"
     )
     parser.add_argument("--compact-rows", type=int, default=5_000_000, help="of a merged directory")
@@ -56,7 +59,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         before = archive.contents()
         if source is not None:
             every_seconds = arguments.every if arguments.follow else None
-            job = ArchiveJob(archive, source, arguments.max_rows, every_seconds)
+            rows, span_bytes = arguments.max_rows, arguments.span_bytes
+            job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
             with _told_by(signal.SIGINT) as interrupted:
                 job.run(progress, progress.say, lambda: terminated() or interrupted())
         if arguments.compact:

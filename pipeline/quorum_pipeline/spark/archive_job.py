@@ -19,6 +19,7 @@ from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.reason import reason_of
 
+SPAN_BYTES = 8 << 20
 _LOOK_SECONDS = 1
 
 
@@ -26,13 +27,15 @@ _LOOK_SECONDS = 1
 class ArchiveJob:
     """`source`: a directory, or controllers of a running quorum.
 
-    `every_seconds`: how often to look for new records; None: up to what is there now.
+    `every_seconds`: how often to look for new records; None: up to what is there now. `span_bytes`: of a directory's log, what
+    one task reads.
     """
 
     archive: Archive
     source: LogDirectory | tuple[Address, ...]
     max_rows: int
     every_seconds: float | None
+    span_bytes: int = SPAN_BYTES
 
     def run(
         self,
@@ -58,7 +61,8 @@ class ArchiveJob:
     def _options(self) -> dict[str, str]:
         options = {"maxRows": str(self.max_rows)}
         if isinstance(self.source, LogDirectory):
-            return options | {"path": str(self.source.path.resolve())}
+            path = str(self.source.path.resolve())
+            return options | {"path": path, "spanBytes": str(self.span_bytes)}
         return options | {"bootstrap": ",".join(f"{host}:{port}" for host, port in self.source)}
 
     def _keep_snapshot(self) -> None:

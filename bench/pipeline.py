@@ -1,0 +1,199 @@
+"""The pipeline over a long log: archive, state and plan, beside stock Kafka's dump tool and a plain reader in Python.
+
+Part of `make bench`; alone `make bench-pipeline`, which writes its own section of docs/benchmarks.md and leaves the rest
+of the page as it is:
+
+    python bench/pipeline.py [--records 10000000] [--plan 1000000] [--only readers,archive,state,plan,memory]
+
+The log is written once (`long_history.py`) and read by all. A part that fails, or for which no time is left, is told as not
+measured; the others go on. Needs Java 17, and about six times the size of the log on the disk.
+"""
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+if str(REPOSITORY / "tests") not in sys.path:
+    sys.path.insert(0, str(REPOSITORY / "tests"))
+
+import long_history  # noqa: E402
+import pipeline_report  # noqa: E402
+from growing_quorum import say  # noqa: E402
+from long_history import WrittenLog  # noqa: E402
+from parts import Work, run_parts  # noqa: E402
+from process_tree import measured  # noqa: E402
+
+from support import stock_kafka  # noqa: E402
+
+RECORDS = 10_000_000
+PLAN_PARTITIONS = 1_000_000
+PLAN_BROKERS = 500
+DRAINED = 17
+PARTITIONS = (1, 2, 4)
+SHARES_FOR_MEMORY = (16, 8, 4)
+"""Logs of a sixteenth, an eighth, a quarter of the records: 1 ×, 2 ×, 4 × a size."""
+MASTER = "local[2]"
+MICRO_BATCH_RECORDS = 1_000_000
+WAIT_SECONDS = 1800.0
+BUDGET_SECONDS = 30 * 60.0
+DUMP_HEAP_MB = 1024
+Found = Iterable[tuple[str, dict[str, Any]]]
+
+
+class Logs:
+    """Logs by length, each written once, all below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._written: dict[int, WrittenLog] = {}
+
+    def of(self, records: int) -> WrittenLog:
+        """The log with so many records."""
+        if records not in self._written:
+            say(f"writing a log of {records:,} records")
+            directory = self._root / str(records) / "__cluster_metadata-0"
+            self._written[records] = long_history.write(directory, records)
+        return self._written[records]
+
+
+def measure(
+    records: int = RECORDS,
+    plan_partitions: int = PLAN_PARTITIONS,
+    only: tuple[str, ...] = (),
+    save: Callable[[dict[str, Any]], None] = lambda found: None,
+) -> dict[str, Any]:
+    """All parts: figures by part and by what was measured; `save` gets them as they grow."""
+    found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "failed": {}}
+    deadline = time.monotonic() + BUDGET_SECONDS
+    home = REPOSITORY / "build" / "bench" / "logs"
+    shutil.rmtree(home, ignore_errors=True)
+    logs = Logs(home)
+
+    def took(name: str, what: str, figures: dict[str, Any]) -> None:
+        found[name][what] = figures
+        say(f"{name}, {what}: {json.dumps(figures)}")
+        save(found)
+
+    parts: dict[str, Work] = {
+        "log": lambda root: described(logs.of(records)),
+        "readers": lambda root: readers(logs.of(records)),
+        "archive": lambda root: archives(root, logs.of(records)),
+        "state": lambda root: states(root, logs.of(records)),
+        "memory": lambda root: memory(root, [logs.of(records // n) for n in SHARES_FOR_MEMORY]),
+        "plan": lambda root: plan(root, plan_partitions),
+    }
+    wanted = ("log", *only) if only else ()
+    try:
+        run_parts("pipeline", parts, found, wanted, deadline, took)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return found
+
+
+def described(log: WrittenLog) -> Found:
+    """What lies there."""
+    yield "log", {"records": log.records, "bytes": log.size_bytes, "kinds": log.kinds}
+
+
+def readers(log: WrittenLog) -> Found:
+    """Stock Kafka's tool and a plain loop; what they print goes nowhere."""
+    files = ",".join(str(path) for path in sorted(log.directory.glob("*.log")))
+    dump = stock_kafka.java(
+        *(stock_kafka.DUMP_LOG, "--cluster-metadata-decoder", "--files", files),
+        heap_mb=DUMP_HEAP_MB,
+        short_lived=False,
+    )
+    yield "kafka-dump-log", measured(dump, WAIT_SECONDS).figures(log.records)
+    plain = [sys.executable, str(REPOSITORY / "bench" / "plain_reader.py"), str(log.directory)]
+    yield "plain", measured(plain, WAIT_SECONDS).figures(log.records)
+
+
+def command(*arguments: object) -> list[str]:
+    """A command of the pipeline, in a process of its own as people run it."""
+    return [sys.executable, "-m", "quorum_pipeline", *map(str, arguments)]
+
+
+def archived(log: WrittenLog, to: Path, partitions: int) -> dict[str, Any]:
+    """A new archive; so many tasks in a micro batch."""
+    micro_batch = min(MICRO_BATCH_RECORDS, log.records)
+    span_bytes = 1 + log.size_bytes * micro_batch // log.records // partitions
+    shutil.rmtree(to, ignore_errors=True)
+    options = ("--log", log.directory, "--to", to, "--master", MASTER)
+    sizes = ("--max-rows", micro_batch, "--span-bytes", span_bytes)
+    figures = measured(command("archive", *options, *sizes), WAIT_SECONDS).figures(log.records)
+    files = [path for path in to.glob("records/*/*") if path.is_file()]
+    return figures | {"bytes": sum(path.stat().st_size for path in files)}
+
+
+def archives(root: Path, log: WrittenLog) -> Found:
+    """The same log by number of partitions."""
+    for partitions in PARTITIONS:
+        yield str(partitions), archived(log, root / "archive", partitions)
+
+
+def states(root: Path, log: WrittenLog) -> Found:
+    """The state at the end, from the log itself and from an archive."""
+    from_log = measured(command("state", "--log", log.directory), WAIT_SECONDS)
+    yield "log", from_log.figures(log.records)
+    archived(log, root / "archive", max(PARTITIONS))
+    options = ("--archive", root / "archive", "--master", MASTER)
+    from_archive = measured(command("state", *options), WAIT_SECONDS)
+    yield "archive", from_archive.figures(log.records)
+
+
+def memory(root: Path, logs: list[WrittenLog]) -> Found:
+    """What the processes hold at most, while the log grows and the cluster doesn't."""
+    for log in logs:
+        yield f"archive, {log.records}", archived(log, root / "archive", max(PARTITIONS))
+        usage = measured(command("state", "--log", log.directory), WAIT_SECONDS)
+        yield f"state, {log.records}", usage.figures(log.records)
+
+
+def plan(root: Path, partitions: int) -> Found:
+    """A broker drained; what is there was placed by chance, without regard to racks."""
+    say(f"writing a log with {partitions:,} partitions")
+    log = long_history.write_topics(root / "__cluster_metadata-0", partitions, PLAN_BROKERS)
+    wanted = ("--drain", DRAINED, "--output", root / "plan.json")
+    usage = measured(command("plan", "--log", log.directory, *wanted), WAIT_SECONDS)
+    moved = len(json.loads((root / "plan.json").read_text())["partitions"])
+    extra = {"partitions": partitions, "brokers": PLAN_BROKERS, "changed": moved}
+    yield "plan", usage.figures(log.records) | extra
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=RECORDS, help="of the log")
+    parser.add_argument("--plan", type=int, default=PLAN_PARTITIONS, help="partitions to plan")
+    parser.add_argument("--only", default="", help="readers, archive, state, memory, plan")
+    parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
+    arguments = parser.parse_args()
+    # What was started has to end, too, when a time limit ends this.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    path: Path = arguments.output
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = json.loads(path.read_text()) if path.exists() else {}
+    before = document.get("pipeline", {})
+
+    def save(found: dict[str, Any]) -> None:
+        document["pipeline"] = {**before, **found}
+        path.write_text(json.dumps(document, indent=1))
+
+    only = tuple(name for name in arguments.only.split(",") if name)
+    save(measure(arguments.records, arguments.plan, only, save))
+    if arguments.report:
+        pipeline_report.write_alone(document["pipeline"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""The part of docs/benchmarks.md about the pipeline.
+
+Owns wording and tables of what pipeline.py measured, and the section's place on the page. Figures that are missing were
+not measured, and are told so.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from page import number, replace_section, table
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+HEADING = "The pipeline"
+DUMP = "kafka-dump-log"
+READERS = {
+    DUMP: "stock `kafka-dump-log --cluster-metadata-decoder`",
+    "plain": "plain Python reader, one process",
+}
+STATES = {"log": "`state --log`, one process", "archive": "`state --archive`"}
+FASTER_THAN_DUMP = 3.0
+PLAN_SECONDS, PLAN_MIB = 180.0, 4096.0
+GROWTH = 1.25
+"""Memory with a log of four times the length, through that with the log: noise of the collectors included."""
+Found = dict[str, Any]
+
+
+def commands(found: Found) -> list[tuple[str, Found]]:
+    """All that went through the whole log: label and figures."""
+    named = [(text, found.get("readers", {}).get(name)) for name, text in READERS.items()]
+    for partitions, figures in sorted(
+        found.get("archive", {}).items(), key=lambda each: int(each[0])
+    ):
+        named.append((f"`archive`, local[2], {partitions} partition(s)", figures))
+    named += [(text, found.get("state", {}).get(name)) for name, text in STATES.items()]
+    return [(text, figures) for text, figures in named if figures is not None]
+
+
+def through_dump(found: Found, figures: Found | None) -> float | None:
+    """Its rate through that of Kafka's tool."""
+    dump = found.get("readers", {}).get(DUMP)
+    return None if dump is None or figures is None else figures["per_second"] / dump["per_second"]
+
+
+def speed_table(found: Found) -> str:
+    """Rates, processor time and memory."""
+    rows = [
+        [
+            text,
+            number(figures["per_second"]),
+            number(through_dump(found, figures), 2),
+            number(figures["seconds"]),
+            number(figures["cpu_us_each"]),
+            peaks(figures),
+        ]
+        for text, figures in commands(found)
+    ]
+    head = ["", "records/s", ": Kafka's", "seconds", "CPU µs a record", "memory at most, MB"]
+    return table(head, rows)
+
+
+def peaks(figures: Found) -> str:
+    """Memory by role."""
+    return ", ".join(f"{name} {number(size)}" for name, size in figures["peak_mb"].items())
+
+
+def memory_table(found: Found) -> str:
+    """Memory by length of the log."""
+    rows = [
+        [name, number(figures["records"]), peaks(figures)]
+        for name, figures in found.get("memory", {}).items()
+    ]
+    return table(["command", "records", "memory at most, MB"], rows)
+
+
+def growth(found: Found, name: str) -> float | None:
+    """All memory of a command with the longest log of that part through that with the shortest."""
+    sums = [
+        sum(figures["peak_mb"].values())
+        for what, figures in found.get("memory", {}).items()
+        if what.startswith(name)
+    ]
+    return sums[-1] / sums[0] if len(sums) > 1 else None
+
+
+def targets(found: Found) -> str:
+    """What was aimed at, and what came out."""
+    archives = list(found.get("archive", {}).values())
+    best = max(archives, key=lambda each: each["per_second"]) if archives else None
+    planned = found.get("plan", {}).get("plan")
+    memory = None if planned is None else sum(planned["peak_mb"].values()) * 1e6 / 2**20
+    checks: list[tuple[str, float | None, float, bool]] = [
+        (
+            "archive: ≥ 3 × the rate of kafka-dump-log",
+            through_dump(found, best),
+            FASTER_THAN_DUMP,
+            False,
+        ),
+        (
+            "state: ≥ 3 × the rate of kafka-dump-log",
+            through_dump(found, found.get("state", {}).get("log")),
+            FASTER_THAN_DUMP,
+            False,
+        ),
+        ("plan: ≤ 180 s", None if planned is None else planned["seconds"], PLAN_SECONDS, True),
+        ("plan: ≤ 4096 MiB", memory, PLAN_MIB, True),
+    ]
+    for name in ("archive", "state"):
+        text = f"memory of {name}, log four times as long: ≤ {GROWTH} ×"
+        checks.append((text, growth(found, name), GROWTH, True))
+    rows = []
+    for text, value, limit, at_most in checks:
+        verdict = "not measured"
+        if value is not None:
+            reached = value <= limit if at_most else value >= limit
+            verdict = "reached" if reached else "**missed**"
+        rows.append([text, number(value, 2), verdict])
+    return table(["target", "measured", ""], rows)
+
+
+def log_text(found: Found) -> str:
+    """What the log holds."""
+    log = found.get("log", {}).get("log")
+    if log is None:
+        return ""
+    kinds = ", ".join(
+        f"{number(100 * n / log['records'], 1)} % {k}" for k, n in log["kinds"].items()
+    )
+    return (
+        f"The log has {number(log['records'])} records in {number(log['bytes'] / 2**20)} MiB, in segments of 64 MiB: {kinds}."
+        " Batches hold 1 to 1000 records."
+    )
+
+
+def plan_text(found: Found) -> str:
+    """One sentence."""
+    planned = found.get("plan", {}).get("plan")
+    if planned is None:
+        return ""
+    return (
+        f"`plan` for {number(planned['partitions'])} partitions on {planned['brokers']} brokers in 12 racks, one broker drained,"
+        f" reading the log and writing the plan included: {number(planned['seconds'])} s, {peaks(planned)} MB;"
+        f" {number(planned['changed'])} partitions change."
+    )
+
+
+def section(found: Found) -> str:
+    """Everything about the pipeline, as Markdown, with its heading."""
+    failed = "".join(f"\nNot measured: {name}: {why}.\n" for name, why in found["failed"].items())
+    return f"""## {HEADING}
+
+`make bench-pipeline` makes this section ({found["date"]}). Every command is a process of its own, its start included: a JVM
+and Spark take some seconds of it. {log_text(found)}
+The partitions of `archive` are tasks of a micro batch of a million records. `state` replays in one process, in order.
+
+{speed_table(found)}
+
+Memory while the log grows and the cluster stays as large as it is: the command itself, the JVM, Python workers together.
+
+{memory_table(found)}
+
+{plan_text(found)}
+
+### Targets of the pipeline
+
+{targets(found)}
+{failed}"""
+
+
+def write_alone(found: Found) -> None:
+    """The section; the rest of the page stays."""
+    page = DOCS / "benchmarks.md"
+    page.write_text(replace_section(page.read_text(), HEADING, section(found)))
+    print(section(found))
