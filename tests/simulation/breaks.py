@@ -327,7 +327,7 @@ def let_a_witness_be_ahead_of_the_leaders_disk(patch: Patch) -> None:
     patch.setattr(
         fetch_serving,
         "_served_end",
-        lambda state, request: (
+        lambda state, leader, request: (
             state.high_watermark
             if request.replica.id == fetch_serving.CONSUMER_ID
             else state.log_end

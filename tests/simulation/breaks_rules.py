@@ -177,6 +177,14 @@ def show_uncommitted_records(patch: Patch) -> None:
     patch.setattr(fetch_serving, "CONSUMER_ID", -12345)
 
 
+def let_a_removed_leader_be_ahead_on_a_witness(patch: Patch) -> None:
+    """A leader that its voters removed sends a witness all that is on its own disk.
+
+    Would: leave with records that stand on the witness alone, which then refuses its vote to everybody.
+    """
+    patch.setattr(fetch_serving, "_successors_end", lambda replica, leader: replica.durable_end)
+
+
 def lead_without_a_record_of_the_own_epoch(patch: Patch) -> None:
     """A new leader writes no LeaderChange.
 
@@ -337,6 +345,10 @@ BY_SCENARIO: tuple[tuple[Break, str], ...] = (
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        let_a_removed_leader_be_ahead_on_a_witness,
+        f"{_UNIT}witness.py::test_a_leader_that_was_removed_leaves_nothing_on_the_witness_alone",
+    ),
     (
         take_a_pre_vote_for_a_vote,
         f"{_UNIT}prevote.py::test_a_granted_pre_vote_is_no_vote",
