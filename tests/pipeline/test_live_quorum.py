@@ -65,7 +65,9 @@ def test_the_log_is_read_through_a_change_of_the_leader(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("SP-01", "SP-03", "K595-30")
-def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(tmp_path: Path) -> None:
+def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The node's own image, not ours: it wrote the snapshot, and we replay the log."""
     with LocalQuorum(tmp_path) as quorum:
         quorum.form()
@@ -78,6 +80,11 @@ def test_a_snapshot_is_fetched_and_equals_the_state_of_the_log(tmp_path: Path) -
             assert newest.file_name == path.name
             fetched = download_snapshot(reader, tmp_path)
         assert fetched.path.read_bytes() == path.read_bytes()
+        source = spark.read.format("metadata_snapshot")
+        columns = ("snapshot", "offset", "type", "value")
+        live = source.option("bootstrap", bootstrap(quorum)).load().select(*columns).collect()
+        source = spark.read.format("metadata_snapshot")
+        assert live == source.load(str(path)).select(*columns).collect()
         log = path.parent
         saved = path.read_bytes()
         path.rename(tmp_path / "aside")

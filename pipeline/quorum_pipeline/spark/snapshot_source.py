@@ -4,26 +4,34 @@
     (spark.read.format("metadata_snapshot").load("/var/lib/node/__cluster_metadata-0")
         .where("type = 'TopicRecord'").select("snapshot", "topic.name").show())
 
+    spark.read.format("metadata_snapshot").option("bootstrap", "controller-0:9093").load().count()
+
 The path is a `.checkpoint` file, or a directory: then each snapshot in it is read, as a task of its own; `latest` set to
-true reads the newest only. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
+true reads the newest only. `bootstrap` instead of a path names controllers of a running quorum: the newest snapshot of whoever
+leads is fetched and checked before anything of it is given out. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
 from 0 within a snapshot. A snapshot that is not whole (no footer, a wrong checksum) fails the query and is named.
 
-Owns the link between Spark and `files`; decodes nothing.
+Owns the link between Spark, `files` and `live`; decodes nothing.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import checked
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+from quorum_pipeline.live.quorum import Quorum, parsed_addresses
+from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.table import Rows, table_ddl
 
@@ -31,11 +39,41 @@ _ROWS_AT_ONCE = 10_000
 _NO_END = (1 << 63) - 1
 
 
+class SnapshotTask(InputPartition):
+    """One task: one snapshot."""
+
+    def opened(self) -> AbstractContextManager[tuple[str, SnapshotFile]]:
+        """Where it is from, and the file, for as long as the context is. Raises PipelineError."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class SnapshotPartition(InputPartition):
-    """One task: one file."""
+class FileTask(SnapshotTask):
+    """A file."""
 
     file: SnapshotFile
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[str, SnapshotFile]]:
+        """See SnapshotTask."""
+        yield str(self.file.path), self.file
+
+
+@dataclass(frozen=True)
+class FetchSnapshotTask(SnapshotTask):
+    """The newest one of a running quorum."""
+
+    bootstrap: tuple[Address, ...]
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[str, SnapshotFile]]:
+        """See SnapshotTask."""
+        with (
+            closing(Quorum(self.bootstrap)) as quorum,
+            TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
+        ):
+            file = download_snapshot(quorum, Path(scratch))
+            yield quorum.leader, file
 
 
 class MetadataSnapshot(DataSource):
@@ -52,50 +90,58 @@ class MetadataSnapshot(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For a batch query."""
-        return SnapshotSourceReader(snapshot_files(self.options), schema)
+        return SnapshotSourceReader(snapshot_tasks(self.options), schema)
 
 
 class SnapshotSourceReader(DataSourceReader):
     """Reads files side by side."""
 
-    def __init__(self, files: list[SnapshotFile], schema: StructType) -> None:
-        self._files = files
+    def __init__(self, tasks: list[InputPartition], schema: StructType) -> None:
+        self._tasks = tasks
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """A task for each file."""
-        return [SnapshotPartition(file) for file in self._files]
+        """One for each snapshot."""
+        return self._tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
-        assert isinstance(partition, SnapshotPartition)
-        file, schema = partition.file, to_arrow_schema(self._schema, timezone="UTC")
-        rows = Rows(str(file.path))
-        for position, batch in file.batches():
-            rows.add(batch, position, 0, _NO_END)
-            if len(rows) >= _ROWS_AT_ONCE:
-                yield _with_id(rows, str(file.id), schema)
-                rows = Rows(str(file.path))
-        yield _with_id(rows, str(file.id), schema)
+        assert isinstance(partition, SnapshotTask)
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        with partition.opened() as (source, file):
+            rows = Rows(source)
+            for position, batch in file.batches():
+                rows.add(batch, position, 0, _NO_END)
+                if len(rows) >= _ROWS_AT_ONCE:
+                    yield _with_id(rows, str(file.id), schema)
+                    rows = Rows(source)
+            yield _with_id(rows, str(file.id), schema)
 
 
-def snapshot_files(options: Mapping[str, str]) -> list[SnapshotFile]:
-    """The files that are meant. Raises PipelineError."""
+def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
+    """One for each snapshot that is meant. Raises PipelineError."""
     given = {name.lower(): value for name, value in options.items()}
-    unknown = sorted(given.keys() - {"path", "latest"})
+    unknown = sorted(given.keys() - {"path", "latest", "bootstrap"})
     if unknown:
-        raise PipelineError(f"unknown option {unknown[0]!r}; there are path and latest")
-    if not given.get("path"):
+        raise PipelineError(f"unknown option {unknown[0]!r}; there are path, latest and bootstrap")
+    if bool(given.get("path")) == bool(given.get("bootstrap")):
         raise PipelineError(
-            "the option path is missing: a snapshot, or a directory that holds some"
+            "give either the path of a snapshot, or of a directory that holds some, or bootstrap: host:port"
+            " of controllers"
         )
+    if given.get("bootstrap"):
+        return [FetchSnapshotTask(tuple(parsed_addresses(given["bootstrap"])))]
+    latest = given.get("latest", "false").lower() == "true"
     path = Path(given["path"].removeprefix("file://"))
+    return [FileTask(file) for file in _files(path, latest=latest)]
+
+
+def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:
     if path.is_file():
         return [open_snapshot(path)]
     log = open_log(path)
     if not log.snapshots:
         raise PipelineError(f"{log.path} holds no snapshot")
-    latest = given.get("latest", "false").lower() == "true"
     wanted = log.snapshots[-1:] if latest else log.snapshots
     return [SnapshotFile(log.path / each.file_name, each) for each in wanted]
 
