@@ -71,7 +71,6 @@ def test_brokers_and_controllers_fail_in_both_systems(tmp_path: Path) -> None:
         assert lone["snapshot_write_s"] > 0 < lone["start_from_snapshot_s"]
 
 
-@pytest.mark.requirement("SP-01", "SP-03", "SP-06")
 def test_the_pipeline_and_stock_kafka_read_one_log(tmp_path: Path) -> None:
     """Everybody goes through all records of the same log; processor time and memory are counted for each."""
     options = ("--records=20000", "--plan=2000")
