@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 import matplotlib.pyplot as plt
-from page import number, replace_section, save, table
+from page import Target, number, replace_section, save, table, targets_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 HEADING = "The controller of brokers"
@@ -187,7 +187,7 @@ def failover_growth(found: Found) -> float | None:
 
 def targets(found: Found) -> str:
     """What was aimed at, and what came out."""
-    checks: list[tuple[str, float | None, float, bool]] = [
+    checks: list[Target] = [
         (
             "topics one at a time: ≥ 10 × Kafka's rate",
             ratio(found, "creation", "", rate("1")),
@@ -207,14 +207,7 @@ def targets(found: Found) -> str:
     checks.append((text, growth(found, "asked"), 1, True))
     text = "failover with the most partitions: ≤ 1.5 × that with the fewest"
     checks.append((text, failover_growth(found), 1.5, True))
-    rows = []
-    for text, value, limit, at_most in checks:
-        verdict = "not measured"
-        if value is not None:
-            reached = value <= limit if at_most else value >= limit
-            verdict = "reached" if reached else "**missed**"
-        rows.append([text, number(value, 2), verdict])
-    return table(["target", "measured", ""], rows)
+    return targets_table(checks)
 
 
 def cost(found: Found) -> str:

@@ -22,6 +22,25 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
+Target = tuple[str, float | None, float, bool]
+"""What is asked, what was measured (None: it was not), the limit, and whether that is the most or the least."""
+
+
+def targets_table(targets: list[Target]) -> str:
+    """What was aimed at, and what came out."""
+    rows = [
+        [text, number(value, 2), _verdict(value, limit, at_most)]
+        for text, value, limit, at_most in targets
+    ]
+    return table(["target", "measured", ""], rows)
+
+
+def _verdict(value: float | None, limit: float, at_most: bool) -> str:
+    if value is None:
+        return "not measured"
+    return "reached" if (value <= limit if at_most else value >= limit) else "**missed**"
+
+
 def save(figure: Figure, path: Path) -> None:
     """The same bytes for the same figures."""
     figure.savefig(path, metadata={"Date": None})

@@ -7,7 +7,7 @@ not measured, and are told so.
 from pathlib import Path
 from typing import Any
 
-from page import number, replace_section, table
+from page import Target, number, replace_section, table, targets_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 HEADING = "The pipeline"
@@ -88,7 +88,7 @@ def targets(found: Found) -> str:
     best = max(archives, key=lambda each: each["per_second"]) if archives else None
     planned = found.get("plan", {}).get("plan")
     memory = None if planned is None else sum(planned["peak_mb"].values()) * 1e6 / 2**20
-    checks: list[tuple[str, float | None, float, bool]] = [
+    checks: list[Target] = [
         (
             "archive: ≥ 3 × the rate of kafka-dump-log",
             through_dump(found, best),
@@ -107,14 +107,7 @@ def targets(found: Found) -> str:
     for name in ("archive", "state"):
         text = f"memory of {name}, log four times as long: ≤ {GROWTH} ×"
         checks.append((text, growth(found, name), GROWTH, True))
-    rows = []
-    for text, value, limit, at_most in checks:
-        verdict = "not measured"
-        if value is not None:
-            reached = value <= limit if at_most else value >= limit
-            verdict = "reached" if reached else "**missed**"
-        rows.append([text, number(value, 2), verdict])
-    return table(["target", "measured", ""], rows)
+    return targets_table(checks)
 
 
 def log_text(found: Found) -> str:

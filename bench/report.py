@@ -17,7 +17,7 @@ import broker_report
 import growth_report
 import matplotlib.pyplot as plt
 import pipeline_report
-from page import number, save, section_of, table
+from page import Target, number, save, section_of, table, targets_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
@@ -135,11 +135,6 @@ def calibration_table(results: Results) -> str:
 def targets(results: Results) -> str:
     """What was aimed at, and what came out."""
 
-    def verdict(value: float | None, limit: float, at_most: bool) -> str:
-        if value is None:
-            return "not measured"
-        return "reached" if (value <= limit if at_most else value >= limit) else "**missed**"
-
     def middle(fault: str) -> float | None:
         found = results.fault(OURS, fault)
         return median(found) if found else None
@@ -150,7 +145,7 @@ def targets(results: Results) -> str:
     etcd_crowd = results.ratio("etcd", 1000, "per_second")
     kafka_rate = results.ratio("kafka", 100, "per_second")
     growth = results.document.get("growth", {})
-    checks: list[tuple[str, float | None, float, bool]] = [
+    checks: list[Target] = [
         ("latency p50, 1 client: ≤ 1/10 of Kafka's default", kafka_latency, 0.1, True),
         ("latency p50, 1 client: ≤ 1.2 × etcd's", etcd_latency, 1.2, True),
         ("the aim: ≤ 1.0 × etcd's", etcd_latency, 1.0, True),
@@ -165,11 +160,7 @@ def targets(results: Results) -> str:
     for setting in ("no snapshot", "snapshots every 20 MiB"):
         ratio = growth_report.start_ratio(growth, setting)
         checks.append((f"start with a large log, {setting}: ≤ 1.0 × Kafka's", ratio, 1.0, True))
-    rows = [
-        [text, number(value, 2), verdict(value, limit, at_most)]
-        for text, value, limit, at_most in checks
-    ]
-    return table(["target", "measured", ""], rows)
+    return targets_table(checks)
 
 
 def draw(results: Results, path: Path) -> None:

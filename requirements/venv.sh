@@ -61,8 +61,7 @@ usable() { [ -x $venv/bin/python ] && [ "$($venv/bin/python -VV)" = "$("$python"
     grep -qF "$(pwd)/$venv/bin/python" $venv/bin/pip 2>/dev/null; }
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 fresh=no
-usable || rm -rf $venv
-if ! usable && ! take_kept; then
+if ! usable && { rm -rf $venv; ! take_kept; }; then
     rm -rf $venv
     fresh=yes
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
