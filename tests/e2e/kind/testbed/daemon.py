@@ -60,7 +60,9 @@ def stop_ours(*, remove_data: bool) -> None:
             _await_end(pid)
     if remove_data and daemon_directory().exists():
         with step("removing the docker daemon's images"):
-            _unmount_below(daemon_directory())
+            # A daemon that was killed leaves its containers' mounts, network namespaces among them
+            for directory in (daemon_directory(), _EXEC_ROOT):
+                _unmount_below(directory)
             shutil.rmtree(daemon_directory())
             shutil.rmtree(_EXEC_ROOT, ignore_errors=True)
 
