@@ -114,15 +114,23 @@ class Scene:
         self.api.handle(asked, body)
         return asked
 
-    async def commit(self, *, apply: bool = True) -> list[AnyMetadata]:
-        """Everything that was proposed is committed; the records."""
+    async def commit(
+        self, *, most: int = 1 << 30, apply: bool = True, apply_first: bool = False
+    ) -> list[AnyMetadata]:
+        """What was proposed is committed, `most` batches of it; the records.
+
+        `apply_first`: replay comes to them before the controller hears that they are committed.
+        """
         await self.turn()
         records: list[AnyMetadata] = []
-        while self._open:
+        while self._open and most:
+            most -= 1
             proposal_id, base, values = self._open.pop(0)
             self.high_watermark = base + len(values)
             records += map(decode_metadata, values)
             self.log.append((base, values))
+            if apply_first:
+                self.apply()
             self.appends.committed(proposal_id, base, self.epoch or 0)
             self.controller.check()
             await self.turn()

@@ -1,15 +1,20 @@
 """Replay takes over an image of the active controller exactly where it could not make another one."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from math import nan
 from uuid import UUID
 
 import pytest
 
+from quorum_node.controller.decision import Decision
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.batches import encode_values
 from quorum_node.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     MetadataMessage,
@@ -69,7 +74,9 @@ def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
     ],
 )
 def test_anything_else_is_replayed(image: ClusterImage, base: int, end: int, epoch: int) -> None:
-    assert foreseen().behind(image, base, end, epoch) is None
+    known = foreseen()
+    assert known.behind(image, base, end, epoch) is None
+    assert len(known) == sum(step_base >= end for step_base in (10, 12)), "asked once, then gone"
 
 
 def test_what_replay_has_passed_is_forgotten() -> None:
@@ -123,6 +130,116 @@ def test_what_was_not_committed_is_never_taken_over() -> None:
     play(test)
 
 
+def test_what_replay_has_done_already_is_not_kept() -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        scene.ask(registration(7))
+        await scene.commit(apply_first=True)
+        assert set(scene.committed.image.brokers.by_id) == {7}
+        assert len(scene.controller.foreseen) == 0
+
+    play(test)
+
+
+def test_a_deposed_controller_forgets_what_is_committed_and_not_applied() -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        scene.ask(registration(7))
+        await scene.commit(apply=False)
+        assert len(scene.controller.foreseen) == 1
+        await scene.lose()
+        assert len(scene.controller.foreseen) == 0
+        scene.apply()
+        assert set(scene.committed.image.brokers.by_id) == {7}
+
+    play(test)
+
+
+def append(scene: Scene, *records: MetadataMessage) -> None:
+    """As the admin API does."""
+    scene.appends.submit(tuple(map(encode_metadata, records)), lambda outcome: None)
+
+
+def decide(scene: Scene, *records: MetadataMessage, atomic: bool = True) -> None:
+    """As a command does."""
+    scene.controller.carry_out(Decision(records, atomic=atomic), lambda error: None)
+
+
+def test_what_others_append_is_taken_over_as_well() -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        append(scene, config(1))
+        await scene.commit()
+        assert scene.foreseen == 1
+        assert scene.committed.image == ClusterImage().replay(config(1))
+
+    play(test)
+
+
+def test_of_a_decision_in_several_batches_no_more_is_seen_than_is_committed() -> None:
+    large = [replace(config(number), value="v" * (1 << 20)) for number in range(6)]
+
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        decide(scene, *large, atomic=False)
+        first = await scene.commit(most=1)
+        assert 0 < len(first) < len(large)
+        assert scene.committed.image == ClusterImage().replay_all(first)
+        await scene.commit()
+        assert scene.committed.image == ClusterImage().replay_all(large)
+
+    play(test)
+
+
+@pytest.mark.parametrize("write", [append, decide])
+def test_a_transaction_that_somebody_begins_here_is_replayed(
+    write: Callable[..., None],
+) -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        write(scene, BeginTransactionRecord(), config(1))
+        await scene.commit()
+        assert scene.committed.in_transaction
+        assert scene.committed.image == ClusterImage()
+        assert scene.foreseen == 0
+
+    play(test)
+
+
+def test_a_decision_that_says_something_else_in_the_log_is_replayed() -> None:
+    """No number equals NaN: the one record that is not what is read again."""
+    quota = ClientQuotaRecord(entity=(), key="producer_byte_rate", value=nan, remove=False)
+
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        decide(scene, quota)
+        await scene.commit(apply=False)
+        assert len(scene.controller.foreseen) == 0
+
+    play(test)
+
+
+def test_a_decision_that_failed_is_not_the_next_append() -> None:
+    async def test() -> None:
+        scene = Scene()
+        await scene.lead()
+        scene.ask(registration(7))
+        await scene.lose()
+        scene.epoch = 2  # it leads again, and has not become active yet
+        append(scene, config(1))
+        await scene.commit()
+        assert scene.committed.image == ClusterImage().replay(config(1))
+        assert scene.foreseen == 0
+
+    play(test)
+
+
 class Log:
     """Batches of epoch 3, one behind the other."""
 
@@ -165,3 +282,4 @@ def test_a_transaction_is_always_replayed() -> None:
     known.committed(1, 2, 3, Step(FIRST, SECOND))
     log = Log((BeginTransactionRecord(),), (config(1),), (AbortTransactionRecord(),))
     assert applied(log, known).image == FIRST
+    assert len(known) == 0

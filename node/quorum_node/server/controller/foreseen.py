@@ -62,8 +62,6 @@ class ForeseenImages:
             fits = each.base_offset == position and each.epoch == epoch
             if fits and each.step.before is found:
                 found, position = each.step.after, each.end_offset
-            else:
-                position = -1
         return found if position == end_offset else None
 
 
