@@ -93,7 +93,8 @@ def change_partition(
     if ended is not None:
         move, isr = reassignment.Move(ended.replicas), ended.isr
     eligible = _eligible(now, isr, wanted, given) if rules.eligible_leader_replicas else ()
-    last_leader = now.last_known_elr[0] if len(now.last_known_elr) == 1 else NO_LEADER
+    last_known = now.last_known_elr or ()
+    last_leader = last_known[0] if len(last_known) == 1 else NO_LEADER
     elected = elect(
         Candidates(
             now.leader,
@@ -128,7 +129,7 @@ def change_partition(
             RECOVERY_UNCHANGED if recovery == now.leader_recovery_state else recovery
         ),
         directories=_changed(now.directories, directories),
-        eligible_leader_replicas=_changed(now.eligible_leader_replicas, eligible),
+        eligible_leader_replicas=_changed(now.eligible_leader_replicas or (), eligible),
         last_known_elr=_last_known(now, isr, elected.leader, rules),
     )
     return None if _says_nothing(record) else record
@@ -192,7 +193,7 @@ def _eligible(
         return ()
     return tuple(
         each
-        for each in dict.fromkeys((*now.eligible_leader_replicas, *now.isr))
+        for each in dict.fromkeys((*(now.eligible_leader_replicas or ()), *now.isr))
         if each not in isr and each not in wanted.unclean_shutdown
     )
 

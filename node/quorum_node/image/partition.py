@@ -1,17 +1,16 @@
 """The state of one partition, and how records change it. PURE.
 
-Owns the rules of replay: which epochs rise, what stays. Must not know why a change was decided.
+Owns the one form of a partition and the rules of replay: which epochs rise, what stays. Must not know why a change was decided.
 Source: KIP-631, "PartitionRecord" and "PartitionChangeRecord"; KIP-858 (directories), KIP-966 (eligible leader replicas),
 as a stock 4.x controller replays them.
 """
 
+from dataclasses import replace
 from uuid import UUID
 
 from quorum_node.records.metadata import (
     LEADER_UNCHANGED,
     MIGRATING,
-    NO_LEADER,
-    RECOVERED,
     RECOVERY_UNCHANGED,
     PartitionChangeRecord,
     PartitionRecord,
@@ -20,67 +19,24 @@ from quorum_node.records.metadata.metadata_version import (
     DIRECTORIES_LEVEL,
     ELIGIBLE_LEADER_REPLICAS_LEVEL,
 )
-from quorum_node.schema.primitives import TaggedFields
-from quorum_node.schema.schema import value
+
+Partition = PartitionRecord
+"""The state of a partition is the newest form of its record, as `normal` leaves it: a directory for every replica, and
+null where there are no eligible leader replicas or last known ones. So what a newer version has told in tagged fields
+is kept, and neither replay nor a snapshot has to copy a dozen fields of each of a million partitions."""
 
 
-@value
-class Partition:
-    """`replicas` are in order of preference; `directories[i]` is where `replicas[i]` lies.
-
-    `tagged_fields`: what a newer version has said about it.
-    """
-
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    removing_replicas: tuple[int, ...] = ()
-    adding_replicas: tuple[int, ...] = ()
-    leader: int
-    leader_recovery_state: int = RECOVERED
-    leader_epoch: int
-    partition_epoch: int
-    directories: tuple[UUID, ...]
-    eligible_leader_replicas: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-    tagged_fields: TaggedFields = ()
-
-    @property
-    def has_leader(self) -> bool:
-        """Whether anybody leads it."""
-        return self.leader != NO_LEADER
-
-    @property
-    def preferred_leader(self) -> int:
-        """The first of its replicas."""
-        return self.replicas[0] if self.replicas else NO_LEADER
-
-    @property
-    def is_reassigning(self) -> bool:
-        """Whether replicas are on their way in or out."""
-        return bool(self.removing_replicas or self.adding_replicas)
-
-    def directory(self, broker_id: int) -> UUID | None:
-        """Where the replica of a broker lies; None if it has none."""
-        if broker_id not in self.replicas:
-            return None
-        return self.directories[self.replicas.index(broker_id)]
-
-
-def partition_of(record: PartitionRecord) -> Partition:
-    """The partition that a record describes."""
-    return Partition(
-        replicas=record.replicas,
-        isr=record.replicas if record.isr == record.replicas else record.isr,
-        removing_replicas=record.removing_replicas,
-        adding_replicas=record.adding_replicas,
-        leader=record.leader,
-        leader_recovery_state=record.leader_recovery_state,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        directories=_placed(record.directories, len(record.replicas)),
-        eligible_leader_replicas=record.eligible_leader_replicas or (),
-        last_known_elr=record.last_known_elr or (),
-        tagged_fields=record.tagged_fields,
+def normal(record: PartitionRecord) -> Partition:
+    """The one form of what a record says."""
+    directories, replicas = record.directories, record.replicas
+    elr, last_known = record.eligible_leader_replicas, record.last_known_elr
+    if len(directories) == len(replicas) and elr != () and last_known != ():
+        return record
+    return replace(
+        record,
+        directories=_placed(directories, len(replicas)),
+        eligible_leader_replicas=elr or None,
+        last_known_elr=last_known or None,
     )
 
 
@@ -94,6 +50,8 @@ def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
     led_anew = change.leader != LEADER_UNCHANGED
     recovery = change.leader_recovery_state
     return Partition(
+        partition_id=partition.partition_id,
+        topic_id=partition.topic_id,
         replicas=replicas,
         isr=replicas if isr == replicas else isr,
         removing_replicas=partition.removing_replicas if removing is None else removing,
@@ -105,32 +63,21 @@ def changed(partition: Partition, change: PartitionChangeRecord) -> Partition:
         leader_epoch=partition.leader_epoch + led_anew,
         partition_epoch=partition.partition_epoch + 1,
         directories=_placed(directories, len(replicas)),
-        eligible_leader_replicas=partition.eligible_leader_replicas if elr is None else elr,
-        last_known_elr=partition.last_known_elr if last_known is None else last_known,
+        eligible_leader_replicas=partition.eligible_leader_replicas if elr is None else elr or None,
+        last_known_elr=(partition.last_known_elr if last_known is None else last_known or None),
         tagged_fields=partition.tagged_fields,
     )
 
 
-def record_of(
-    topic_id: UUID, partition_id: int, partition: Partition, metadata_version: int
-) -> PartitionRecord:
+def at_level(partition: Partition, metadata_version: int) -> PartitionRecord:
     """The record that describes it, without what the level has no field for."""
-    has_elr = metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL
-    return PartitionRecord(
-        partition_id=partition_id,
-        topic_id=topic_id,
-        replicas=partition.replicas,
-        isr=partition.isr,
-        removing_replicas=partition.removing_replicas,
-        adding_replicas=partition.adding_replicas,
-        leader=partition.leader,
-        leader_recovery_state=partition.leader_recovery_state,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
+    if metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL:
+        return partition
+    return replace(
+        partition,
         directories=partition.directories if metadata_version >= DIRECTORIES_LEVEL else (),
-        eligible_leader_replicas=(partition.eligible_leader_replicas or None) if has_elr else None,
-        last_known_elr=(partition.last_known_elr or None) if has_elr else None,
-        tagged_fields=partition.tagged_fields,
+        eligible_leader_replicas=None,
+        last_known_elr=None,
     )
 
 

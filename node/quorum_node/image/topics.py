@@ -14,7 +14,7 @@ from uuid import UUID
 from immutables import Map
 
 from quorum_node.image.ordering import sorted_lazily
-from quorum_node.image.partition import Partition, record_of
+from quorum_node.image.partition import Partition, at_level
 from quorum_node.records.metadata import MetadataMessage, TopicRecord
 from quorum_node.schema.primitives import TaggedFields
 
@@ -140,5 +140,4 @@ class TopicsImage:
             topic = self.by_id[self.ids[name]]
             yield TopicRecord(name=name, topic_id=topic.topic_id, tagged_fields=topic.tagged_fields)
             for partition_id in sorted_lazily(topic.partitions):
-                partition = topic.partitions[partition_id]
-                yield record_of(topic.topic_id, partition_id, partition, metadata_version)
+                yield at_level(topic.partitions[partition_id], metadata_version)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from immutables import Map, MapMutation
 
-from quorum_node.image.partition import Partition, changed, partition_of
+from quorum_node.image.partition import Partition, changed, normal
 from quorum_node.image.topics import Topic, TopicsImage, may_collide, metric_name
 from quorum_node.records.metadata import (
     NO_LEADER,
@@ -99,7 +99,7 @@ class TopicsChanges:
         topic = self._opened(number)
         if topic is None:
             raise ValueError(f"a partition of topic {record.topic_id}, which does not exist")
-        partition_id, new = record.partition_id, partition_of(record)
+        partition_id, new = record.partition_id, normal(record)
         old = topic.partitions.get(partition_id)
         topic.partitions[partition_id] = new
         self._index(number, partition_id, old, new)
@@ -232,8 +232,8 @@ def without_elr(partition: Partition) -> Partition:
     """Nobody but the ISR may lead it: a change like any other."""
     return replace(
         partition,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=None,
+        last_known_elr=None,
         partition_epoch=partition.partition_epoch + 1,
     )
 

@@ -68,8 +68,8 @@ def _partitions(state: Replayed) -> Iterator[Row]:
                 "adding_replicas": list(partition.adding_replicas),
                 "removing_replicas": list(partition.removing_replicas),
                 "directories": plain(partition.directories),
-                "eligible_leader_replicas": list(partition.eligible_leader_replicas),
-                "last_known_elr": list(partition.last_known_elr),
+                "eligible_leader_replicas": list(partition.eligible_leader_replicas or ()),
+                "last_known_elr": list(partition.last_known_elr or ()),
                 "recovering": bool(partition.leader_recovery_state),
             }
 

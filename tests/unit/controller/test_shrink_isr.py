@@ -14,7 +14,7 @@ from quorum_node.controller.partition_change import (
     shrink_isr,
 )
 from quorum_node.controller.partition_leader import Election
-from quorum_node.image.partition import Partition
+from quorum_node.image.partition import Partition, normal
 from quorum_node.records.metadata import NO_LEADER, decode_metadata, encode_metadata
 
 TOPIC = UUID(int=77)
@@ -28,7 +28,9 @@ def partitions(draw: st.DrawFn) -> Partition:
     """Any that the log could tell, also those that no controller of ours would make."""
     replicas = tuple(draw(st.permutations(REPLICAS)))[: draw(st.integers(1, 4))]
     rarely = st.one_of(st.just(()), st.just(()), some)
-    return Partition(
+    partition = Partition(
+        partition_id=3,
+        topic_id=TOPIC,
         replicas=replicas,
         isr=tuple(each for each in draw(st.permutations(REPLICAS)) if draw(st.booleans())),
         removing_replicas=draw(rarely),
@@ -41,9 +43,12 @@ def partitions(draw: st.DrawFn) -> Partition:
         eligible_leader_replicas=draw(rarely),
         last_known_elr=draw(rarely),
     )
+    return normal(partition)
 
 
 PLAIN = Partition(
+    partition_id=3,
+    topic_id=TOPIC,
     replicas=(1, 2, 3),
     isr=(1, 2, 3),
     leader=1,

@@ -1,6 +1,6 @@
 """Records about topics and partitions.
 
-Owns declarations only. Source: KIP-631, "Topic records", as shipped in Kafka 4.3 (KIP-858: directories; KIP-966:
+Owns declarations, and what a partition's own record says about it. Source: KIP-631, "Topic records", as shipped in Kafka 4.3 (KIP-858: directories; KIP-966:
 eligible leader replicas).
 """
 
@@ -60,6 +60,27 @@ class PartitionRecord(MetadataMessage):
     last_known_elr: tuple[int, ...] | None = wire(
         Array(INT32), since=2, tag=2, nullable_since=2, default=None
     )
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether anybody leads it."""
+        return self.leader != NO_LEADER
+
+    @property
+    def preferred_leader(self) -> int:
+        """The first of its replicas."""
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are on their way in or out."""
+        return bool(self.removing_replicas or self.adding_replicas)
+
+    def directory(self, broker_id: int) -> UUID | None:
+        """Where the replica of a broker lies; None if it has none."""
+        if broker_id not in self.replicas:
+            return None
+        return self.directories[self.replicas.index(broker_id)]
 
 
 @metadata_record(number=5, highest_version=2)
