@@ -34,14 +34,10 @@ from quorum_node.schema.schema import (
     Variable,
     WireType,
 )
-from quorum_node.schema.source import Source, wire_fields
+from quorum_node.schema.source import SHARED_ARRAYS, SHORT_ARRAY, Source, wire_fields
 
 MAX_ELEMENTS = 50_000
 """Array elements and unknown tagged fields of one message, all arrays together."""
-
-_SHORT_ARRAY = 8
-_SHARED_ARRAYS = 16_384
-"""Short arrays of numbers and of UUIDs that are kept: replicas and their directories are the same for many partitions."""
 
 Decoder = Callable[[Buffer, int, int, list[int]], tuple[Any, int]]
 """(buffer, position, length of the buffer, [elements that may still come]) -> (message, next position)."""
@@ -146,8 +142,8 @@ def _emit_length(source: Source, flexible: bool, layout: str) -> str:
     return size
 
 
-def _emit_null(source: Source, target: str, size: str, nullable: bool) -> None:
-    with source.block(f"if {size} < 0:"):
+def _emit_null(source: Source, target: str, size: str, nullable: bool, word: str = "if") -> None:
+    with source.block(f"{word} {size} < 0:"):
         if nullable:
             source.add(f"if {size} != -1: raise Malformed('negative length')")
             source.add(f"{target} = None")
@@ -173,7 +169,8 @@ def _emit_array(
     source: Source, target: str, kind: Array, nullable: bool, version: int, flexible: bool
 ) -> None:
     size = _emit_length(source, flexible, ">i")
-    _emit_null(source, target, size, nullable)
+    source.add(f"if not {size}: {target} = ()")
+    _emit_null(source, target, size, nullable, "elif")
     with source.block("else:"):
         least = smallest_bytes(kind.element, version, flexible)
         source.add(f"if {size} * {least} > n - p: raise Malformed('{target[2:]} is too long')")
@@ -194,7 +191,7 @@ def _emit_array(
 
 def _emit_fixed_elements(source: Source, target: str, kind: Fixed, size: str) -> None:
     """All elements by one struct call; equal short ones are one object."""
-    with source.block(f"if {size} < {_SHORT_ARRAY}:"):
+    with source.block(f"if {size} < {SHORT_ARRAY}:"):
         _emit_shared(source, target, _numbers(kind), f"{size} * {kind.size_bytes}")
     with source.block("else:"):
         source.add(f"{target} = {source.name(unpack_from)}(f'>{{{size}}}{kind.code}', b, p)")
@@ -214,7 +211,7 @@ def _numbers(kind: Fixed) -> Callable[[bytes], tuple[Any, ...]]:
     """Elements of one type from their bytes."""
     size_bytes, code = kind.size_bytes, kind.code
 
-    @lru_cache(maxsize=_SHARED_ARRAYS)
+    @lru_cache(maxsize=SHARED_ARRAYS)
     def numbers(data: bytes) -> tuple[Any, ...]:
         return unpack(f">{len(data) // size_bytes}{code}", data)
 

@@ -8,10 +8,16 @@ the parts go to a gathering write.
 """
 
 from collections.abc import Callable
+from functools import cache, lru_cache
 from struct import Struct, pack
 from typing import Any
 
-from quorum_node.schema.primitives import encode_tagged_fields, encode_uvarint, uuid_to_bytes
+from quorum_node.schema.primitives import (
+    encode_tagged_fields,
+    encode_uvarint,
+    uuid_to_bytes,
+    uuids_to_bytes,
+)
 from quorum_node.schema.schema import (
     ANY_UUID,
     STRING,
@@ -23,7 +29,7 @@ from quorum_node.schema.schema import (
     Variable,
     WireType,
 )
-from quorum_node.schema.source import Source, wire_fields
+from quorum_node.schema.source import SHARED_ARRAYS, SHORT_ARRAY, Source, wire_fields
 
 Part = bytes | memoryview
 Encoder = Callable[[Any, Callable[[Part], None]], None]
@@ -115,21 +121,47 @@ def _emit_value(
             else:
                 source.add(f"{add}({source.name(_NULL_STRING if kind is STRING else _NULL)})")
         with source.block("else:"):
-            if kind is STRING:
-                source.add(f"{value} = {value}.encode()")
-            _emit_length(source, value, ">h" if kind is STRING else ">i", flexible, add)
-            if isinstance(kind, Variable):
-                source.add(f"{add}({value})")
-            elif isinstance(kind.element, Fixed) and len(kind.element.code) == 1:
-                source.add(
-                    f"{add}({source.name(pack)}(f'>{{len({value})}}{kind.element.code}', *{value}))"
-                )
+            if isinstance(kind, Array):
+                _emit_array(source, value, kind, version, flexible, add)
             else:
-                item = source.variable()
-                with source.block(f"for {item} in {value}:"):
-                    _emit_value(source, item, kind.element, False, version, flexible, add)
+                if kind is STRING:
+                    source.add(f"{value} = {value}.encode()")
+                _emit_length(source, value, ">h" if kind is STRING else ">i", flexible, add)
+                source.add(f"{add}({value})")
     else:
         source.add(f"{source.name(encoder(kind, version, flexible))}({value}, {add})")
+
+
+def _emit_array(
+    source: Source, value: str, kind: Array, version: int, flexible: bool, add: str
+) -> None:
+    element = kind.element
+    if isinstance(element, Fixed) and len(element.code) == 1:
+        with source.block(f"if len({value}) < {SHORT_ARRAY}:"):
+            source.add(f"{add}({source.name(_short_array(element, flexible))}({value}))")
+        with source.block("else:"):
+            _emit_length(source, value, ">i", flexible, add)
+            source.add(f"{add}({source.name(pack)}(f'>{{len({value})}}{element.code}', *{value}))")
+        return
+    _emit_length(source, value, ">i", flexible, add)
+    if element is ANY_UUID:
+        source.add(f"{add}({source.name(uuids_to_bytes)}({value}))")
+        return
+    item = source.variable()
+    with source.block(f"for {item} in {value}:"):
+        _emit_value(source, item, element, False, version, flexible, add)
+
+
+@cache
+def _short_array(kind: Fixed, flexible: bool) -> Callable[[tuple[Any, ...]], bytes]:
+    """Length and elements of an array of numbers; the same few come again and again, as in the decoder."""
+
+    @lru_cache(maxsize=SHARED_ARRAYS)
+    def short_array(values: tuple[Any, ...]) -> bytes:
+        length = encode_uvarint(len(values) + 1) if flexible else pack(">i", len(values))
+        return length + pack(f">{len(values)}{kind.code}", *values)
+
+    return short_array
 
 
 def _emit_length(source: Source, value: str, layout: str, flexible: bool, add: str) -> None:

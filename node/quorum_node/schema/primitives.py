@@ -8,7 +8,7 @@ Every reader takes `(buffer, position)` and returns `(value, next position)`. A 
 bytes that are left before anything is allocated, and the only error is `MalformedRecord`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import Struct
 from typing import Any
@@ -38,8 +38,9 @@ def encode_uvarint(value: int) -> bytes:
     return encode_long_uvarint(value)
 
 
+@lru_cache(maxsize=1 << 14)
 def encode_long_uvarint(value: int) -> bytes:
-    """The general case of `encode_uvarint`."""
+    """The general case of `encode_uvarint`. Lengths and offsets within a batch come again and again: cached."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -163,6 +164,11 @@ def any_uuid_from_bytes(data: bytes) -> UUID:
 def uuids_from_bytes(data: bytes) -> tuple[UUID, ...]:
     """UUIDs one behind the other; the same few arrays come again and again, too."""
     return tuple([any_uuid_from_bytes(data[at : at + 16]) for at in range(0, len(data), 16)])
+
+
+def uuids_to_bytes(uuids: Iterable[UUID]) -> bytes:
+    """The reverse of `uuids_from_bytes`."""
+    return b"".join([uuid.int.to_bytes(16, "big") for uuid in uuids])
 
 
 def uuid_from_bytes(data: bytes) -> UUID | None:

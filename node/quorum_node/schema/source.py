@@ -10,6 +10,10 @@ from typing import Any
 
 from quorum_node.schema.schema import FieldSpec, Message
 
+SHORT_ARRAY = 8
+SHARED_ARRAYS = 16_384
+"""Short arrays of numbers, and arrays of UUIDs, that are kept: many partitions have the same replicas and directories."""
+
 
 @dataclass(slots=True)
 class Source:

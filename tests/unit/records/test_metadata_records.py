@@ -120,6 +120,45 @@ def test_bytes_of_a_partition_record_in_its_versions() -> None:
     assert encode_metadata(electable, 2).hex() == "010302" + head + epochs + directories + tail
 
 
+NUMBERS = st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=140).map(tuple)
+FEW = NUMBERS.map(lambda found: found[:9])
+
+
+def compact(numbers: tuple[int, ...]) -> bytes:
+    """An array of int32 as the protocol guide says, by hand."""
+    size = len(numbers) + 1
+    length = bytes((size,)) if size < 0x80 else bytes((size & 0x7F | 0x80, size >> 7))
+    return length + b"".join(number.to_bytes(4, "big", signed=True) for number in numbers)
+
+
+@given(FEW | NUMBERS, FEW | NUMBERS, FEW, FEW, FEW.map(lambda found: (*found, 1)))
+def test_arrays_of_any_length_are_written_as_the_protocol_says(
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    removing: tuple[int, ...],
+    adding: tuple[int, ...],
+    electable: tuple[int, ...],
+) -> None:
+    directories = tuple(UUID(int=1 << number) for number in range(len(replicas) % 9))
+    record = PartitionRecord(
+        partition_id=7, topic_id=UUID(int=9), replicas=replicas, isr=isr, removing_replicas=removing,
+        adding_replicas=adding, leader=-1, leader_epoch=3, partition_epoch=4, directories=directories,
+        eligible_leader_replicas=electable,
+    )  # fmt: skip
+    written = (
+        bytes.fromhex("010302" + "00000007" + "0" * 31 + "9")
+        + b"".join(map(compact, (replicas, isr, removing, adding)))
+        + bytes.fromhex("ffffffff" + "00000003" + "00000004")
+        + bytes((len(directories) + 1,))
+        + b"".join(each.bytes for each in directories)
+        + bytes((1, 1, len(compact(electable))))
+        + compact(electable)
+    )
+    for _ in range(2):  # from nothing, and from what is kept of the first time
+        assert encode_metadata(record, 2) == written
+    assert decode_metadata(written) == record
+
+
 @pytest.mark.requirement("K631-04")
 def test_a_version_never_loses_what_it_has_no_field_for() -> None:
     change = PartitionChangeRecord(partition_id=0, topic_id=UUID(int=9), directories=(LOST,))
