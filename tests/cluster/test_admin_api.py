@@ -21,6 +21,8 @@ from quorum_node.protocol.errors import ErrorCode as WireError
 from support.local_quorum import LocalQuorum, wait_until
 from support.one_request import ask
 
+NO_PARTITION = {"topic": "no", "partition": 0, "replicas": [1]}
+
 
 def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
     quorum = shared_quorum
@@ -79,6 +81,19 @@ def test_a_batch_is_whole_and_in_one_place(shared_quorum: LocalQuorum) -> None:
     assert quorum.request("GET", "/v1/configs/topic/batch/k0").status_code == 404
 
 
+def test_any_node_takes_reassignments_and_describes_partitions(shared_quorum: LocalQuorum) -> None:
+    quorum = shared_quorum
+    for node in quorum.nodes.values():
+        body = {"partitions": [NO_PARTITION]}
+        answer = quorum.request("POST", "/v1/reassignments", node.id, json=body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["refused"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+        body = {"partitions": [{"topic": "no", "partition": 0}]}
+        answer = quorum.request("POST", "/v1/reassignments/describe", node.id, json=body)
+        assert (answer.json()["partitions"], answer.json()["moving"]) == ([], 0)
+        assert quorum.request("GET", "/v1/reassignments", node.id).json()["partitions"] == []
+
+
 def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuorum) -> None:
     entry = {"resourceType": "topic", "resourceName": "big", "value": "x" * (1 << 20)}
     entries = [{**entry, "name": f"k{n}"} for n in range(5)]
@@ -94,6 +109,8 @@ def test_more_than_fits_into_one_batch_is_refused_whole(shared_quorum: LocalQuor
         ("POST", "/v1/append", {"entries": []}),
         ("POST", "/v1/resign", None),
         ("DELETE", "/v1/voters/1/AAAAAAAAAAAAAAAAAAAAAQ", None),
+        ("POST", "/v1/reassignments", {"partitions": [NO_PARTITION]}),
+        ("POST", "/v1/reassignments/describe", {"partitions": [{"topic": "no", "partition": 0}]}),
     ],
 )
 @pytest.mark.parametrize("token", [None, "wrong", "Bearer", "Basic test-token"])

@@ -92,8 +92,8 @@ class _Altering:
             limit = self._view.settings.max_moving_partitions
             if limit and self._moving >= limit:
                 text = (
-                    f"{self._moving} partitions are moving, which is the limit (quorum.reassignments.max="
-                    f"{limit}): ask again when some of them have arrived"
+                    f"{self._moving} partitions are moving, and the limit is {limit} (quorum.reassignments.max, or the "
+                    "request's own): ask again when some of them have arrived"
                 )
                 return Problem(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
             self._moving += 1

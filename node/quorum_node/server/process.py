@@ -131,6 +131,7 @@ class NodeProcess:
     def _node_view(self, token: str | None) -> NodeView:
         return NodeView(
             hosted=self._hosted,
+            controller=self._controller.controller,
             metrics=self._metrics,
             reserve=self._reserve,
             forwarder=self._forwarder,

@@ -1,132 +1,16 @@
 """Two real replicas in one loop, on one disk: what they share, and what they don't."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from uuid import UUID
 
-import httpx
 import pytest
 
 from quorum_node.api import ErrorCode
-from quorum_node.raft.outputs import Halt, HaltReason
-from quorum_node.records.identity import uuid_text
-from quorum_node.records.metadata import encode_metadata
-from quorum_node.server.admin.app import create_app
-from quorum_node.server.admin.forwarding import Forwarder
-from quorum_node.server.admin.node_view import NodeView
-from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.config import NodeConfig, check_config
-from quorum_node.server.hosted_partitions import HostedPartitions
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.node_events import MalformedBytes
-from quorum_node.server.replica_building import own_endpoints
-from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
-from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.raft.outputs import HaltReason
+from quorum_node.server.appends import Committed
 from quorum_node.storage.errors import DiskFull, StorageFailure
-from quorum_node.storage.failure_latch import FailureLatch
-from quorum_node.storage.meta_properties import MetaProperties
-from support.metadata_records import config
-
-ME = UUID(int=9)
-
-
-class Node:
-    """A founder that leads both of its partitions."""
-
-    def __init__(self, directory: Path) -> None:
-        self.config = config_of(directory)
-        self.directory = opened(directory)
-        self.metrics = Metrics()
-        self.reserve = DiskReserve(directory, 0)
-        self.hosted = HostedPartitions(
-            self.config, self.directory, self.metrics, MalformedBytes(), self.reserve
-        )
-        self.halts: list[Halt] = []
-        self.halted = asyncio.Event()
-        self.hosted.on_halt = self._on_halt
-
-    def _on_halt(self, halt: Halt) -> None:
-        self.halts.append(halt)
-        self.halted.set()
-
-    async def start(self) -> None:
-        """Until both partitions take writes."""
-        self.hosted.start()
-        for number in range(2):
-            for _ in range(1000):  # refused until the founder's own voters record is committed
-                outcome = await self.append(number, "first", str(number))
-                if isinstance(outcome, Committed):
-                    break
-                await asyncio.sleep(0.01)
-            assert isinstance(outcome, Committed), outcome
-
-    async def append(self, number: int, name: str, value: str) -> AppendOutcome:
-        done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-        record = encode_metadata(config(2, "t", name, value))
-        self.hosted.hosts[number].appends.submit((record,), done.set_result)
-        return await asyncio.wait_for(done, 10)
-
-    def close(self) -> None:
-        self.hosted.close()
-        for partition in self.directory.partitions:
-            partition.log.close()
-
-    def client(self) -> httpx.AsyncClient:
-        """The admin API of this node."""
-        view = NodeView(
-            hosted=self.hosted,
-            metrics=self.metrics,
-            reserve=self.reserve,
-            forwarder=Forwarder(),
-            token=None,
-            fetch_timeout_ms=2000,
-            started_at=datetime.now(UTC),
-            endpoints=own_endpoints(self.config),
-        )
-        transport = httpx.ASGITransport(create_app(view))
-        return httpx.AsyncClient(transport=transport, base_url="http://node")
-
-
-def config_of(directory: Path) -> NodeConfig:
-    return check_config(
-        {
-            "node.id": "1",
-            "advertised.listeners": "CONTROLLER://127.0.0.1:9093",
-            "admin.advertised.listener": "http://127.0.0.1:8080",
-            "metadata.log.dir": str(directory),
-            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-            "formation.founder.id": "1",
-            "formation.founder.uuid": uuid_text(ME),
-            "quorum.partitions": "2",
-        }
-    )
-
-
-def opened(directory: Path) -> OpenDirectory:
-    format_directory(directory, MetaProperties(1, ME, "c", 2))
-    return open_directory(
-        directory,
-        node_id=1,
-        cluster_id="c",
-        segment_bytes=1 << 20,
-        latch=FailureLatch(None),
-        partitions=2,
-    )
-
-
-def with_node(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
-    async def run() -> None:
-        node = Node(directory)
-        await node.start()
-        try:
-            await scenario(node)
-        finally:
-            node.close()
-
-    asyncio.run(run())
+from support.hosted_node import Node, with_node
 
 
 @pytest.mark.requirement("K595-31")

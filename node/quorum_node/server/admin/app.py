@@ -16,6 +16,7 @@ from quorum_node.server.admin import (
     describe_routes,
     health_routes,
     log_routes,
+    reassignment_routes,
     snapshot_routes,
     voter_routes,
 )
@@ -47,6 +48,7 @@ def create_app(node: NodeView) -> FastAPI:
         config_routes,
         log_routes,
         snapshot_routes,
+        reassignment_routes,
     ):
         app.include_router(routes.router(node))
 

@@ -12,6 +12,7 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
+from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.metrics import Metrics
 from quorum_node.storage.disk_reserve import DiskReserve
@@ -22,6 +23,7 @@ class NodeView:
     """Handed to every route."""
 
     hosted: HostedPartitions
+    controller: ActiveController
     metrics: Metrics
     reserve: DiskReserve
     forwarder: Forwarder

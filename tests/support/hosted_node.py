@@ -1,0 +1,145 @@
+"""A real node without its listeners, in the loop of a test: replicas on a disk, controller and admin API.
+
+Owns putting it together, as `server/process.py` does. What is asked of it is the tests' affair.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+
+from quorum_node.raft.outputs import Halt
+from quorum_node.records.identity import uuid_text
+from quorum_node.records.metadata import encode_metadata
+from quorum_node.server.admin.app import create_app
+from quorum_node.server.admin.forwarding import Forwarder
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.appends import AppendOutcome, Committed
+from quorum_node.server.config import NodeConfig, check_config
+from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.hosted_partitions import HostedPartitions
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.node_events import MalformedBytes
+from quorum_node.server.replica_building import own_endpoints
+from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
+from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.meta_properties import MetaProperties
+from support.metadata_records import config
+
+ME = UUID(int=9)
+
+
+class Node:
+    """A founder that leads both of its partitions."""
+
+    def __init__(self, directory: Path) -> None:
+        self.config = config_of(directory)
+        self.directory = opened(directory)
+        self.metrics = Metrics()
+        self.reserve = DiskReserve(directory, 0)
+        self.hosted = HostedPartitions(
+            self.config, self.directory, self.metrics, MalformedBytes(), self.reserve
+        )
+        self.controller = HostedController(
+            self.hosted.first,
+            self.metrics.partition(0),
+            session_timeout_ms=self.config.controller.session_timeout_ms,
+            settings=self.config.controller.settings,
+            snapshot_policy=self.config.snapshots,
+            request_timeout_ms=self.config.timeouts.request_timeout_ms,
+        )
+        self.halts: list[Halt] = []
+        self.halted = asyncio.Event()
+        self.hosted.on_halt = self._on_halt
+
+    def _on_halt(self, halt: Halt) -> None:
+        self.halts.append(halt)
+        self.halted.set()
+
+    async def start(self) -> None:
+        """Until both partitions take writes."""
+        self.hosted.start()
+        for number in range(2):
+            for _ in range(1000):  # refused until the founder's own voters record is committed
+                outcome = await self.append(number, "first", str(number))
+                if isinstance(outcome, Committed):
+                    break
+                await asyncio.sleep(0.01)
+            assert isinstance(outcome, Committed), outcome
+
+    async def append(self, number: int, name: str, value: str) -> AppendOutcome:
+        """One config, and what became of it."""
+        done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+        record = encode_metadata(config(2, "t", name, value))
+        self.hosted.hosts[number].appends.submit((record,), done.set_result)
+        return await asyncio.wait_for(done, 10)
+
+    def close(self) -> None:
+        """Everything but the pages of the log that are not written yet."""
+        self.controller.close()
+        self.hosted.close()
+        for partition in self.directory.partitions:
+            partition.log.close()
+
+    def client(self, token: str | None = None) -> httpx.AsyncClient:
+        """The admin API of this node; with a token it is asked for."""
+        view = NodeView(
+            hosted=self.hosted,
+            controller=self.controller.controller,
+            metrics=self.metrics,
+            reserve=self.reserve,
+            forwarder=Forwarder(),
+            token=token,
+            fetch_timeout_ms=2000,
+            started_at=datetime.now(UTC),
+            endpoints=own_endpoints(self.config),
+        )
+        transport = httpx.ASGITransport(create_app(view))
+        return httpx.AsyncClient(transport=transport, base_url="http://node")
+
+
+def config_of(directory: Path) -> NodeConfig:
+    """Of a node that founds two partitions."""
+    return check_config(
+        {
+            "node.id": "1",
+            "advertised.listeners": "CONTROLLER://127.0.0.1:9093",
+            "admin.advertised.listener": "http://127.0.0.1:8080",
+            "metadata.log.dir": str(directory),
+            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+            "formation.founder.id": "1",
+            "formation.founder.uuid": uuid_text(ME),
+            "quorum.partitions": "2",
+        }
+    )
+
+
+def opened(directory: Path) -> OpenDirectory:
+    """A directory that was just formatted."""
+    format_directory(directory, MetaProperties(1, ME, "c", 2))
+    return open_directory(
+        directory,
+        node_id=1,
+        cluster_id="c",
+        segment_bytes=1 << 20,
+        latch=FailureLatch(None),
+        partitions=2,
+    )
+
+
+def with_node(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
+    """Run a scenario on a node that takes writes."""
+
+    async def run() -> None:
+        node = Node(directory)
+        await node.start()
+        try:
+            await scenario(node)
+        finally:
+            node.close()
+
+    asyncio.run(run())
