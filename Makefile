@@ -145,9 +145,10 @@ kafka-apis: venv ## docs/kafka-apis.md: stock clients' calls on stock Kafka, and
 	@PYTHONPATH=tests $(PY) -m support.kafka_apis
 
 .PHONY: crds
-crds: venv ## the custom resource definition, from the pydantic models, and what holds a copy of it
-	@$(PY) -m quorum_operator.crd_document >crds/.new && mv crds/.new crds/metadataquorums.yaml
-	@cp crds/metadataquorums.yaml helm/metadataquorum/files/metadataquorums.yaml
+crds: venv ## the custom resource definitions, from the pydantic models, and what holds a copy of them
+	@for each in metadataquorums partitionreassignments; do \
+	    $(PY) -m quorum_operator.crd_document $$each >crds/.new && mv crds/.new crds/$$each.yaml && \
+	    cp crds/$$each.yaml helm/metadataquorum/files/$$each.yaml || exit 1; done
 	@$(MAKE) manifests
 
 .PHONY: manifests

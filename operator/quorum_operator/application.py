@@ -4,24 +4,32 @@ Owns start and stop, and which event wakes which worker. Knows nothing of kopf.
 """
 
 import asyncio
+import time
 
 import httpx
 import structlog
 from aiohttp import web
 
+from quorum_operator.crd import KIND, PLURAL
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi, load_configuration
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.metrics import Metrics
+from quorum_operator.partition_client import PartitionClient
 from quorum_operator.quorum_client import QuorumClient
+from quorum_operator.reassign import ReassignmentReconciler
+from quorum_operator.reassignment_crd import REASSIGNMENT_KIND, REASSIGNMENT_PLURAL
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.settings import Settings
+from quorum_operator.turns import Place, Turns, has_ended
 from quorum_operator.workers import Workers
 
 STALE_AFTER_S = 180.0
 """`/healthz` fails when some quorum had no good reconcile for this long."""
 
 DEFINITION_RETRY_S = 2.0
+DEFINITION_GRACE_S = 10.0
+"""How long quorums wait for the definition of reassignments: both come together, or that one not at all."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -35,8 +43,11 @@ class Application:
         self._api: KubeApi | None = None
         self._http: httpx.AsyncClient | None = None
         self._workers: Workers | None = None
+        self._reassignments: Workers | None = None
+        self._turns = Turns()
         self._runner: web.AppRunner | None = None
         self._generations: dict[tuple[str, str], object] = {}
+        self._reassigned: dict[Place, object] = {}
 
     async def start(self) -> None:
         """Open the clients and the HTTP endpoint."""
@@ -45,15 +56,22 @@ class Application:
         limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits)
         reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
-        self._workers = Workers(reconciler, self.metrics, self._settings.resync_s)
+        self._workers = Workers(KIND, reconciler, self.metrics, self._settings.resync_s)
+        moves = ReassignmentReconciler(
+            self._api, PartitionClient(self._http), self.metrics, self._turns
+        )
+        self._reassignments = Workers(
+            REASSIGNMENT_KIND, moves, self.metrics, self._settings.resync_s
+        )
         await self._serve()
-        await self._await_definition(self._api)
+        await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
 
     async def stop(self) -> None:
         """Stop the workers, then close everything."""
-        if self._workers is not None:
-            await self._workers.stop()
+        for workers in (self._workers, self._reassignments):
+            if workers is not None:
+                await workers.stop()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._http is not None:
@@ -72,6 +90,26 @@ class Application:
         if self._workers is not None:
             self._workers.ensure(namespace, name)
 
+    def reassignment_changed(
+        self, namespace: str, name: str, body: dict[str, object], *, gone: bool
+    ) -> None:
+        """A PartitionReassignment changed; it may be another one's turn by that."""
+        if self._reassignments is None:
+            return
+        place = Place(namespace, name)
+        following = self._turns.forget(place) if gone else self._turns.note(place, body)
+        if following is not None:
+            self._reassignments.wake(*following)
+        meta = body.get("metadata")
+        assert isinstance(meta, dict)
+        state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
+        if gone:
+            self._reassigned.pop(place, None)
+            self._reassignments.wake(*place)
+        elif self._reassigned.get(place) != state and not has_ended(body):
+            self._reassigned[place] = state
+            self._reassignments.ensure(*place)
+
     def part_changed(self, namespace: str, instance: str) -> None:
         """A pod, claim or StatefulSet of a quorum changed."""
         if self._workers is not None:
@@ -83,13 +121,26 @@ class Application:
             self._workers.wake_all()
 
     @staticmethod
-    async def _await_definition(api: KubeApi) -> None:
-        """What is defined later would go unnoticed: kopf looks for it once, when it starts."""
+    async def _await_definitions(api: KubeApi) -> None:
+        """What is defined later would go unnoticed: kopf looks for it once, when it starts.
+
+        Without the definition of reassignments the rest works, as after an upgrade of the operator alone.
+        """
+        since: float | None = None
         while True:
             try:
-                if await api.get(paths.DEFINITION) is not None:
+                missing = {PLURAL, REASSIGNMENT_PLURAL} - await _defined(api)
+                if not missing:
                     return
-                _log.warning("no resource definition yet: apply crds/metadataquorums.yaml")
+                if PLURAL not in missing:
+                    since = since or time.monotonic()
+                    if time.monotonic() - since > DEFINITION_GRACE_S:
+                        _log.warning(
+                            f"going on without {REASSIGNMENT_PLURAL}: apply their definition and restart"
+                        )
+                        return
+                files = " and ".join(f"crds/{each}.yaml" for each in sorted(missing))
+                _log.warning(f"no resource definition yet: apply {files}")
             except ApiError as error:
                 _log.warning("the API server can't be asked yet", error=str(error))
             await asyncio.sleep(DEFINITION_RETRY_S)
@@ -111,3 +162,9 @@ class Application:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self.metrics.render(), content_type="text/plain", charset="utf-8")
+
+
+async def _defined(api: KubeApi) -> set[str]:
+    """Plurals of our resources that are served."""
+    found = await api.get(paths.DEFINITION) or {}
+    return {each["name"] for each in found.get("resources", [])}

@@ -35,8 +35,9 @@ CONFIG_KEYS = (
 """Node properties that a resource may set; the rest belongs to the operator."""
 
 
-def _rule(rule: str, message: str) -> dict[str, str]:
-    return {"rule": rule, "message": message}
+def rule(expression: str, message: str) -> dict[str, str]:
+    """A CEL rule and what to say to who breaks it."""
+    return {"rule": expression, "message": message}
 
 
 def rules(*entries: dict[str, str]) -> dict[str, Any]:
@@ -48,12 +49,12 @@ FREE_FORM: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Parts of a pod template that are handed on unread; the API server checks them in the pod."""
 
 NAME_RULES = (
-    _rule(
+    rule(
         f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
         f"metadata.name may have at most {MAX_NAME_LENGTH} characters, because pod and volume"
         " names are built from it: choose a shorter name",
     ),
-    _rule(
+    rule(
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         "metadata.name becomes part of service names: start with a letter, then use lower case"
         " letters, digits and '-' only",
@@ -93,7 +94,7 @@ class StorageSpec(_Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            _rule(
+            rule(
                 "isQuantity(self.size) && quantity(self.size).compareTo(quantity('64Mi')) >= 0",
                 "spec.storage.size must be a quantity of at least 64Mi, such as 1Gi",
             )
@@ -129,28 +130,28 @@ class MetadataQuorumSpec(_Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            _rule(
+            rule(
                 "self.replicas >= 1",
                 "spec.replicas must be at least 1: a quorum can't be scaled to 0. Set spec.paused"
                 " to stop all moves, or delete the resource (claims are kept by default)",
             ),
-            _rule(
+            rule(
                 f"self.replicas <= {MAX_REPLICAS}",
                 f"spec.replicas may be at most {MAX_REPLICAS}: more voters make every commit"
                 " slower; use 3 or 5",
             ),
-            _rule(
+            rule(
                 "self.replicas % 2 == 1 || self.allowEvenReplicas",
                 "an even number of voters tolerates no more failures than one fewer: use an odd"
                 " spec.replicas, or set spec.allowEvenReplicas: true",
             ),
-            _rule(
+            rule(
                 "has(self.clusterId) == has(oldSelf.clusterId) &&"
                 " (!has(self.clusterId) || self.clusterId == oldSelf.clusterId)",
                 "spec.clusterId is immutable: it is written into every member's log. Make a new"
                 " MetadataQuorum for another cluster id",
             ),
-            _rule(
+            rule(
                 "!has(self.config) || self.config.all(key, key in ["
                 + ", ".join(f"'{key}'" for key in CONFIG_KEYS)
                 + "])",
@@ -194,7 +195,7 @@ class MetadataQuorumSpec(_Model):
             "maxItems": 16,
             "x-kubernetes-list-type": "set",
             **rules(
-                _rule(
+                rule(
                     "self.all(id, id >= 1)",
                     "spec.retire lists node ids, which start at 1: see status.members",
                 )

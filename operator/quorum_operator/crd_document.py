@@ -1,11 +1,13 @@
-"""Generates the CustomResourceDefinition from the models in `crd.py`.
+"""Generates the CustomResourceDefinitions from the models in `crd.py` and `reassignment_crd.py`.
 
-`python -m quorum_operator.crd_document` prints it; `make crds` style targets write it to
-`crds/metadataquorums.yaml`, and a test compares the two. Owns the way from pydantic's JSON schema
+`python -m quorum_operator.crd_document PLURAL` prints one; `make crds` writes them to `crds/PLURAL.yaml`, and a
+test compares. Owns the way from pydantic's JSON schema
 to a structural schema (no $ref, no anyOf with null, no title), printer columns and subresources.
 """
 
+import dataclasses
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -20,20 +22,83 @@ from quorum_operator.crd import (
     MetadataQuorumSpec,
     MetadataQuorumStatus,
 )
-
-COLUMNS: tuple[tuple[str, str, str, int], ...] = (
-    ("Phase", "string", ".status.phase", 0),
-    ("Replicas", "integer", ".spec.replicas", 0),
-    ("Voters", "integer", ".status.voters", 0),
-    ("Ready", "integer", ".status.readyReplicas", 0),
-    ("Leader", "integer", ".status.leader.id", 0),
-    ("Tolerance", "integer", ".status.failureTolerance.now", 0),
-    ("Plan", "string", ".status.plan.step", 0),
-    ("Reason", "string", ".status.plan.reason", 1),
-    ("Cluster", "string", ".status.clusterId", 1),
-    ("Age", "date", ".metadata.creationTimestamp", 0),
+from quorum_operator.reassignment_crd import (
+    REASSIGNMENT_KIND,
+    REASSIGNMENT_PLURAL,
+    PartitionReassignmentSpec,
+    PartitionReassignmentStatus,
 )
-"""Printer columns: name, type, path, priority (1 = only with -o wide)."""
+
+Column = tuple[str, str, str, int]
+"""A printer column: name, type, path, priority (1 = only with -o wide)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a definition is made from; `has_default`: a resource may leave its spec out."""
+
+    kind: str
+    plural: str
+    short_name: str
+    description: str
+    spec: type[BaseModel]
+    status: type[BaseModel]
+    columns: tuple[Column, ...]
+    rules: tuple[dict[str, str], ...] = ()
+    categories: tuple[str, ...] = ()
+    has_default: bool = False
+    subresources: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+QUORUM = Definition(
+    kind=KIND,
+    plural=PLURAL,
+    short_name="mq",
+    description="A Raft metadata quorum that the operator runs.",
+    spec=MetadataQuorumSpec,
+    status=MetadataQuorumStatus,
+    columns=(
+        ("Phase", "string", ".status.phase", 0),
+        ("Replicas", "integer", ".spec.replicas", 0),
+        ("Voters", "integer", ".status.voters", 0),
+        ("Ready", "integer", ".status.readyReplicas", 0),
+        ("Leader", "integer", ".status.leader.id", 0),
+        ("Tolerance", "integer", ".status.failureTolerance.now", 0),
+        ("Plan", "string", ".status.plan.step", 0),
+        ("Reason", "string", ".status.plan.reason", 1),
+        ("Cluster", "string", ".status.clusterId", 1),
+        ("Age", "date", ".metadata.creationTimestamp", 0),
+    ),
+    rules=NAME_RULES,
+    categories=("all",),
+    has_default=True,
+    subresources={
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        }
+    },
+)
+REASSIGNMENT = Definition(
+    kind=REASSIGNMENT_KIND,
+    plural=REASSIGNMENT_PLURAL,
+    short_name="pr",
+    description="Partitions that the operator lets the brokers of a quorum move to other brokers.",
+    spec=PartitionReassignmentSpec,
+    status=PartitionReassignmentStatus,
+    columns=(
+        ("Quorum", "string", ".spec.quorum", 0),
+        ("Phase", "string", ".status.phase", 0),
+        ("Moving", "integer", ".status.moving", 0),
+        ("Done", "integer", ".status.done", 0),
+        ("Total", "integer", ".status.total", 0),
+        ("Failed", "integer", ".status.failed", 1),
+        ("Reason", "string", ".status.conditions[?(@.type=='Progressing')].message", 1),
+        ("Age", "date", ".metadata.creationTimestamp", 0),
+    ),
+)
+DEFINITIONS = {each.plural: each for each in (QUORUM, REASSIGNMENT)}
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
@@ -102,61 +167,52 @@ def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: field["default"] for name, field in fields if "default" in field}
 
 
-def build() -> dict[str, Any]:
+def build(made: Definition) -> dict[str, Any]:
     """The whole CustomResourceDefinition as a document."""
-    spec = structural(MetadataQuorumSpec)
+    spec = structural(made.spec)
     _complete_defaults(spec)
-    spec["default"] = _defaults(spec)
-    status = _without_defaults(structural(MetadataQuorumStatus))
+    if made.has_default:
+        spec["default"] = _defaults(spec)
+    schema: dict[str, Any] = {
+        "description": made.description,
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": _without_defaults(structural(made.status)),
+        },
+    }
+    if not made.has_default:
+        schema["required"] = ["spec"]
+    if made.rules:
+        schema["x-kubernetes-validations"] = list(made.rules)
+    names: dict[str, Any] = {
+        "kind": made.kind,
+        "listKind": f"{made.kind}List",
+        "plural": made.plural,
+        "singular": made.kind.lower(),
+        "shortNames": [made.short_name],
+    }
+    if made.categories:
+        names["categories"] = list(made.categories)
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, **made.subresources},
+        "additionalPrinterColumns": [_column(*column) for column in made.columns],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"{PLURAL}.{GROUP}",
+            "name": f"{made.plural}.{GROUP}",
             "labels": {"app.kubernetes.io/part-of": "metadataquorum"},
         },
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": ["mq"],
-                "categories": ["all"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "description": "A Raft metadata quorum that the operator runs.",
-                            "type": "object",
-                            "properties": {
-                                "apiVersion": {"type": "string"},
-                                "kind": {"type": "string"},
-                                "metadata": {"type": "object"},
-                                "spec": spec,
-                                "status": status,
-                            },
-                            "x-kubernetes-validations": list(NAME_RULES),
-                        }
-                    },
-                    "subresources": {
-                        "status": {},
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        },
-                    },
-                    "additionalPrinterColumns": [_column(*column) for column in COLUMNS],
-                }
-            ],
-        },
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
     }
 
 
@@ -167,11 +223,11 @@ def _column(name: str, kind: str, path: str, priority: int) -> dict[str, Any]:
     return column
 
 
-def render() -> str:
+def render(made: Definition) -> str:
     """The document as YAML, with a line that says where it comes from."""
-    head = "# Generated by `python -m quorum_operator.crd_document`; do not edit.\n"
-    return head + yaml.safe_dump(build(), sort_keys=False, width=100, allow_unicode=True)
+    head = "# Generated by `make crds`; do not edit.\n"
+    return head + yaml.safe_dump(build(made), sort_keys=False, width=100, allow_unicode=True)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.stdout.write(render(DEFINITIONS[sys.argv[1]]))

@@ -1,7 +1,7 @@
 """kopf: events become wake-ups, and nothing else happens here.
 
-Every watched change of a MetadataQuorum, or of a pod, claim, StatefulSet, volume or host, wakes the
-worker of the quorum concerned; what is to be done it finds out by looking. There are no create,
+Every watched change of one of our resources, or of a pod, claim, StatefulSet, volume or host, wakes the
+worker of the resource concerned; what is to be done it finds out by looking. There are no create,
 update or delete handlers and no daemon, hence no finalizer and no annotation of kopf's on any
 object: nothing is left stuck when the operator is uninstalled first.
 """
@@ -14,6 +14,7 @@ from quorum_operator.application import Application
 from quorum_operator.crd import GROUP, PLURAL, VERSION
 from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, PREFIX
 from quorum_operator.kube.client import authorization, load_configuration
+from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 
 OURS = {LABEL_NAME: APP}
 
@@ -60,6 +61,14 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
     ) -> None:
         if namespace is not None and name is not None:
             application.quorum_changed(namespace, name, dict(body))
+
+    @kopf.on.event(GROUP, VERSION, REASSIGNMENT_PLURAL, registry=registry)
+    async def reassignment_changed(
+        type: str | None, body: kopf.Body, namespace: str | None, name: str | None, **_: Any
+    ) -> None:
+        if namespace is not None and name is not None:
+            gone = type == "DELETED"
+            application.reassignment_changed(namespace, name, dict(body), gone=gone)
 
     @kopf.on.event("", "v1", "pods", labels=OURS, registry=registry)
     @kopf.on.event("", "v1", "persistentvolumeclaims", labels=OURS, registry=registry)

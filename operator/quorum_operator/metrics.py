@@ -6,6 +6,7 @@ there is none), so that `time() - x` alerts on a stuck one.
 
 import time
 from collections import defaultdict
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -14,20 +15,28 @@ from quorum_operator.crd import MetadataQuorumStatus, Phase
 _PREFIX = "metadataquorum_operator"
 
 
+class Reconciled(NamedTuple):
+    """Which resource."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class Metrics:
     """All metrics of one operator process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.started_at = time.time()
-        self._in_progress: dict[tuple[str, str], float] = {}
-        self._last: dict[tuple[str, str], float] = {}
+        self._in_progress: dict[Reconciled, float] = {}
+        self._last: dict[Reconciled, float] = {}
         self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
         place = ("namespace", "name")
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
             "End of the last reconcile that reached its end.",
-            place,
+            ("kind", *place),
             registry=self.registry,
         )
         self._oldest = Gauge(
@@ -79,32 +88,32 @@ class Metrics:
             registry=self.registry,
         )
 
-    def begin(self, namespace: str, name: str) -> None:
+    def begin(self, resource: Reconciled) -> None:
         """A reconcile begins."""
-        self._in_progress[namespace, name] = time.time()
+        self._in_progress[resource] = time.time()
 
-    def end(self, namespace: str, name: str, error: str | None) -> None:
+    def end(self, resource: Reconciled, error: str | None) -> None:
         """A reconcile ended."""
-        began = self._in_progress.pop((namespace, name))
+        began = self._in_progress.pop(resource)
         now = time.time()
         self._duration.observe(now - began)
         if error is not None:
             self._failures.labels(error).inc()
             return
-        self._last[namespace, name] = now
-        self._last_reconcile.labels(namespace, name).set(now)
+        self._last[resource] = now
+        self._last_reconcile.labels(*resource).set(now)
 
-    def forget(self, namespace: str, name: str) -> None:
-        """The resource is gone."""
-        self._last.pop((namespace, name), None)
-        self._last_reconcile.remove(namespace, name)
+    def forget(self, resource: Reconciled) -> None:
+        """The resource is gone, or there is nothing to do for it any more."""
+        self._last.pop(resource, None)
+        self._last_reconcile.remove(*resource)
 
-    def watch(self, namespace: str, name: str) -> None:
+    def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
-        self._last.setdefault((namespace, name), time.time())
+        self._last.setdefault(resource, time.time())
 
     def staleness_s(self) -> float:
-        """Age of the last good reconcile of the quorum that waits longest; 0 without quorums."""
+        """Age of the last good reconcile of the resource that waits longest; 0 without any."""
         now = time.time()
         return max((now - at for at in self._last.values()), default=0.0)
 

@@ -65,7 +65,7 @@ class QuorumClient:
         None without a well-formed answer, or when another node answers at an address reused.
         """
         try:
-            answer = await self._http.get(_url(ip, "/v1/node"), timeout=REPORT_TIMEOUT_S)
+            answer = await self._http.get(url_of(ip, "/v1/node"), timeout=REPORT_TIMEOUT_S)
             told = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
@@ -103,7 +103,7 @@ class QuorumClient:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
         timeout_s = CONFIRM_TIMEOUT_MS / 1000 + 0.5
         try:
-            answer = await self._http.get(_url(ip, "/v1/quorum"), params=query, timeout=timeout_s)
+            answer = await self._http.get(url_of(ip, "/v1/quorum"), params=query, timeout=timeout_s)
             if answer.status_code != 200:
                 return None
             return QuorumDescription.model_validate_json(answer.content)
@@ -134,7 +134,7 @@ class QuorumClient:
             timeout_ms=CHANGE_TIMEOUT_MS,
         )
         return await self._change(
-            "POST", _url(ip, "/v1/voters"), token, body.model_dump_json(by_alias=True)
+            "POST", url_of(ip, "/v1/voters"), token, body.model_dump_json(by_alias=True)
         )
 
     async def remove_voter(self, ip: str, token: str, key: Key, position: VotersPosition) -> Answer:
@@ -144,13 +144,13 @@ class QuorumClient:
             f"&timeoutMs={CHANGE_TIMEOUT_MS}"
         )
         path = f"/v1/voters/{key.id}/{key.uuid}{query}"
-        return await self._change("DELETE", _url(ip, path), token, None)
+        return await self._change("DELETE", url_of(ip, path), token, None)
 
     async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
         """Ask the leader at `ip` to hand over."""
         body = ResignRequest(successor_id=successor_id)
         return await self._change(
-            "POST", _url(ip, "/v1/resign"), token, body.model_dump_json(by_alias=True)
+            "POST", url_of(ip, "/v1/resign"), token, body.model_dump_json(by_alias=True)
         )
 
     async def _change(self, method: str, url: str, token: str, body: str | None) -> Answer:
@@ -171,7 +171,8 @@ class QuorumClient:
         return Answer(False, told.code, told.message)
 
 
-def _url(ip: str, path: str) -> str:
+def url_of(ip: str, path: str) -> str:
+    """Of a pod's admin API; an IPv6 address in brackets."""
     host = f"[{ip}]" if ":" in ip else ip
     return f"http://{host}:{ADMIN_PORT}{path}"
 

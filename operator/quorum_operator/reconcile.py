@@ -44,7 +44,7 @@ _log = structlog.get_logger("quorum_operator")
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """When to look again: seconds, or None for the resync period. `gone`: the resource is."""
+    """When to look again: seconds, or None for the resync period. `gone`: never, as the resource is gone or done."""
 
     after_s: float | None = None
     gone: bool = False

@@ -1,4 +1,4 @@
-"""One worker per MetadataQuorum: woken by events, by its own next look, or by the resync period.
+"""One worker per resource of a kind: woken by events, by its own next look, or by the resync period.
 
 Owns the tasks and nothing else. A worker runs one reconcile at a time; wake-ups during it are kept
 and lead to exactly one more.
@@ -7,12 +7,13 @@ and lead to exactly one more.
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from quorum_operator.kube.errors import ApiError
-from quorum_operator.metrics import Metrics
-from quorum_operator.reconcile import Next, Reconciler
+from quorum_operator.metrics import Metrics, Reconciled
+from quorum_operator.reconcile import Next
 
 RETRY_ERROR_S = 1.0
 RETRY_ERROR_MAX_S = 15.0
@@ -27,21 +28,31 @@ class _Worker:
     wake: asyncio.Event
 
 
-class Workers:
-    """All workers of this process, by (namespace, name)."""
+class Reconciling(Protocol):
+    """What a worker does in each round."""
 
-    def __init__(self, reconciler: Reconciler, metrics: Metrics, resync_s: float) -> None:
+    async def reconcile(self, namespace: str, name: str) -> Next:
+        """One pass; raises ApiError when the API server can't be used."""
+
+
+class Workers:
+    """All workers of this process for one kind, by (namespace, name)."""
+
+    def __init__(
+        self, kind: str, reconciler: Reconciling, metrics: Metrics, resync_s: float
+    ) -> None:
+        self._kind = kind
         self._reconciler, self._metrics, self._resync_s = reconciler, metrics, resync_s
         self._workers: dict[tuple[str, str], _Worker] = {}
 
     def wake(self, namespace: str, name: str) -> None:
-        """Look at this quorum now, if it is known."""
+        """Look at this resource now, if it is known."""
         worker = self._workers.get((namespace, name))
         if worker is not None:
             worker.wake.set()
 
     def wake_all(self) -> None:
-        """Look at every quorum: something they may share has changed."""
+        """Look at every one: something they may share has changed."""
         for worker in self._workers.values():
             worker.wake.set()
 
@@ -53,7 +64,7 @@ class Workers:
             worker.wake.set()
             return
         wake = asyncio.Event()
-        self._metrics.watch(namespace, name)
+        self._metrics.watch(Reconciled(self._kind, namespace, name))
         task = asyncio.create_task(self._run(namespace, name, wake), name=f"{namespace}/{name}")
         self._workers[place] = _Worker(task, wake)
 
@@ -65,14 +76,15 @@ class Workers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """The quorums that have a worker."""
+        """Those that have a worker."""
         return iter(tuple(self._workers))
 
     async def _run(self, namespace: str, name: str, wake: asyncio.Event) -> None:
         failures = 0
+        resource = Reconciled(self._kind, namespace, name)
         while True:
             wake.clear()
-            self._metrics.begin(namespace, name)
+            self._metrics.begin(resource)
             error: str | None = None
             due = Next()
             try:
@@ -80,13 +92,15 @@ class Workers:
                     due = await self._reconciler.reconcile(namespace, name)
             except (ApiError, TimeoutError) as caught:
                 error = type(caught).__name__
-                _log.warning("reconcile failed", quorum=name, error=str(caught) or error)
+                _log.warning(
+                    "reconcile failed", kind=self._kind, name=name, error=str(caught) or error
+                )
             except Exception as caught:
                 # A bug must not end the worker: the next look may well go another way.
                 error = type(caught).__name__
-                _log.exception("reconcile failed", quorum=name)
+                _log.exception("reconcile failed", kind=self._kind, name=name)
             finally:
-                self._metrics.end(namespace, name, error)
+                self._metrics.end(resource, error)
             if due.gone:
                 break
             failures = failures + 1 if error is not None else 0
@@ -95,7 +109,7 @@ class Workers:
                 after_s = min(RETRY_ERROR_S * 2 ** min(failures - 1, 5), RETRY_ERROR_MAX_S)
             await _wait(wake, after_s)
         self._workers.pop((namespace, name), None)
-        self._metrics.forget(namespace, name)
+        self._metrics.forget(resource)
 
 
 async def _wait(wake: asyncio.Event, after_s: float) -> None:

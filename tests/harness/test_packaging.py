@@ -22,6 +22,7 @@ from support.trial.waiting import wait_for
 pytestmark = pytest.mark.harness
 
 _DEFINITION = f"{kube.CRDS}/metadataquorums.metadataquorum.dev"
+_DEFINITIONS = (_DEFINITION, f"{kube.CRDS}/partitionreassignments.metadataquorum.dev")
 _DEPLOYMENT = kube.apps(chart.NAMESPACE, "deployments", chart.RELEASE)
 _QUORUM = {
     "apiVersion": "metadataquorum.dev/v1alpha1",
@@ -75,7 +76,7 @@ class Empty:
     def wait_gone(self) -> None:
         """A definition goes after its last resource, and a namespace after its last object: one with
         a finalizer would hold them."""
-        for path in (_DEFINITION, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
+        for path in (*_DEFINITIONS, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
             wait_for(f"no {path}", lambda path=path: self.api.find(path) is None, timeout_s=60)
 
 
@@ -128,7 +129,8 @@ def test_helm_installs_upgrades_and_leaves_quorums_alone(empty: Empty) -> None:
     empty.install()
     assert empty.has_quorum(), "a release installed later takes over"
     empty.uninstall()
-    assert empty.api.find(_DEFINITION), "kept, as chart's values say"
+    for definition in _DEFINITIONS:
+        assert empty.api.find(definition), "kept, as chart's values say"
 
 
 @pytest.mark.requirement("OP-02")
@@ -160,7 +162,7 @@ def test_an_operator_that_is_there_first_waits_for_the_definition(
         wait_for(
             "a word of it", lambda: "no resource definition yet" in log.read_text(), timeout_s=30
         )
-        empty.kubectl("apply", "-f", str(chart.CRD))
+        empty.kubectl("apply", *[f"--filename={file}" for file in chart.CRDS])
         empty.add_quorum()
         identity = kube.core("default", "configmaps", "q-identity")
         wait_for("its work", lambda: empty.api.find(identity), timeout_s=30, seen=log.read_text)

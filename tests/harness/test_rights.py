@@ -6,6 +6,7 @@ from support import chart
 from support.harness.http_proxy import Call
 from support.harness.quorum import MOVE_TIMEOUT_S
 from support.harness.scene import Scene
+from support.trial import kube
 from support.trial.waiting import wait_for
 
 pytestmark = pytest.mark.harness
@@ -14,6 +15,14 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 APPLIED = {("", "services", "create"), ("policy", "poddisruptionbudgets", "create")}
 """An apply (PATCH) that finds nothing creates, and needs the right to."""
+
+
+REASSIGNMENT = {
+    "apiVersion": "metadataquorum.dev/v1alpha1",
+    "kind": "PartitionReassignment",
+    "metadata": {"name": "r"},
+    "spec": {"quorum": "q", "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]},
+}
 
 
 def right(call: Call) -> tuple[str, str, str] | None:
@@ -59,6 +68,9 @@ def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
         "a restarted pod", lambda: any(c.path.endswith("-0") for c in proxy.calls), timeout_s=60
     )
     quorum.wait_ready(3)
+    reassignment = scene.api.create(kube.reassignments(scene.namespace), REASSIGNMENT)
+    path = kube.reassignments(scene.namespace, reassignment["metadata"]["name"])
+    wait_for("its status", lambda: "status" in scene.api.get(path), timeout_s=30)
     quorum.scale(1)
     quorum.wait_ready(1)
     wait_for(

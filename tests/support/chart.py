@@ -18,7 +18,7 @@ Json: TypeAlias = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "metadataquorum"
 PLAIN = ROOT / "manifests" / "install.yaml"
-CRD = ROOT / "crds" / "metadataquorums.yaml"
+CRDS = tuple(sorted((ROOT / "crds").glob("*.yaml")))
 RELEASE = "metadataquorum"
 NAMESPACE = "metadataquorum-system"
 # A helm that was compiled from its module does not know which Kubernetes it was made for.

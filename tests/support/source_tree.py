@@ -50,6 +50,7 @@ IMPURE_CALLS = frozenset({"open", "input", "print", "__import__"})
 # How a replica UUID is made and written is one and the same everywhere.
 OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
+    "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
     "quorum_node.exit_codes",
     "quorum_node.records.identity",

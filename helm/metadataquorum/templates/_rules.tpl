@@ -2,10 +2,10 @@
        tests hold the operator to these, with its own account. */ -}}
 {{- define "mq.rules" -}}
 - apiGroups: [metadataquorum.dev]
-  resources: [metadataquorums]
+  resources: [metadataquorums, partitionreassignments]
   verbs: [get, list, watch]
 - apiGroups: [metadataquorum.dev]
-  resources: [metadataquorums/status]
+  resources: [metadataquorums/status, partitionreassignments/status]
   verbs: [patch]
 - apiGroups: [apps]
   resources: [statefulsets]

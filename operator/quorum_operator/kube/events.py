@@ -1,4 +1,4 @@
-"""Events on the MetadataQuorum: one per executed step, with a reason and a sentence."""
+"""Events on our resources: one per executed step of a quorum, one per phase of a reassignment."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +11,19 @@ from quorum_operator.kube.client import KubeApi
 MESSAGE_LIMIT = 1000
 
 
-async def post_event(api: KubeApi, owner: Owner, *, kind: str, reason: str, message: str) -> None:
-    """Post it; `kind` is Normal or Warning, `reason` one word in CamelCase."""
+async def post_event(
+    api: KubeApi,
+    owner: Owner,
+    *,
+    kind: str,
+    reason: str,
+    message: str,
+    resource: str = KIND,
+) -> None:
+    """Post it; `kind` is Normal or Warning, `reason` one word in CamelCase.
+
+    `owner` is what it is about: a MetadataQuorum, or another `resource`.
+    """
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: dict[str, Any] = {
         "apiVersion": "v1",
@@ -20,7 +31,7 @@ async def post_event(api: KubeApi, owner: Owner, *, kind: str, reason: str, mess
         "metadata": {"generateName": f"{owner.name}-", "namespace": owner.namespace},
         "involvedObject": {
             "apiVersion": f"{GROUP}/{VERSION}",
-            "kind": KIND,
+            "kind": resource,
             "name": owner.name,
             "namespace": owner.namespace,
             "uid": owner.uid,

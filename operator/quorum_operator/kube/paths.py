@@ -3,6 +3,7 @@
 from urllib.parse import quote
 
 from quorum_operator.crd import GROUP, PLURAL, VERSION
+from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 
 _GROUPS = {
     "configmaps": "/api/v1",
@@ -14,10 +15,11 @@ _GROUPS = {
     "statefulsets": "/apis/apps/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
     PLURAL: f"/apis/{GROUP}/{VERSION}",
+    REASSIGNMENT_PLURAL: f"/apis/{GROUP}/{VERSION}",
 }
 NODES = "/api/v1/nodes"
 DEFINITION = f"/apis/{GROUP}/{VERSION}"
-"""Is there once MetadataQuorums are defined; open to every account."""
+"""Lists what of ours is defined, once something is; open to every account."""
 
 
 def namespaced(plural: str, namespace: str, name: str | None = None) -> str:

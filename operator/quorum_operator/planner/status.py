@@ -60,7 +60,8 @@ def build_status(
         plan=_plan(seen, step, earlier),
         failure_tolerance=_tolerance(at, step) if view is not None else _no_tolerance(lost),
         conditions=[
-            _condition(seen, finding, earlier) for finding in judge(at, phase, lost, step, members)
+            condition_of(finding, earlier.conditions, generation=seen.generation, now=seen.now)
+            for finding in judge(at, phase, lost, step, members)
         ],
         repairs=_repairs(at, earlier),
     )
@@ -199,10 +200,13 @@ def _no_tolerance(lost: bool) -> FailureTolerance | None:
     return FailureTolerance(now=0, after_next_step=0) if lost else None
 
 
-def _condition(seen: Observation, finding: Finding, earlier: MetadataQuorumStatus) -> Condition:
+def condition_of(
+    finding: Finding, earlier: list[Condition], *, generation: int, now: float
+) -> Condition:
+    """A condition as it is written; it holds since its value changed last."""
     value = "True" if finding.holds else "False"
-    since = text_of(seen.now)
-    for old in earlier.conditions:
+    since = text_of(now)
+    for old in earlier:
         if old.type == finding.type and old.status == value:
             since = old.last_transition_time
     return Condition(
@@ -211,7 +215,7 @@ def _condition(seen: Observation, finding: Finding, earlier: MetadataQuorumStatu
         reason=finding.reason,
         message=finding.message,
         last_transition_time=since,
-        observed_generation=seen.generation,
+        observed_generation=generation,
     )
 
 

@@ -41,20 +41,22 @@ _ACTING_AS = (
 
 
 def install_definitions(api: Kube) -> None:
-    """The resource definition and the operator's rights, as the plain manifests have them."""
-    definition = yaml.safe_load(chart.CRD.read_text())
-    path = f"{kube.CRDS}/{definition['metadata']['name']}"
-    api.apply(path, definition)
+    """The resource definitions and the operator's rights, as the plain manifests have them."""
+    definitions = []
+    for file in chart.CRDS:
+        definition = yaml.safe_load(file.read_text())
+        definitions.append(f"{kube.CRDS}/{definition['metadata']['name']}")
+        api.apply(definitions[-1], definition)
     rights = "/apis/rbac.authorization.k8s.io/v1"
     for found in chart.of_kind(chart.plain(), "ClusterRole", "ClusterRoleBinding"):
         plural = found["kind"].lower() + "s"
         api.apply(f"{rights}/{plural}/{found['metadata']['name']}", found)
 
-    def established() -> bool:
+    def established(path: str) -> bool:
         conditions = api.get(path).get("status", {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
-    wait_for("the definition is served", established, timeout_s=20)
+    wait_for("the definitions are served", lambda: all(map(established, definitions)), timeout_s=20)
 
 
 class Scene:
@@ -170,6 +172,7 @@ class Scene:
         for quorum in self.api.list(kube.quorums(self.namespace)):
             self._release(quorum["metadata"]["name"])
         collections = [
+            kube.reassignments(self.namespace),
             kube.quorums(self.namespace),
             kube.apps(self.namespace, "statefulsets"),
             kube.core(self.namespace, "pods"),

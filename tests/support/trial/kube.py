@@ -39,6 +39,11 @@ def quorums(namespace: str, name: str = "") -> str:
     return _joined(f"{group}/namespaces/{namespace}/metadataquorums", name)
 
 
+def reassignments(namespace: str, name: str = "") -> str:
+    group = "/apis/metadataquorum.dev/v1alpha1"
+    return _joined(f"{group}/namespaces/{namespace}/partitionreassignments", name)
+
+
 def _joined(path: str, name: str) -> str:
     return f"{path}/{name}" if name else path
 

@@ -1,20 +1,41 @@
-"""The checked-in CustomResourceDefinition is the generated one, and it is structural."""
+"""The checked-in CustomResourceDefinitions are the generated ones, they are structural, and no object gets too large."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from quorum_operator.crd import CONFIG_KEYS, MetadataQuorumSpec
-from quorum_operator.crd_document import build, render
+from quorum_operator.crd_document import DEFINITIONS, Definition, build, render
+from quorum_operator.reassignment_crd import (
+    MAX_PARTITIONS,
+    MAX_PROBLEMS,
+    MAX_REPLICAS,
+    PartitionProblem,
+    PartitionReassignmentSpec,
+    PartitionReassignmentStatus,
+    PartitionTarget,
+)
 
-CHECKED_IN = Path(__file__).parents[3] / "crds" / "metadataquorums.yaml"
+CHECKED_IN = Path(__file__).parents[3] / "crds"
+ETCD_LIMIT_BYTES = 3 << 19
+KUBECTL_NOTE_BYTES = 256 << 10
+"""What annotations may have together: `kubectl apply` keeps a copy of the object in one."""
+
+all_definitions = pytest.mark.parametrize("made", DEFINITIONS.values(), ids=DEFINITIONS.keys())
 
 
-def test_checked_in_crd_equals_the_generated_one() -> None:
-    assert CHECKED_IN.read_text() == render(), "run `python -m quorum_operator.crd_document`"
-    assert yaml.safe_load(CHECKED_IN.read_text()) == build()
+@all_definitions
+def test_checked_in_crd_equals_the_generated_one(made: Definition) -> None:
+    file = CHECKED_IN / f"{made.plural}.yaml"
+    assert file.read_text() == render(made), "run `make crds`"
+    assert yaml.safe_load(file.read_text()) == build(made)
+
+
+def test_there_is_no_other_file() -> None:
+    assert {file.stem for file in CHECKED_IN.iterdir()} == set(DEFINITIONS)
 
 
 def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
@@ -27,8 +48,9 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
             yield from _schemas(value)
 
 
-def test_schema_is_structural() -> None:
-    version = build()["spec"]["versions"][0]
+@all_definitions
+def test_schema_is_structural(made: Definition) -> None:
+    version = build(made)["spec"]["versions"][0]
     for part in _schemas(version["schema"]["openAPIV3Schema"]):
         assert not {"$ref", "$defs", "anyOf", "allOf", "title"} & set(part)
         if "x-kubernetes-validations" in part:
@@ -44,3 +66,44 @@ def test_defaults_make_a_whole_spec() -> None:
     assert spec.repair.debounce_seconds == 30
     assert spec.config is None
     assert all(key.islower() for key in CONFIG_KEYS)
+
+
+def test_the_largest_reassignment_fits_into_etcd() -> None:
+    """With the names of fields that the API server keeps per entry of the list, and the largest status."""
+    largest, replicas = 2**31 - 1, list(range(2**31 - MAX_REPLICAS, 2**31))
+    topic = "t" * 249
+    spec = PartitionReassignmentSpec(
+        quorum="q" * 40,
+        partitions=[PartitionTarget(topic=topic, partition=largest, replicas=replicas)]
+        * MAX_PARTITIONS,
+    )
+    status = PartitionReassignmentStatus(
+        problems=[
+            PartitionProblem(
+                topic=topic,
+                partition=largest,
+                reason="UnknownBroker",
+                message=f"broker {replicas} is not registered",
+            )
+        ]
+        * MAX_PROBLEMS
+    )
+    key = f'"k:{{\\"partition\\":{largest},\\"topic\\":\\"{topic}\\"}}":'
+    fields = f'{key}{{".":{{}},"f:partition":{{}},"f:replicas":{{}},"f:topic":{{}}}},'
+    size_bytes = len(spec.model_dump_json(by_alias=True)) + len(status.model_dump_json())
+    size_bytes += MAX_PARTITIONS * len(fields) + KUBECTL_NOTE_BYTES
+    assert size_bytes < ETCD_LIMIT_BYTES
+
+
+def test_a_reassignment_has_sensible_defaults() -> None:
+    target = PartitionTarget(topic="t", partition=0, replicas=[1])
+    spec = PartitionReassignmentSpec(quorum="q", partitions=[target])
+    assert (spec.max_moving_partitions, spec.paused, spec.cancel) == (20, False, False)
+
+
+def test_the_example_is_one() -> None:
+    example = yaml.safe_load((CHECKED_IN.parent / "examples/kafka/reassignment.yaml").read_text())
+    spec = PartitionReassignmentSpec.model_validate(example["spec"])
+    assert spec.model_dump(by_alias=True, exclude_defaults=True) == example["spec"]
+    quorum = yaml.safe_load((CHECKED_IN.parent / "examples/quorum.yaml").read_text())
+    assert spec.quorum == quorum["metadata"]["name"]

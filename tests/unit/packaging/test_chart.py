@@ -36,10 +36,11 @@ def test_plain_manifests_are_what_the_chart_renders(helm: Path) -> None:
     assert rendered == plain, "run `make manifests`"
 
 
-def test_definition_is_kept_unless_told_otherwise(helm: Path) -> None:
-    definition = chart.the(chart.render(helm), "CustomResourceDefinition")
-    assert definition["metadata"].pop("annotations") == KEPT
-    assert definition == yaml.safe_load(chart.CRD.read_text())
+def test_definitions_are_kept_unless_told_otherwise(helm: Path) -> None:
+    definitions = chart.of_kind(chart.render(helm), "CustomResourceDefinition")
+    for definition, file in zip(definitions, chart.CRDS, strict=True):
+        assert definition["metadata"].pop("annotations") == KEPT
+        assert definition == yaml.safe_load(file.read_text())
     without = chart.render(helm, "crds.install=false")
     assert chart.of_kind(without, "CustomResourceDefinition") == []
 

@@ -9,6 +9,7 @@ import yaml
 from quorum_operator.crd import GROUP, PLURAL
 from quorum_operator.desired.names import ADMIN_PORT
 from quorum_operator.kube import paths
+from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 from quorum_operator.settings import Settings, from_environment
 from support import chart
 from support.chart import Json
@@ -33,16 +34,19 @@ def environment() -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in container()["env"]}
 
 
-def test_definition_is_the_generated_one_in_every_copy() -> None:
-    generated = chart.CRD.read_text()
-    assert (chart.CHART / "files" / "metadataquorums.yaml").read_text() == generated, "make crds"
-    copy = chart.the(PLAIN, "CustomResourceDefinition")
-    assert copy == yaml.safe_load(generated), "make manifests"
+def test_definitions_are_the_generated_ones_in_every_copy() -> None:
+    for file in chart.CRDS:
+        copy = chart.CHART / "files" / file.name
+        assert copy.read_text() == file.read_text(), "make crds"
+    assert len(list((chart.CHART / "files").iterdir())) == len(chart.CRDS) == 2
+    copies = chart.of_kind(PLAIN, "CustomResourceDefinition")
+    generated = [yaml.safe_load(file.read_text()) for file in chart.CRDS]
+    assert copies == generated, "make manifests"
 
 
 def test_what_is_needed_first_comes_first() -> None:
     """kubectl applies from top to bottom."""
-    order = ["Namespace", "ServiceAccount", "CustomResourceDefinition"]
+    order = ["Namespace", "ServiceAccount", *["CustomResourceDefinition"] * 2]
     order += ["ClusterRole", "ClusterRoleBinding", "Deployment"]
     assert [document["kind"] for document in PLAIN] == order
 
@@ -136,6 +140,8 @@ def test_no_rule_says_everything() -> None:
         ("", "pods", {"list", "watch", "delete"}),
         (GROUP, PLURAL, {"get", "list", "watch"}),
         (GROUP, f"{PLURAL}/status", {"patch"}),
+        (GROUP, REASSIGNMENT_PLURAL, {"get", "list", "watch"}),
+        (GROUP, f"{REASSIGNMENT_PLURAL}/status", {"patch"}),
     ],
 )
 def test_what_could_do_harm_is_granted_sparingly(
@@ -164,4 +170,5 @@ def _named_by_the_operator() -> set[tuple[str, str]]:
 def test_roles_name_what_the_operator_names_and_nothing_else() -> None:
     """The verbs are tried in tests/harness, where the operator acts as its own account."""
     named = {(group, resource) for group, resource, _ in GRANTED}
-    assert named - {(GROUP, f"{PLURAL}/status")} == _named_by_the_operator()
+    statuses = {(GROUP, f"{plural}/status") for plural in (PLURAL, REASSIGNMENT_PLURAL)}
+    assert named - statuses == _named_by_the_operator()

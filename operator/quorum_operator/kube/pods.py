@@ -1,0 +1,22 @@
+"""Where the pods of a quorum answer, for who only wants to ask the quorum something."""
+
+from typing import Any
+
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.client import KubeApi
+
+Object = dict[str, Any]
+
+
+async def pod_addresses(api: KubeApi, owner: Owner) -> list[str]:
+    """IPs of the running pods, those that are ready first."""
+    pods = await api.find(paths.namespaced("pods", owner.namespace), labels=owner.selector)
+    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    running.sort(key=lambda pod: (not _is_ready(pod), pod["metadata"]["name"]))
+    return [ip for pod in running if (ip := pod.get("status", {}).get("podIP"))]
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

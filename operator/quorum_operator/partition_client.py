@@ -1,0 +1,132 @@
+"""The operator's side of the node's admin API for partitions; the documents are `quorum_node.reassignment_api`.
+
+Any node will do: it describes from its own state, confirmed, and passes changes on to the leader. Expected failures
+are values, never exceptions.
+"""
+
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from quorum_node.api import ErrorBody
+from quorum_node.reassignment_api import (
+    DescribePartitionsRequest,
+    PartitionDescriptions,
+    PartitionName,
+    PartitionTarget,
+    ReassignRequest,
+    ReassignResult,
+)
+from quorum_operator.planner.reassignment import (
+    BeginMoves,
+    CancelMoves,
+    Change,
+    Cluster,
+    Place,
+    Target,
+)
+from quorum_operator.quorum_client import Answer, url_of
+
+DESCRIBE_TIMEOUT_MS = 2000
+CHANGE_TIMEOUT_MS = 5000
+_SLACK_S = 1.0
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class PartitionClient:
+    """Calls to the pods of any quorum; `http` is shared by all."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def describe(
+        self, ips: list[str], token: str, targets: tuple[Target, ...]
+    ) -> Cluster | Answer:
+        """Where the partitions are; an Answer if nobody can tell. `ips` in order of promise."""
+        names = [PartitionName(topic=each.topic, partition=each.partition) for each in targets]
+        body = DescribePartitionsRequest(partitions=names, timeout_ms=DESCRIBE_TIMEOUT_MS)
+        path = "/v1/reassignments/describe"
+        told = await self._post(ips, path, token, body, DESCRIBE_TIMEOUT_MS, PartitionDescriptions)
+        return told if isinstance(told, Answer) else _cluster(told)
+
+    async def change(self, ips: list[str], token: str, step: BeginMoves | CancelMoves) -> Answer:
+        """Carry a step out; done if a partition was taken, else the reason why none was."""
+        body = ReassignRequest(
+            partitions=[_target(each) for each in step.changes],
+            max_moving=step.max_moving if isinstance(step, BeginMoves) else None,
+            timeout_ms=CHANGE_TIMEOUT_MS,
+        )
+        told = await self._post(
+            ips, "/v1/reassignments", token, body, CHANGE_TIMEOUT_MS, ReassignResult
+        )
+        if isinstance(told, Answer):
+            return told
+        if told.accepted or not told.refused:
+            return Answer(True)
+        first = told.refused[0]
+        return Answer(False, first.error, f"{first.topic}-{first.partition}: {first.message}")
+
+    async def _post(
+        self,
+        ips: list[str],
+        path: str,
+        token: str,
+        body: BaseModel,
+        timeout_ms: int,
+        model: type[M],
+    ) -> M | Answer:
+        """The first answer that is none of a node in trouble; else the last."""
+        answer = Answer(False, "NO_ANSWER", "no pod of the quorum runs")
+        for ip in ips:
+            told = await self._post_to(ip, path, token, body, timeout_ms, model)
+            if not isinstance(told, Answer):
+                return told
+            answer = told
+        return answer
+
+    async def _post_to(
+        self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
+    ) -> M | Answer:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        content = body.model_dump_json(by_alias=True)
+        timeout_s = timeout_ms / 1000 + _SLACK_S
+        try:
+            answer = await self._http.post(
+                url_of(ip, path), content=content, headers=headers, timeout=timeout_s
+            )
+        except httpx.HTTPError as error:
+            return Answer(False, "NO_ANSWER", f"{type(error).__name__}: {error}")
+        try:
+            if answer.status_code == 200:
+                return model.model_validate_json(answer.content)
+            told = ErrorBody.model_validate_json(answer.content)
+        except ValidationError:
+            return Answer(False, str(answer.status_code), answer.text[:200])
+        return Answer(False, told.code, told.message)
+
+
+def _target(change: Change) -> PartitionTarget:
+    return PartitionTarget(
+        topic=change.topic,
+        partition=change.partition,
+        replicas=None if change.replicas is None else list(change.replicas),
+        expected_replicas=list(change.expected),
+    )
+
+
+def _cluster(told: PartitionDescriptions) -> Cluster:
+    return Cluster(
+        places={
+            (each.topic, each.partition): Place(
+                tuple(each.replicas),
+                tuple(each.isr),
+                tuple(each.adding_replicas),
+                tuple(each.removing_replicas),
+            )
+            for each in told.partitions
+        },
+        fenced={each.id: each.fenced for each in told.brokers},
+        moving=told.moving,
+    )

@@ -1,0 +1,213 @@
+"""One reconcile of a PartitionReassignment: observe → plan → execute exactly one step → write the status.
+
+Owns the order of these four. Holds no memory: a restarted operator, or a second one, goes on from where the partitions
+are. A change names the replicas that it was decided on, and is refused by the controller if there are others now.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from quorum_operator.crd import PLURAL
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import ApiError, Conflict, NotFound
+from quorum_operator.kube.events import post_event
+from quorum_operator.kube.pods import pod_addresses
+from quorum_operator.kube.token import read_token
+from quorum_operator.metrics import Metrics
+from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner.reassignment import (
+    Await,
+    Finished,
+    Step,
+    Target,
+    Wanted,
+    plan,
+    tally,
+)
+from quorum_operator.planner.reassignment_status import (
+    PROGRESSING,
+    Held,
+    Outcome,
+    Planned,
+    build_status,
+)
+from quorum_operator.quorum_client import Answer
+from quorum_operator.reassignment_crd import (
+    REASSIGNMENT_KIND,
+    REASSIGNMENT_PLURAL,
+    PartitionReassignmentSpec,
+    PartitionReassignmentStatus,
+    ReassignmentPhase,
+)
+from quorum_operator.reconcile import Next
+from quorum_operator.turns import Place, Turns, has_ended
+
+Object = dict[str, Any]
+
+FOLLOW_PERIOD_S = 1.0
+"""Between two looks at partitions that move."""
+RETRY_REFUSED_S = 5.0
+WAITING_FOR_TURN = "WaitingForTurn"
+TURN_PERIOD_S = 60.0
+"""Whose turn it becomes is woken; this is for the case that the watch missed it."""
+
+_log = structlog.get_logger("quorum_operator")
+
+
+@dataclass(frozen=True, slots=True)
+class _Quorum:
+    """How to reach it."""
+
+    addresses: list[str]
+    token: str
+
+
+class ReassignmentReconciler:
+    """Reconciles any PartitionReassignment."""
+
+    def __init__(
+        self, api: KubeApi, partitions: PartitionClient, metrics: Metrics, turns: Turns
+    ) -> None:
+        self._api, self._partitions, self._metrics = api, partitions, metrics
+        self._turns = turns
+
+    async def reconcile(self, namespace: str, name: str) -> Next:
+        """One pass; raises ApiError when the API server can't be used."""
+        path = paths.namespaced(REASSIGNMENT_PLURAL, namespace, name)
+        resource = await self._api.get(path)
+        if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
+            return Next(gone=True)
+        try:
+            spec = PartitionReassignmentSpec.model_validate(resource.get("spec", {}))
+            earlier = PartitionReassignmentStatus.model_validate(resource.get("status") or {})
+        except ValidationError as error:
+            _log.error("resource does not validate", reassignment=name, error=str(error))
+            return Next()
+        outcome = await self._advance(Place(namespace, name), spec)
+        status = build_status(
+            outcome,
+            earlier,
+            total=len(spec.partitions),
+            generation=resource["metadata"]["generation"],
+            now=time.time(),
+        )
+        await self._write_status(path, resource, status, earlier)
+        return _next(outcome)
+
+    async def _advance(self, place: Place, spec: PartitionReassignmentSpec) -> Outcome:
+        ahead = self._turns.ahead_of(place, spec.quorum)
+        if ahead is not None and not spec.cancel and not spec.paused:
+            return Held(WAITING_FOR_TURN, f"{ahead} moves partitions of {spec.quorum} first")
+        quorum = await self._quorum(place.namespace, spec.quorum)
+        if isinstance(quorum, Held):
+            return quorum
+        wanted = _wanted(spec)
+        cluster = await self._partitions.describe(quorum.addresses, quorum.token, wanted.targets)
+        if isinstance(cluster, Answer):
+            return Held(_word(cluster), f"{spec.quorum}: {cluster.message}", unreachable=True)
+        found = tally(wanted, cluster)
+        step = plan(wanted, cluster, found)
+        refusal = await self._execute(place, quorum, step)
+        return Planned(found, step, spec.paused and not spec.cancel, refusal)
+
+    async def _quorum(self, namespace: str, name: str) -> _Quorum | Held:
+        """How to reach the quorum, or why it can't be."""
+        resource = await self._api.get(paths.namespaced(PLURAL, namespace, name))
+        if resource is None:
+            text = f"there is no MetadataQuorum {name} in {namespace}: correct spec.quorum in a new resource"
+            return Held("QuorumNotFound", text)
+        owner = Owner(name, namespace, resource["metadata"]["uid"])
+        token = await read_token(self._api, owner)
+        if token is None:
+            text = f"{name} has no admin token yet (Secret {owner.token_secret})"
+            return Held("QuorumNotReady", text, unreachable=True)
+        return _Quorum(await pod_addresses(self._api, owner), token)
+
+    async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:
+        """Carry it out once; why it did not work, or nothing."""
+        if isinstance(step, Await | Finished):
+            return ""
+        answer = await self._partitions.change(quorum.addresses, quorum.token, step)
+        name = type(step).__name__
+        refusal = "" if answer.done else f"{answer.code}: {answer.message}"
+        self._metrics.count_step(name, answer.done)
+        _log.info(
+            "step",
+            reassignment=place.name,
+            namespace=place.namespace,
+            step=name,
+            reason=step.reason,
+            changed=answer.done,
+            outcome=refusal or None,
+        )
+        return refusal
+
+    async def _write_status(
+        self,
+        path: str,
+        resource: Object,
+        status: PartitionReassignmentStatus,
+        earlier: PartitionReassignmentStatus,
+    ) -> None:
+        if status == earlier:
+            return
+        # A merge patch keeps what it does not name; the lists are replaced as they are.
+        body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        version = resource["metadata"]["resourceVersion"]
+        try:
+            await self._api.merge(
+                f"{path}/status", {"metadata": {"resourceVersion": version}, "status": body}
+            )
+        except (Conflict, NotFound):
+            return  # the resource has changed: the next reconcile writes it
+        if status.phase is not earlier.phase:
+            await self._tell(resource, status)
+
+    async def _tell(self, resource: Object, status: PartitionReassignmentStatus) -> None:
+        """An event for every phase."""
+        meta = resource["metadata"]
+        message = next(each.message for each in status.conditions if each.type == PROGRESSING)
+        failed = status.phase is ReassignmentPhase.FAILED
+        try:
+            await post_event(
+                self._api,
+                Owner(meta["name"], meta["namespace"], meta["uid"]),
+                kind="Warning" if failed else "Normal",
+                reason=status.phase.value,
+                message=message,
+                resource=REASSIGNMENT_KIND,
+            )
+        except ApiError as error:
+            _log.warning("event not posted", reassignment=meta["name"], error=str(error))
+
+
+def _wanted(spec: PartitionReassignmentSpec) -> Wanted:
+    return Wanted(
+        targets=tuple(
+            Target(each.topic, each.partition, tuple(each.replicas)) for each in spec.partitions
+        ),
+        max_moving=spec.max_moving_partitions,
+        paused=spec.paused,
+        cancel=spec.cancel,
+    )
+
+
+def _word(answer: Answer) -> str:
+    """NOT_LEADER → NotLeader, as reasons are written."""
+    if not answer.code.replace("_", "").isalpha():
+        return "QuorumFailed"
+    return "".join(part.capitalize() for part in answer.code.split("_"))
+
+
+def _next(outcome: Outcome) -> Next:
+    if isinstance(outcome, Held):
+        return Next(TURN_PERIOD_S if outcome.reason == WAITING_FOR_TURN else None)
+    if isinstance(outcome.step, Finished):
+        return Next(0.0)  # until the status says so; then the worker ends
+    return Next(RETRY_REFUSED_S if outcome.refusal else FOLLOW_PERIOD_S)

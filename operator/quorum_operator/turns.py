@@ -1,0 +1,78 @@
+"""Whose turn it is: of the PartitionReassignments of one quorum one runs at a time, the oldest first.
+
+Owns the order, by what the watch has shown. That may be out of date for a moment, and two of them run: then they share
+the limit, which the controller counts, and a partition that both name ends where the later one wants it.
+What is paused lets others go first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from quorum_operator.reassignment_crd import FINAL
+
+Object = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Which PartitionReassignment."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    quorum: str
+    created: str
+    runs: bool
+    """It neither has ended nor is paused."""
+
+
+class Turns:
+    """All PartitionReassignments that the watch has shown."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Place, _Entry] = {}
+
+    def note(self, place: Place, body: Object) -> Place | None:
+        """This is what it looks like; returns another one whose turn it has become by that."""
+        spec = body.get("spec", {})
+        quorum = str(spec.get("quorum", ""))
+        runs = not has_ended(body) and not spec.get("paused", False)
+        created = str(body["metadata"].get("creationTimestamp", ""))
+        before = self._first(place.namespace, quorum)
+        self._entries[place] = _Entry(quorum, created, runs)
+        return self._other(before, self._first(place.namespace, quorum), place)
+
+    def forget(self, place: Place) -> Place | None:
+        """It is gone; returns another one whose turn it has become by that."""
+        entry = self._entries.get(place)
+        if entry is None:
+            return None
+        before = self._first(place.namespace, entry.quorum)
+        del self._entries[place]
+        return self._other(before, self._first(place.namespace, entry.quorum), place)
+
+    def ahead_of(self, place: Place, quorum: str) -> str | None:
+        """The name of the one that goes first, if that is another one."""
+        first = self._first(place.namespace, quorum)
+        return None if first is None or first == place else first.name
+
+    @staticmethod
+    def _other(before: Place | None, after: Place | None, place: Place) -> Place | None:
+        return after if after not in {before, place} else None
+
+    def _first(self, namespace: str, quorum: str) -> Place | None:
+        first = min(self._running(namespace, quorum), default=None)
+        return None if first is None else first[1]
+
+    def _running(self, namespace: str, quorum: str) -> Iterator[tuple[str, Place]]:
+        for place, entry in self._entries.items():
+            if place.namespace == namespace and entry.quorum == quorum and entry.runs:
+                yield entry.created, place
+
+
+def has_ended(body: Object) -> bool:
+    """Whether its phase is final."""
+    return (body.get("status") or {}).get("phase") in FINAL

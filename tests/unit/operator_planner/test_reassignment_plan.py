@@ -1,0 +1,309 @@
+"""The planner of reassignments on a simulated controller: never too many at once, always converging, no memory."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorum_operator.planner.reassignment import (
+    Await,
+    BeginMoves,
+    CancelMoves,
+    Cluster,
+    Finished,
+    Place,
+    Step,
+    Target,
+    Wanted,
+    lagging,
+    plan,
+    tally,
+)
+from quorum_operator.planner.reassignment_status import Held, Planned, build_status
+from quorum_operator.reassignment_crd import (
+    FINAL,
+    MAX_PROBLEMS,
+    PartitionReassignmentStatus,
+    ReassignmentPhase,
+)
+
+SETTINGS = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+BROKERS = range(1, 7)
+CALM_LIMIT = 300
+
+
+class Controller:
+    """What the quorum does with the changes: the rules of `quorum_node.controller.reassignments`, naively."""
+
+    def __init__(self, chance: random.Random, partitions: int) -> None:
+        self.chance = chance
+        self.brokers = dict.fromkeys(BROKERS, False)
+        self.places = {
+            ("t", number): Place(replicas, replicas)
+            for number in range(partitions)
+            for replicas in [self.some_replicas()]
+        }
+        self.sent = 0
+
+    def some_replicas(self, brokers: Iterable[int] = BROKERS) -> tuple[int, ...]:
+        return tuple(self.chance.sample(list(brokers), 3))
+
+    def observe(self) -> Cluster:
+        return Cluster(dict(self.places), dict(self.brokers), self.moving())
+
+    def moving(self) -> int:
+        return sum(place.is_moving for place in self.places.values())
+
+    def apply(self, step: Step) -> None:
+        """As the node does: each partition by itself, conditional, within the limit."""
+        if not isinstance(step, BeginMoves | CancelMoves):
+            return
+        self.sent += len(step.changes)
+        for change in step.changes:
+            key = (change.topic, change.partition)
+            place = self.places[key]
+            if place.replicas != change.expected:
+                continue
+            if change.replicas is None:
+                assert place.is_moving
+                back = tuple(each for each in place.replicas if each not in place.adding)
+                self.places[key] = Place(back, back)
+            elif isinstance(step, BeginMoves):
+                assert set(change.replicas) <= set(self.brokers), "what can't work is never sent"
+                self.move(key, change.replicas, step.max_moving)
+
+    def move(self, key: tuple[str, int], target: tuple[int, ...], limit: int) -> None:
+        place = self.places[key]
+        adding = tuple(each for each in target if each not in place.heading)
+        removing = tuple(each for each in place.heading if each not in target)
+        if adding and self.moving() >= limit:
+            return
+        if not adding:
+            self.places[key] = Place(target, target)
+        else:
+            self.places[key] = Place((*target, *removing), place.isr, adding, removing)
+
+    def arrive(self, key: tuple[str, int]) -> None:
+        heading = self.places[key].heading
+        self.places[key] = Place(heading, heading)
+
+    def some_arrive(self, share: float) -> None:
+        for key, place in sorted(self.places.items()):
+            if place.is_moving and self.chance.random() < share:
+                self.arrive(key)
+
+
+def wanted_of(chance: random.Random, partitions: int, limit: int) -> Wanted:
+    """Some are right already; some name a partition or a broker that is not there."""
+    targets = []
+    for number in chance.sample(range(partitions + 3), partitions):
+        brokers = range(1, 9) if chance.random() < 0.1 else BROKERS
+        targets.append(Target("t", number, tuple(chance.sample(list(brokers), 3))))
+    return Wanted(tuple(targets), limit)
+
+
+def reconcile(controller: Controller, wanted: Wanted) -> Step:
+    """One round; the operator may die before the step, or before it hears what became of it."""
+    cluster = controller.observe()
+    found = tally(wanted, cluster)
+    assert sum(
+        len(each)
+        for each in (found.done, found.moving, found.elsewhere, found.waiting, found.problems)
+    ) == len(wanted.targets)
+    step = plan(wanted, cluster, found)
+    assert plan(wanted, controller.observe(), tally(wanted, controller.observe())) == step
+    if isinstance(step, BeginMoves):
+        assert 0 < len(step.changes) <= wanted.max_moving - cluster.moving
+        assert not wanted.paused
+        assert not wanted.cancel
+    if controller.chance.random() < 0.8:
+        controller.apply(step)
+    return step
+
+
+def unreachable(wanted: Wanted, controller: Controller) -> set[int]:
+    return {
+        target.partition
+        for target in wanted.targets
+        if (target.topic, target.partition) not in controller.places
+        or (
+            not set(target.replicas) <= set(controller.brokers)
+            and controller.places[target.topic, target.partition].replicas != target.replicas
+        )
+    }
+
+
+@pytest.mark.requirement("OP-08")
+@SETTINGS
+@given(
+    seed=st.integers(0, 1 << 32),
+    partitions=st.integers(1, 25),
+    limit=st.integers(1, 8),
+    troubled=st.integers(0, 40),
+)
+def test_it_converges_and_never_moves_too_many(
+    seed: int, partitions: int, limit: int, troubled: int
+) -> None:
+    """With an operator that dies, moves of somebody else, and two operators that take turns."""
+    controller = Controller(random.Random(seed), partitions)
+    wanted = wanted_of(controller.chance, partitions, limit)
+    for _ in range(troubled):
+        before = controller.moving()
+        reconcile(controller, wanted)
+        assert controller.moving() <= max(limit, before)
+        if controller.chance.random() < 0.2:
+            key = controller.chance.choice(sorted(controller.places))
+            controller.move(key, controller.some_replicas(), 1000)
+        controller.some_arrive(0.3)
+    for _ in range(CALM_LIMIT):
+        step = reconcile(controller, wanted)
+        if isinstance(step, Finished):
+            break
+        controller.some_arrive(0.5)
+    assert isinstance(step, Finished), step
+    lost = unreachable(wanted, controller)
+    phase = ReassignmentPhase.FAILED if lost else ReassignmentPhase.COMPLETED
+    assert step.phase is phase
+    for target in wanted.targets:
+        if target.partition not in lost:
+            place = controller.places[target.topic, target.partition]
+            assert (place.replicas, place.is_moving) == (target.replicas, False)
+    sent = controller.sent
+    for _ in range(3):
+        assert reconcile(controller, wanted) == step, "it stays finished"
+    assert controller.sent == sent
+
+
+@SETTINGS
+@given(seed=st.integers(0, 1 << 32), partitions=st.integers(1, 25), begun=st.integers(0, 10))
+def test_cancelled_nothing_of_its_own_moves_and_nothing_begins(
+    seed: int, partitions: int, begun: int
+) -> None:
+    controller = Controller(random.Random(seed), partitions)
+    wanted = wanted_of(controller.chance, partitions, 5)
+    for _ in range(begun):
+        reconcile(controller, wanted)
+        controller.some_arrive(0.3)
+    cancelled = Wanted(wanted.targets, wanted.max_moving, cancel=True)
+    for _ in range(CALM_LIMIT):
+        step = reconcile(controller, cancelled)
+        assert not isinstance(step, BeginMoves | Await)
+        if isinstance(step, Finished):
+            break
+    assert step == plan(cancelled, controller.observe(), tally(cancelled, controller.observe())), (
+        "final"
+    )
+    assert isinstance(step, Finished)
+    assert step.phase is ReassignmentPhase.CANCELLED
+    assert controller.moving() == 0
+
+
+@SETTINGS
+@given(seed=st.integers(0, 1 << 32), partitions=st.integers(1, 25))
+def test_paused_nothing_begins_and_what_moves_arrives(seed: int, partitions: int) -> None:
+    controller = Controller(random.Random(seed), partitions)
+    wanted = wanted_of(controller.chance, partitions, 3)
+    reconcile(controller, wanted)
+    paused = Wanted(wanted.targets, 3, paused=True)
+    moving = controller.moving()
+    sent = controller.sent
+    step = reconcile(controller, paused)
+    assert isinstance(step, Await | Finished)
+    assert (controller.moving(), controller.sent) == (moving, sent)
+
+
+T0, T1 = Target("t", 0, (4, 2)), Target("t", 1, (3, 4))
+HERE = Place((1, 2), (1, 2))
+UNDER_WAY = Place((4, 2, 1), (1, 2), (4,), (1,))
+
+
+def cluster(first: Place | None, second: Place | None = None, *, moving: int = 0) -> Cluster:
+    places = {("t", 0): first, ("t", 1): second}
+    there = {key: place for key, place in places.items() if place is not None}
+    return Cluster(there, {1: False, 2: False, 3: False, 4: True}, moving)
+
+
+def planned(wanted: Wanted, seen: Cluster) -> Planned:
+    found = tally(wanted, seen)
+    return Planned(found, plan(wanted, seen, found), wanted.paused)
+
+
+def test_a_step_names_what_it_was_decided_on() -> None:
+    wanted = Wanted((T0, T1), 1)
+    step = planned(wanted, cluster(HERE, HERE)).step
+    assert isinstance(step, BeginMoves)
+    (change,) = step.changes
+    assert (change.replicas, change.expected, step.max_moving) == ((4, 2), (1, 2), 1)
+    step = planned(Wanted((T0,), 1, cancel=True), cluster(UNDER_WAY, moving=1)).step
+    assert isinstance(step, CancelMoves)
+    assert (step.changes[0].replicas, step.changes[0].expected) == (None, (4, 2, 1))
+
+
+def test_moves_of_others_count_and_are_left_alone() -> None:
+    elsewhere = Place((3, 1, 2), (1, 2), (3,), (2,))
+    wanted = Wanted((T0, T1), 1)
+    outcome = planned(wanted, cluster(elsewhere, HERE, moving=1))
+    assert outcome.found.elsewhere == (T0,)
+    assert isinstance(outcome.step, Await)
+    assert "somebody else" in outcome.step.reason
+    cancelled = planned(Wanted((T0,), 1, cancel=True), cluster(elsewhere, moving=1))
+    assert isinstance(cancelled.step, Finished)
+
+
+def test_it_says_which_broker_it_waits_for() -> None:
+    wanted = Wanted((T0,), 5)
+    seen = cluster(UNDER_WAY, moving=1)
+    assert lagging(seen, (T0,)) == (4,)
+    step = planned(wanted, seen).step
+    assert "broker 4 (fenced" in step.reason
+
+
+def test_the_status_counts_and_names_what_can_not_move() -> None:
+    wanted = Wanted((T0, Target("t", 1, (9,))), 5)
+    fresh = PartitionReassignmentStatus()
+    now = build_status(
+        planned(wanted, cluster(UNDER_WAY, HERE, moving=1)), fresh, total=2, generation=3, now=10.0
+    )
+    assert (now.phase, now.done, now.moving, now.waiting, now.failed) == ("Running", 0, 1, 0, 1)
+    assert [(each.partition, each.reason) for each in now.problems] == [(1, "UnknownBroker")]
+    conditions = {each.type: each for each in now.conditions}
+    assert conditions["PartitionsRefused"].status == "True"
+    assert "broker 9" in conditions["PartitionsRefused"].message
+    assert conditions["Progressing"].status == "True"
+    later = build_status(
+        Held("NoLeader", "nobody leads", unreachable=True), now, total=2, generation=3, now=20.0
+    )
+    assert (later.phase, later.moving) == ("Running", 1), "what was known last"
+    reachable = {each.type: each.status for each in later.conditions}["QuorumReachable"]
+    assert reachable == "False"
+    arrived = Place((4, 2), (4, 2))
+    last = build_status(
+        planned(wanted, cluster(arrived, HERE)), later, total=2, generation=3, now=30.0
+    )
+    assert (last.phase, last.done, last.failed) == ("Failed", 1, 1)
+    assert last.phase in FINAL
+    assert (last.started_at, last.finished_at) == ("1970-01-01T00:00:10Z", "1970-01-01T00:00:30Z")
+
+
+def test_the_list_of_problems_is_bounded_and_their_number_is_not() -> None:
+    targets = tuple(Target("none", number, (1,)) for number in range(1000))
+    outcome = planned(Wanted(targets, 5), cluster(HERE))
+    now = build_status(outcome, PartitionReassignmentStatus(), total=1000, generation=1, now=0.0)
+    assert (len(now.problems), now.failed, now.phase) == (MAX_PROBLEMS, 1000, "Failed")
+    assert len(now.model_dump_json()) < 10_000
+
+
+def test_whose_turn_it_is_not_waits() -> None:
+    now = build_status(
+        Held("WaitingForTurn", "first-one moves partitions of q first"),
+        PartitionReassignmentStatus(),
+        total=2,
+        generation=1,
+        now=0.0,
+    )
+    assert now.phase is ReassignmentPhase.PENDING
+    assert now.started_at is None
