@@ -1,11 +1,14 @@
-"""Stock Kafka brokers on a MetadataQuorum, as in examples/kafka, while the disk of a controller dies."""
+"""Stock Kafka brokers on a MetadataQuorum, as in examples/kafka: the disk of a controller dies; partitions move."""
 
 from collections.abc import Callable
 
 import pytest
 
+from support.harness.kube_api import Json
+from support.trial import kube
 from support.trial.arena import Arena
 from support.trial.kafka import KafkaBrokers
+from support.trial.waiting import wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -35,3 +38,58 @@ def test_producers_get_over_dead_disks_of_controllers(
         assert clients("followed t 60000") == "0", "the group that was there all the time"
         record_property("acknowledged", result.acknowledged)
         record_property("longest gap ms", result.longest_gap_ms)
+
+
+@pytest.mark.requirement("OP-08")
+def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
+    """A few at a time, while the operator is killed; nothing acknowledged is lost."""
+    quorum = arena.create(3)
+    with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
+        brokers.wait_ready()
+        clients = brokers.clients
+        clients("create t 12 2")
+        clients("fill t 6000 1000")
+        clients.start_load("t", 100)
+        ids = {101, 102, 103}
+        wanted = {
+            number: (*(ids - set(state.replicas)), state.replicas[0])
+            for number, state in clients.partitions("t").items()
+        }
+        path = kube.reassignments(arena.namespace, "t")
+        arena.stage.api.create(
+            kube.reassignments(arena.namespace), reassignment("t", quorum.name, wanted)
+        )
+
+        def status() -> Json:
+            found: Json = arena.stage.api.get(path).get("status") or {}
+            return found
+
+        def moved(count: int) -> bool:
+            assert status().get("moving", 0) <= 3
+            return bool(status().get("done", 0) >= count)
+
+        wait_for("the first to arrive", lambda: moved(1), timeout_s=60, seen=status, poll_s=0.1)
+        arena.kill_operator()
+        wait_for("all to arrive", lambda: moved(12), timeout_s=240, seen=status, poll_s=0.1)
+        wait_for("its end", lambda: status()["phase"] == "Completed", timeout_s=30, seen=status)
+        assert {n: state.replicas for n, state in clients.partitions("t").items()} == wanted
+        assert clients("reassignments") == "0"
+        clients.wait_for_load("t", 200)
+        clients.prove_nothing_lost("t", "readers")
+
+
+def reassignment(topic: str, quorum: str, wanted: dict[int, tuple[int, ...]]) -> Json:
+    """The resource that moves a topic's partitions, three at a time."""
+    return {
+        "apiVersion": "metadataquorum.dev/v1alpha1",
+        "kind": "PartitionReassignment",
+        "metadata": {"name": topic},
+        "spec": {
+            "quorum": quorum,
+            "maxMovingPartitions": 3,
+            "partitions": [
+                {"topic": topic, "partition": number, "replicas": list(replicas)}
+                for number, replicas in wanted.items()
+            ],
+        },
+    }
