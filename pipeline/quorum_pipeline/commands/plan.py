@@ -1,9 +1,11 @@
-"""`quorum-pipeline plan`: a reassignment for the whole cluster, for stock `kafka-reassign-partitions --execute`."""
+"""`quorum-pipeline plan`: a reassignment for the whole cluster, for stock `kafka-reassign-partitions --execute` or
+for the operator, as PartitionReassignments.
+"""
 
 import argparse
 import csv
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,14 @@ from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.placement import resource
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Balance, Plan, Reassignment, make_plan
 from quorum_pipeline.placement.replicas import NoRoom
 from quorum_pipeline.state.replayed import Replayed
+
+_ROLLBACK = "-rollback"
+"""Added to the name of the resource that undoes a plan."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-leaders", action="store_true", help="don't change the order of replicas"
     )
-    parser.add_argument("--output", type=Path, required=True, help="the JSON file of the plan")
-    parser.add_argument("--rollback", type=Path, help="a JSON file that undoes the plan")
+    parser.add_argument(
+        "--resource",
+        metavar="NAME",
+        help="write PartitionReassignments of this name for `kubectl apply`, not JSON for Kafka's tool",
+    )
+    parser.add_argument("--quorum", metavar="NAME", help="with --resource: the MetadataQuorum")
+    parser.add_argument("--output", type=Path, required=True, help="the file of the plan")
+    parser.add_argument("--rollback", type=Path, help="a file that undoes the plan")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
+    _check_resource(arguments)
     progress = Progress("replaying", "offsets")
     with opened_history(arguments, progress) as history:
         state = history.at(moment_of(arguments))
@@ -48,9 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
         plan = make_plan(brokers, partitions, leaders=not arguments.keep_leaders)
     except (NoRoom, ValueError) as error:
         raise PipelineError(str(error)) from None
-    _write(arguments.output, ((each, each.after) for each in plan.reassignments))
+    _write(arguments, arguments.output, "", _placed(plan, lambda each: each.after))
     if arguments.rollback is not None:
-        _write(arguments.rollback, ((each, each.before) for each in plan.reassignments))
+        rollback = _placed(plan, lambda each: each.before)
+        _write(arguments, arguments.rollback, _ROLLBACK, rollback)
     for line in explanation(plan):
         print(line)
     print(f"written to {arguments.output}; {progress.seconds:.1f} s")
@@ -115,14 +129,43 @@ def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:
             raise PipelineError(f"{path}, line {reader.line_num}: {error}") from None
 
 
-def _write(path: Path, found: Iterable[tuple[Reassignment, tuple[int, ...]]]) -> None:
+def _check_resource(arguments: argparse.Namespace) -> None:
+    """Before anything is read: a long log is read in vain otherwise."""
+    if (arguments.resource is None) != (arguments.quorum is None):
+        raise PipelineError("--resource and --quorum belong together")
+    for name in (arguments.resource, arguments.quorum):
+        if name is not None:
+            try:
+                resource.check_name(name)
+            except ValueError as error:
+                raise PipelineError(str(error)) from None
+
+
+def _placed(
+    plan: Plan, replicas: Callable[[Reassignment], tuple[int, ...]]
+) -> Iterator[resource.Placed]:
+    return ((each.topic, each.number, replicas(each)) for each in plan.reassignments)
+
+
+def _write(
+    arguments: argparse.Namespace, path: Path, suffix: str, placed: Iterable[resource.Placed]
+) -> None:
+    if arguments.resource is None:
+        _write_json(path, placed)
+        return
+    with path.open("w") as file:
+        for document in resource.documents(arguments.resource + suffix, arguments.quorum, placed):
+            file.write(f"---\n{document}")
+
+
+def _write_json(path: Path, placed: Iterable[resource.Placed]) -> None:
     """In the form that `kafka-reassign-partitions` reads, a partition a line."""
     with path.open("w") as file:
         file.write('{"version":1,"partitions":[')
-        for number, (each, replicas) in enumerate(found):
+        for number, (topic, partition, replicas) in enumerate(placed):
             document: dict[str, Any] = {
-                "topic": each.topic,
-                "partition": each.number,
+                "topic": topic,
+                "partition": partition,
                 "replicas": list(replicas),
             }
             file.write(",\n" if number else "\n")
