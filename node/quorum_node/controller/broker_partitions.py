@@ -19,7 +19,7 @@ def suspicious(image: ClusterImage) -> Iterator[IndexKey | None]:
     """
     topics, brokers = image.topics, image.brokers
     yield from topics.marked_leaderless
-    for broker_id in sorted(topics.by_broker):
+    for broker_id in sorted(topics.of_brokers.brokers()):
         if brokers.is_active(broker_id):
             continue
         for key, partition in topics.partitions_of(broker_id):

@@ -1,13 +1,13 @@
 """Topics and their partitions, with the indexes that decisions need. PURE.
 
-Owns topics by id and name, the index from a broker to the topics in which it has replicas (a broker's failure never
-looks at anything else), and the partitions that ask for attention: without a leader, in reassignment, not led by the
+Owns topics by id and name, the partitions of a broker (which topics these are in is kept by `topics_of_brokers.py`: a
+broker's failure never looks at anything else), and the partitions that ask for attention: without a leader, in reassignment, not led by the
 preferred replica. Changes go through `TopicsChanges`.
 Topic ids are kept as integers: hashing a UUID object takes longer than the look-up.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,16 +15,18 @@ from immutables import Map
 
 from quorum_node.image.ordering import sorted_lazily
 from quorum_node.image.partition import Partition, at_level
+from quorum_node.image.topics_of_brokers import TopicsOfBrokers
 from quorum_node.records.metadata import MetadataMessage, TopicRecord
 from quorum_node.schema.primitives import TaggedFields
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; its partitions by number."""
+    """A topic; its partitions by number. `ordinal` is what indexes call it; replicas differ in it."""
 
     name: str
     topic_id: UUID
+    ordinal: int = field(compare=False)
     partitions: Map[int, Partition] = Map()
     tagged_fields: TaggedFields = ()
 
@@ -57,8 +59,10 @@ class TopicsImage:
 
     by_id: Map[int, Topic] = Map()
     ids: Map[str, int] = Map()
-    by_broker: Map[int, Map[int, int]] = Map()
-    """Broker → topic → number of its partitions with a replica there."""
+    of_brokers: TopicsOfBrokers = field(default_factory=TopicsOfBrokers, compare=False)
+    by_ordinal: Map[int, int] = field(default=Map(), compare=False)
+    """Ordinal → topic."""
+    next_ordinal: int = field(default=0, compare=False)
     led: Map[int, int] = Map()
     """Broker → number of partitions that it leads, where it leads any."""
     marked_leaderless: Marked = Map()
@@ -99,8 +103,8 @@ class TopicsImage:
 
     def topics_of(self, broker_id: int) -> Iterator[Topic]:
         """The topics in which a broker has a replica."""
-        for number in self.by_broker.get(broker_id, Map()):
-            yield self.by_id[number]
+        for ordinal in self.of_brokers.of(broker_id):
+            yield self.by_id[self.by_ordinal[ordinal]]
 
     def partitions_of(self, broker_id: int) -> Iterator[tuple[IndexKey, Partition]]:
         """The partitions of which a broker has a replica."""
@@ -112,7 +116,7 @@ class TopicsImage:
 
     def replica_count(self, broker_id: int) -> int:
         """How many replicas a broker has."""
-        return sum(self.by_broker.get(broker_id, Map()).values())
+        return sum(1 for _ in self.partitions_of(broker_id))
 
     def led_count(self, broker_id: int) -> int:
         """How many partitions a broker leads."""

@@ -6,13 +6,14 @@ record changes; a long run shares the cost of opening and closing the maps.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from immutables import Map, MapMutation
 
 from quorum_node.image.partition import Partition, changed, normal
 from quorum_node.image.topics import Topic, TopicsImage, may_collide, metric_name
+from quorum_node.image.topics_of_brokers import TopicsOfBrokersChanges
 from quorum_node.records.metadata import (
     NO_LEADER,
     ClearElrRecord,
@@ -30,8 +31,11 @@ _LEADERLESS, _REASSIGNING, _NOT_PREFERRED = 1, 2, 4
 class _OpenTopic:
     name: str
     topic_id: UUID
+    ordinal: int
     partitions: MapMutation[int, Partition]
     tagged_fields: TaggedFields
+    bereft: set[int] = field(default_factory=set)
+    """Brokers that lost a replica of one of its partitions: they may have others."""
 
 
 class TopicsChanges:
@@ -40,7 +44,9 @@ class TopicsChanges:
     def __init__(self, image: TopicsImage) -> None:
         self._by_id = image.by_id.mutate()
         self._ids = image.ids.mutate()
-        self._by_broker = image.by_broker
+        self._of_brokers = TopicsOfBrokersChanges(image.of_brokers)
+        self._by_ordinal = image.by_ordinal.mutate()
+        self._next_ordinal = image.next_ordinal
         self._led = image.led
         self._leaderless = image.marked_leaderless.mutate()
         self._reassigning = image.marked_reassigning.mutate()
@@ -48,8 +54,6 @@ class TopicsChanges:
         self._by_metric_name = image.by_metric_name.mutate()
         self._partition_count = image.partition_count
         self._open: dict[int, _OpenTopic] = {}
-        self._gained: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        """Broker → topic → replicas more (or fewer) than the image says."""
         self._won: defaultdict[int, int] = defaultdict(int)
         """Broker → partitions that it leads more (or fewer) than the image says."""
 
@@ -60,7 +64,9 @@ class TopicsChanges:
         return TopicsImage(
             by_id=self._by_id.finish(),
             ids=self._ids.finish(),
-            by_broker=self._brokers(),
+            of_brokers=self._of_brokers.finish(),
+            by_ordinal=self._by_ordinal.finish(),
+            next_ordinal=self._next_ordinal,
             led=self._leaders(),
             marked_leaderless=self._leaderless.finish(),
             marked_reassigning=self._reassigning.finish(),
@@ -70,12 +76,20 @@ class TopicsChanges:
         )
 
     def replay_topic(self, record: TopicRecord) -> None:
-        """A topic without partitions yet."""
+        """A topic without partitions yet, also if there was one of that id."""
         number = record.topic_id.int
+        if self._opened(number) is not None:
+            self.replay_remove(RemoveTopicRecord(topic_id=record.topic_id))
         self._ids[record.name] = number
         self._name(record.name, there=True)
+        ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
+        self._by_ordinal[ordinal] = number
         self._open[number] = _OpenTopic(
-            record.name, record.topic_id, Map[int, Partition]().mutate(), record.tagged_fields
+            record.name,
+            record.topic_id,
+            ordinal,
+            Map[int, Partition]().mutate(),
+            record.tagged_fields,
         )
 
     def replay_remove(self, record: RemoveTopicRecord) -> str | None:
@@ -85,8 +99,10 @@ class TopicsChanges:
         if topic is None:
             return None
         for partition_id, partition in topic.partitions.finish().items():
-            self._index(number, partition_id, partition, None)
+            self._index(topic, partition_id, partition, None)
+        self._of_brokers.lost(topic.ordinal, topic.bereft)
         del self._open[number]
+        del self._by_ordinal[topic.ordinal]
         self._by_id.pop(number, None)
         if self._ids.get(topic.name) == number:
             del self._ids[topic.name]
@@ -102,7 +118,7 @@ class TopicsChanges:
         partition_id, new = record.partition_id, normal(record)
         old = topic.partitions.get(partition_id)
         topic.partitions[partition_id] = new
-        self._index(number, partition_id, old, new)
+        self._index(topic, partition_id, old, new)
 
     def replay_change(self, record: PartitionChangeRecord) -> None:
         """Some fields of a partition change."""
@@ -114,7 +130,7 @@ class TopicsChanges:
             raise ValueError(f"a change of partition {key}, which does not exist")
         new = changed(partition, record)
         topic.partitions[record.partition_id] = new
-        self._index(number, record.partition_id, partition, new)
+        self._index(topic, record.partition_id, partition, new)
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
         """Eligible leader replicas of one topic or of all are forgotten, where there are any."""
@@ -157,27 +173,30 @@ class TopicsChanges:
             if closed is None:
                 return None
             topic = self._open[number] = _OpenTopic(
-                closed.name, closed.topic_id, closed.partitions.mutate(), closed.tagged_fields
+                closed.name,
+                closed.topic_id,
+                closed.ordinal,
+                closed.partitions.mutate(),
+                closed.tagged_fields,
             )
         return topic
 
     def _close(self, number: int, topic: _OpenTopic) -> None:
+        partitions = topic.partitions.finish()
+        if topic.bereft:
+            self._of_brokers.lost(topic.ordinal, _without_replica(topic.bereft, partitions))
         self._by_id[number] = Topic(
-            topic.name, topic.topic_id, topic.partitions.finish(), topic.tagged_fields
+            topic.name, topic.topic_id, topic.ordinal, partitions, topic.tagged_fields
         )
 
     def _index(
-        self, number: int, partition_id: int, old: Partition | None, new: Partition | None
+        self, topic: _OpenTopic, partition_id: int, old: Partition | None, new: Partition | None
     ) -> None:
         before = () if old is None else old.replicas
         after = () if new is None else new.replicas
         if before is not after and before != after:
-            for broker_id in before:
-                counts = self._gained[broker_id]
-                counts[number] = counts.get(number, 0) - 1
-            for broker_id in after:
-                counts = self._gained[broker_id]
-                counts[number] = counts.get(number, 0) + 1
+            topic.bereft.update(before)
+            self._of_brokers.gained(topic.ordinal, after)
         lost = NO_LEADER if old is None else old.leader
         won = NO_LEADER if new is None else new.leader
         if lost != won:
@@ -185,7 +204,7 @@ class TopicsChanges:
             self._won[won] += 1
         was, marks = _marks(old), _marks(new)
         if was != marks:
-            self._mark((number, partition_id), was, marks)
+            self._mark((topic.topic_id.int, partition_id), was, marks)
         if old is None or new is None:
             self._partition_count += (new is not None) - (old is not None)
 
@@ -211,21 +230,15 @@ class TopicsChanges:
                 led.pop(broker_id, None)
         return led.finish()
 
-    def _brokers(self) -> Map[int, Map[int, int]]:
-        by_broker = self._by_broker.mutate()
-        for broker_id, gained in self._gained.items():
-            topics = by_broker.get(broker_id, Map[int, int]()).mutate()
-            for number, count in gained.items():
-                total = topics.get(number, 0) + count
-                if total:
-                    topics[number] = total
-                elif number in topics:
-                    del topics[number]
-            if len(topics):
-                by_broker[broker_id] = topics.finish()
-            else:
-                by_broker.pop(broker_id, None)
-        return by_broker.finish()
+
+def _without_replica(broker_ids: set[int], partitions: Map[int, Partition]) -> set[int]:
+    """Those of them that none of the partitions has."""
+    left = set(broker_ids)
+    for partition in partitions.values():
+        left.difference_update(partition.replicas)
+        if not left:
+            break
+    return left
 
 
 def without_elr(partition: Partition) -> Partition:

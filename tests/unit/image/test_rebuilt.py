@@ -106,11 +106,14 @@ def assert_indexes(image: ClusterImage) -> None:
     for topic in topics:
         assert topics.named(topic.name) is topic
     replicas = Counter(broker for _, partition in every for broker in partition.replicas)
-    assert set(topics.by_broker) == set(replicas)
+    assert set(topics.of_brokers.brokers()) == set(replicas)
     leaders = Counter(partition.leader for _, partition in every if partition.has_leader)
     assert dict(topics.led) == leaders
     for broker in range(6):
         assert topics.replica_count(broker) == replicas[broker]
+        assert Counter(topic.topic_id for topic in topics.topics_of(broker)) == Counter(
+            {key.topic_id for key, partition in every if broker in partition.replicas}
+        )
         assert set(topics.partitions_of(broker)) == {
             ((key.topic_id.int, key.partition_id), partition)
             for key, partition in every
