@@ -20,20 +20,14 @@ def test_executors_are_pods_and_nothing_is_lost_when_they_die(
     """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
     quorum = arena.create_under_load(3)
     with Pipeline(arena.stage, quorum) as pipeline:
-        executors = pipeline.wait_executors()
         end = pipeline.wait_archived(1)[-1].end
-        arena.wait_until(
-            "a task that ran in the pod of an executor",
-            lambda: any(pipeline.has_worked(pod) for pod in executors),
-            timeout_s=60,
-        )
         killed = []
         for kill in (pipeline.kill_9, pipeline.delete, pipeline.kill_9, pipeline.delete):
-            worked = [pod for pod in pipeline.wait_executors() if pipeline.has_worked(pod)]
-            killed.append(worked[0])
-            kill(worked[0])
+            worker = pipeline.wait_worker()
+            killed.append(worker)
+            kill(worker)
             end = pipeline.wait_archived(end + _MORE_RECORDS)[-1].end
-            pipeline.wait_executors(without=worked[0])
+            pipeline.wait_executors(without=worker)
         assert len(set(killed)) == len(killed)
         arena.the_load.stop()
         described = quorum.wait_healthy(3, timeout_s=30)

@@ -94,13 +94,13 @@ class Pipeline:
 
         return wait_for("two executors", probe, timeout_s=timeout_s, seen=self.seen)
 
-    def has_worked(self, pod: str) -> bool:
-        """Whether a task of ours ran in it: then Python runs beside Spark's Java."""
-        search = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ^pyspark.daemon"
-        try:
-            return int(self._shell(pod, search)) > 0
-        except TestbedError:
-            return False
+    def wait_worker(self, *, timeout_s: float = 120) -> str:
+        """The pod of an executor in which a task of ours ran. A new one may get none for some seconds."""
+
+        def probe() -> str | None:
+            return next((pod for pod in self.executors() if self._has_worked(pod)), None)
+
+        return wait_for("an executor at work", probe, timeout_s=timeout_s, seen=self.seen)
 
     def kill_9(self, pod: str) -> None:
         """SIGKILL to the pod's process."""
@@ -167,6 +167,14 @@ class Pipeline:
             if pod["status"].get("phase") == "Running"
             and "deletionTimestamp" not in pod["metadata"]
         ]
+
+    def _has_worked(self, pod: str) -> bool:
+        """Once a task of ours ran in it, Python runs beside Spark's Java."""
+        search = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ^pyspark.daemon"
+        try:
+            return int(self._shell(pod, search)) > 0
+        except TestbedError:
+            return False
 
     def _shell(self, pod: str, script: str) -> str:
         return run([*self._kubectl, "exec", pod, "--", "sh", "-c", script], timeout_s=30).stdout
