@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_rows import ROWS_AT_ONCE, checked
+from quorum_pipeline.files.log_rows import checked
 from quorum_pipeline.live.quorum import Quorum
-from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.gathering import AnyRows, Gathering
 
 NO_POSITION = -1
 
 
 def live_rows(
     quorum: Quorum, start_offset: int, end_offset: int, *, keep_problems: bool
-) -> Iterator[Rows]:
+) -> Iterator[AnyRows]:
     """Rows from `start_offset` on and below `end_offset`, which is committed. Raises PipelineError."""
     offset = start_offset
     while offset < end_offset:
@@ -21,12 +21,10 @@ def live_rows(
             raise PipelineError(
                 f"{quorum.leader} gave nothing at offset {offset}, though {end_offset} was committed"
             )
-        rows = Rows(quorum.leader)
+        rows = Gathering(quorum.leader)
         for batch in batches:
             rows.add(batch, NO_POSITION, max(offset, start_offset), end_offset)
-            if len(rows) >= ROWS_AT_ONCE:
-                yield checked(rows, keep_problems=keep_problems)
-                rows = Rows(quorum.leader)
-        if len(rows):
-            yield checked(rows, keep_problems=keep_problems)
+            if rows.is_enough:
+                yield from checked(rows.take(), keep_problems=keep_problems)
+        yield from checked(rows.take(), keep_problems=keep_problems)
         offset = batches[-1].header.end_offset

@@ -1,7 +1,7 @@
-"""Rows as Arrow record batches: only the columns that are asked for are made.
+"""Rows as Arrow record batches: only the columns that are asked for are made. PURE.
 
-Owns the conversion. A typed column is made from the few rows of its type and spread over the batch by an index, so that
-thirty columns cost what one costs.
+Owns the conversion of rows that were decoded one by one; `plain_arrow.py` has that of blocks. A typed column is made from the few
+rows of its type and spread over the batch by an index, so that thirty columns cost what one costs.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,21 +11,27 @@ import pyarrow as pa
 
 from quorum_pipeline.rows.declared import RecordColumn, record_columns
 from quorum_pipeline.rows.fields import json_of
+from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.keys import key_of
+from quorum_pipeline.rows.plain_arrow import plain_column, struct_array
+from quorum_pipeline.rows.plain_rows import PlainRows
 from quorum_pipeline.rows.table import Rows
 
 _TYPED = {column.name: column for column in record_columns()}
 
 
-def record_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+def record_batch(rows: AnyRows, schema: pa.Schema) -> pa.RecordBatch:
     """One batch with exactly these columns. Raises KeyError for a name that is no column."""
-    by_record = _by_record(rows)
-    arrays = [
-        _typed(_TYPED[each.name], by_record, rows, each.type)
-        if each.name in _TYPED
-        else pa.array(_PLAIN[each.name](rows), type=each.type)
-        for each in schema
-    ]
+    if isinstance(rows, PlainRows):
+        arrays = [plain_column(rows, each) for each in schema]
+    else:
+        by_record = _by_record(rows)
+        arrays = [
+            _typed(_TYPED[each.name], by_record, rows, each.type)
+            if each.name in _TYPED
+            else pa.array(_PLAIN[each.name](rows), type=each.type)
+            for each in schema
+        ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -42,11 +48,8 @@ def _typed(
     indexes = by_record.get(column.record)
     if indexes is None:
         return pa.nulls(len(rows), type)
-    records = [rows.contents[index].record for index in indexes]
-    wanted = {field.name: field for field in column.fields}
-    parts = [pa.array(list(map(wanted[each.name].value, records)), type=each.type) for each in type]
-    dense = pa.StructArray.from_arrays(parts, fields=list(type))
-    if len(records) == len(rows):
+    dense = struct_array(column, [rows.contents[index].record for index in indexes], type)
+    if len(indexes) == len(rows):
         return dense
     places: list[int | None] = [None] * len(rows)
     for place, index in enumerate(indexes):

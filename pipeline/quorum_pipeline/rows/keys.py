@@ -4,80 +4,80 @@ Owns the form: `broker/1`, `topic/ID`, `partition/ID/0`, `config/topic/NAME/KEY`
 none. A name that holds a slash stays as it is: the text is for grouping, not for taking apart.
 """
 
-from collections.abc import Callable
+import re
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from quorum_node.image.resource_types import resource_type_name
 from quorum_node.records import metadata as md
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
-from quorum_pipeline.rows.declared import known_uuid_text
+from quorum_pipeline.rows.declared import plain
+
+_FORMS: dict[type, str] = {
+    md.RegisterBrokerRecord: "broker/{broker_id}",
+    md.UnregisterBrokerRecord: "broker/{broker_id}",
+    md.FenceBrokerRecord: "broker/{id}",
+    md.UnfenceBrokerRecord: "broker/{id}",
+    md.BrokerRegistrationChangeRecord: "broker/{broker_id}",
+    md.RegisterControllerRecord: "controller/{controller_id}",
+    md.TopicRecord: "topic/{topic_id}",
+    md.RemoveTopicRecord: "topic/{topic_id}",
+    md.PartitionRecord: "partition/{topic_id}/{partition_id}",
+    md.PartitionChangeRecord: "partition/{topic_id}/{partition_id}",
+    md.ConfigRecord: "config/{resource_type}/{resource_name}/{name}",
+    md.FeatureLevelRecord: "feature/{name}",
+    md.ProducerIdsRecord: "producer-ids",
+    md.AccessControlEntryRecord: "acl/{id}",
+    md.RemoveAccessControlEntryRecord: "acl/{id}",
+    md.UserScramCredentialRecord: "scram/{mechanism}/{name}",
+    md.RemoveUserScramCredentialRecord: "scram/{mechanism}/{name}",
+    md.DelegationTokenRecord: "token/{token_id}",
+    md.RemoveDelegationTokenRecord: "token/{token_id}",
+    LeaderChange: "leader",
+    KRaftVersion: "kraft.version",
+    VotersRecord: "voters",
+}
+"""Fields in braces; one named `resource_type` is written as its name."""
+_FIELD = re.compile(r"{(\w+)}")
 
 
 def key_of(record: object) -> str | None:
     """The key, or None."""
-    maker = _MAKERS.get(type(record))
-    return None if maker is None else maker(record)
+    if isinstance(record, md.ClientQuotaRecord):
+        return _quota(record)
+    form = _FORMS.get(type(record))
+    return None if form is None else _FIELD.sub(lambda named: _text(record, named[1]), form)
 
 
-def _partition(record: Any) -> str:
-    return f"partition/{known_uuid_text(record.topic_id)}/{record.partition_id}"
+def key_array(cls: type, columns: dict[str, pa.Array], count: int) -> pa.Array:
+    """The keys of many records of one type, from the values of their fields."""
+    form = _FORMS.get(cls)
+    if form is None:
+        return pa.nulls(count, pa.string())
+    texts, names = _FIELD.split(form)[0::2], _FIELD.findall(form)
+    if not names:
+        return pa.repeat(pa.scalar(form), count)
+    parts: list[Any] = [texts[0]]
+    for name, text in zip(names, texts[1:], strict=True):
+        parts += [_text_array(columns[name], name), text]
+    return pc.binary_join_element_wise(*parts, "")
 
 
-def _config(record: md.ConfigRecord) -> str:
-    return f"config/{resource_type_name(record.resource_type)}/{record.resource_name}/{record.name}"
+def _text(record: object, name: str) -> str:
+    value = getattr(record, name)
+    return resource_type_name(value) if name == "resource_type" else str(plain(value))
+
+
+def _text_array(values: pa.Array, name: str) -> pa.Array:
+    if name != "resource_type":
+        return values.cast(pa.string())
+    numbered = values.dictionary_encode()
+    names = list(map(resource_type_name, numbered.dictionary.to_pylist()))
+    return pa.array(names, pa.string()).take(numbered.indices)
 
 
 def _quota(record: md.ClientQuotaRecord) -> str:
     parts = sorted((each.entity_type, each.entity_name or "<default>") for each in record.entity)
     return f"quota/{'/'.join(f'{kind}={name}' for kind, name in parts)}/{record.key}"
-
-
-def _topic(record: Any) -> str:
-    return f"topic/{known_uuid_text(record.topic_id)}"
-
-
-def _broker(record: Any) -> str:
-    return f"broker/{record.broker_id}"
-
-
-def _broker_of_older_form(record: Any) -> str:
-    return f"broker/{record.id}"
-
-
-def _acl(record: Any) -> str:
-    return f"acl/{known_uuid_text(record.id)}"
-
-
-def _scram(record: Any) -> str:
-    return f"scram/{record.mechanism}/{record.name}"
-
-
-def _token(record: Any) -> str:
-    return f"token/{record.token_id}"
-
-
-_MAKERS: dict[type, Callable[[Any], str]] = {
-    md.RegisterBrokerRecord: _broker,
-    md.UnregisterBrokerRecord: _broker,
-    md.FenceBrokerRecord: _broker_of_older_form,
-    md.UnfenceBrokerRecord: _broker_of_older_form,
-    md.BrokerRegistrationChangeRecord: _broker,
-    md.RegisterControllerRecord: lambda record: f"controller/{record.controller_id}",
-    md.TopicRecord: _topic,
-    md.RemoveTopicRecord: _topic,
-    md.PartitionRecord: _partition,
-    md.PartitionChangeRecord: _partition,
-    md.ConfigRecord: _config,
-    md.FeatureLevelRecord: lambda record: f"feature/{record.name}",
-    md.ClientQuotaRecord: _quota,
-    md.ProducerIdsRecord: lambda record: "producer-ids",
-    md.AccessControlEntryRecord: _acl,
-    md.RemoveAccessControlEntryRecord: _acl,
-    md.UserScramCredentialRecord: _scram,
-    md.RemoveUserScramCredentialRecord: _scram,
-    md.DelegationTokenRecord: _token,
-    md.RemoveDelegationTokenRecord: _token,
-    LeaderChange: lambda record: "leader",
-    KRaftVersion: lambda record: "kraft.version",
-    VotersRecord: lambda record: "voters",
-}

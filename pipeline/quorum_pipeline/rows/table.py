@@ -1,15 +1,15 @@
 """The rows of a log: what is known of every record beside its own fields. PURE.
 
-Owns the plain columns and how batches become rows. A batch is cut to the offsets that were asked for. Rows are collected
-as columns, because that is how they leave. Must not know files, nor Arrow (`arrow.py`).
+Owns the plain columns, and how batches become rows record by record: the reference path. A batch is cut to the offsets that were
+asked for. Rows are collected as columns, because that is how they leave. Must not know files, nor Arrow (`arrow.py`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from quorum_node.records.batches import Batch, BatchHeader, CorruptBatch, decode_records
+from quorum_node.records.batches import Batch, CorruptBatch, decode_records
 from quorum_pipeline.rows.content import Content, control_content, metadata_content
 from quorum_pipeline.rows.declared import record_columns
-from quorum_pipeline.rows.plain_batch import plain_values
 
 PLAIN_COLUMNS = {
     "offset": "bigint",
@@ -68,13 +68,6 @@ class Rows:
         A batch with a right checksum that holds no records becomes one row with a problem.
         """
         header = batch.header
-        values = plain_values(batch)
-        if (
-            values is not None
-            and start_offset <= header.base_offset < header.end_offset <= end_offset
-        ):
-            self._add_plain(header, values, position)
-            return
         try:
             records = decode_records(batch)
         except CorruptBatch as error:
@@ -97,19 +90,6 @@ class Rows:
         self.batch_crcs += [header.crc] * count
         self.positions += [position] * count
 
-    def _add_plain(self, header: BatchHeader, values: list[bytes], position: int) -> None:
-        count = len(values)
-        self.offsets += range(header.base_offset, header.end_offset)
-        self.epochs += [header.leader_epoch] * count
-        self.timestamps_ms += [header.base_timestamp_ms] * count
-        self.controls += [False] * count
-        self.contents += map(metadata_content, values)
-        self.record_keys += [None] * count
-        self.values += values
-        self.batch_offsets += [header.base_offset] * count
-        self.batch_crcs += [header.crc] * count
-        self.positions += [position] * count
-
     def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
         """A place where records should be that can't be read."""
         self.offsets.append(offset)
@@ -122,3 +102,9 @@ class Rows:
         self.batch_offsets.append(offset)
         self.batch_crcs.append(0)
         self.positions.append(position)
+
+    def problems(self) -> Iterator[tuple[int, str]]:
+        """Numbers of the rows that could not be decoded, and why."""
+        for index, content in enumerate(self.contents):
+            if content.problem is not None:
+                yield index, content.problem

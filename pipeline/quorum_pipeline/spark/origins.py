@@ -18,7 +18,7 @@ from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.files.log_span import damaged_tail
 from quorum_pipeline.live.live_rows import live_rows
 from quorum_pipeline.live.quorum import Quorum
-from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.spark.options import LogOptions
 
 _OFFSETS_OF_A_TASK = 200_000
@@ -27,7 +27,7 @@ _OFFSETS_OF_A_TASK = 200_000
 class LogTask(InputPartition):
     """One task of a query."""
 
-    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+    def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """Read them. Raises PipelineError, OSError."""
         raise NotImplementedError
 
@@ -62,7 +62,7 @@ class SpanTask(LogTask):
     start: int
     end: int
 
-    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+    def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """See LogTask."""
         return span_rows(self.span, self.start, self.end, keep_problems=keep_problems)
 
@@ -75,7 +75,7 @@ class FetchTask(LogTask):
     start: int
     end: int
 
-    def rows(self, *, keep_problems: bool) -> Iterator[Rows]:
+    def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """See LogTask."""
         with closing(Quorum(self.bootstrap)) as quorum:
             yield from live_rows(quorum, self.start, self.end, keep_problems=keep_problems)

@@ -33,9 +33,9 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.live.quorum import Quorum, parsed_addresses
 from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.table import Rows, table_ddl
+from quorum_pipeline.rows.gathering import Gathering
+from quorum_pipeline.rows.table import table_ddl
 
-_ROWS_AT_ONCE = 10_000
 _NO_END = (1 << 63) - 1
 
 
@@ -109,13 +109,12 @@ class SnapshotSourceReader(DataSourceReader):
         assert isinstance(partition, SnapshotTask)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         with partition.opened() as (source, file):
-            rows = Rows(source)
+            rows = Gathering(source)
             for position, batch in file.batches():
                 rows.add(batch, position, 0, _NO_END)
-                if len(rows) >= _ROWS_AT_ONCE:
-                    yield _with_id(rows, str(file.id), schema)
-                    rows = Rows(source)
-            yield _with_id(rows, str(file.id), schema)
+                if rows.is_enough:
+                    yield from _with_id(rows, str(file.id), schema)
+            yield from _with_id(rows, str(file.id), schema)
 
 
 def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
@@ -146,13 +145,14 @@ def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:
     return [SnapshotFile(log.path / each.file_name, each) for each in wanted]
 
 
-def _with_id(rows: Rows, id: str, schema: pa.Schema) -> pa.RecordBatch:
+def _with_id(gathered: Gathering, id: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     others = pa.schema([each for each in schema if each.name != "snapshot"])
-    made = record_batch(checked(rows, keep_problems=False), others)
-    columns = [
-        pa.array([id] * len(rows), type=each.type)
-        if each.name == "snapshot"
-        else made.column(each.name)
-        for each in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    for rows in checked(gathered.take(), keep_problems=False):
+        made = record_batch(rows, others)
+        columns = [
+            pa.array([id] * len(rows), type=each.type)
+            if each.name == "snapshot"
+            else made.column(each.name)
+            for each in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,119 @@
+"""Blocks of rows that were decoded type by type, as columns of Arrow. PURE.
+
+Owns the way from the columns of each type to those of the table. The result is that of `arrow.py` for the same records.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from quorum_node.records.metadata import record_type_name
+from quorum_pipeline.rows.column_arrays import spread
+from quorum_pipeline.rows.columnar import Indexes
+from quorum_pipeline.rows.content import Content
+from quorum_pipeline.rows.declared import RecordColumn, record_columns
+from quorum_pipeline.rows.fields import json_of
+from quorum_pipeline.rows.keys import key_array, key_of
+from quorum_pipeline.rows.plain_rows import OneByOne, OneType, PlainRows
+
+_TYPED = {column.name: column for column in record_columns()}
+
+
+def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
+    """A column of the table. Raises KeyError for a name that is no column."""
+    typed = _TYPED.get(field.name)
+    if typed is None:
+        return _PLAIN[field.name](rows).cast(field.type)
+    found = []
+    for group in rows.groups:
+        if isinstance(group, OneByOne):
+            found += _one_by_one(group, typed, field.type)
+        elif group.cls is typed.record:
+            found.append((group.indexes, _of_one_type(group, field.type)))
+    if not found:
+        return pa.nulls(len(rows), field.type)
+    indexes = np.concatenate([each for each, _ in found])
+    return spread([each for _, each in found], indexes, len(rows))
+
+
+def struct_array(
+    column: RecordColumn, records: list[object], type: pa.StructType
+) -> pa.StructArray:
+    """The typed column of records that were decoded one by one, all of its type."""
+    wanted = {field.name: field for field in column.fields}
+    parts = [pa.array(list(map(wanted[each.name].value, records)), type=each.type) for each in type]
+    return pa.StructArray.from_arrays(parts, fields=list(type))
+
+
+def _of_one_type(group: OneType, type: pa.StructType) -> pa.StructArray:
+    parts = [group.columns[each.name].cast(each.type) for each in type]
+    return pa.StructArray.from_arrays(parts, fields=list(type))
+
+
+def _one_by_one(
+    group: OneByOne, column: RecordColumn, type: pa.StructType
+) -> list[tuple[Indexes, pa.Array]]:
+    chosen = [(n, c.record) for n, c in group.records if isinstance(c.record, column.record)]
+    if not chosen:
+        return []
+    indexes = np.array([index for index, _ in chosen], np.intp)
+    return [(indexes, struct_array(column, [record for _, record in chosen], type))]
+
+
+def _of_groups(
+    of_type: Callable[[OneType, int], pa.Array],
+    of_one: Callable[[Content], object],
+    kind: pa.DataType,
+) -> Callable[[PlainRows], pa.Array]:
+    """A plain column from what it is for a type, and for one record."""
+
+    def column(rows: PlainRows) -> pa.Array:
+        parts = [
+            pa.array([of_one(content) for content in group.contents], kind)
+            if isinstance(group, OneByOne)
+            else of_type(group, len(group.indexes)).cast(kind)
+            for group in rows.groups
+        ]
+        return spread(parts, np.concatenate([each.indexes for each in rows.groups]), len(rows))
+
+    return column
+
+
+def _repeated(value: object, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), count)
+
+
+_PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
+    "offset": lambda rows: pa.array(rows.offsets),
+    "epoch": lambda rows: pa.array(rows.epochs),
+    "timestamp": lambda rows: pa.array(rows.timestamps_ms * 1000),
+    "control": lambda rows: _repeated(value=False, count=len(rows)),
+    "type": _of_groups(
+        lambda group, count: _repeated(record_type_name(group.cls.RECORD_TYPE), count),
+        lambda content: content.type,
+        pa.string(),
+    ),
+    "version": _of_groups(
+        lambda group, count: _repeated(group.version, count),
+        lambda content: content.version,
+        pa.int32(),
+    ),
+    "key": _of_groups(
+        lambda group, count: key_array(group.cls, group.columns, count),
+        lambda content: key_of(content.record),
+        pa.string(),
+    ),
+    "data": lambda rows: pa.array(
+        [None if each.record is None else json_of(each.record) for each in rows.contents]
+    ),
+    "record_key": lambda rows: pa.nulls(len(rows), pa.binary()),
+    "value": PlainRows.value_array,
+    "batch_offset": lambda rows: pa.array(rows.batch_offsets),
+    "batch_crc": lambda rows: pa.array(rows.batch_crcs),
+    "source": lambda rows: _repeated(rows.source, len(rows)),
+    "position": lambda rows: pa.array(rows.positions),
+    "problem": _of_groups(
+        lambda group, count: pa.nulls(count), lambda content: content.problem, pa.string()
+    ),
+}

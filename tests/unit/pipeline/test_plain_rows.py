@@ -1,0 +1,208 @@
+"""Blocks that are decoded type by type give the rows that records decoded one by one give, or leave them to that way."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import (
+    HEADER_BYTES,
+    Batch,
+    Record,
+    encode_batch,
+    encode_values,
+    read_header,
+)
+from quorum_pipeline.rows.arrow import record_batch
+from quorum_pipeline.rows.gathering import AnyRows, Gathering
+from quorum_pipeline.rows.plain_rows import OneType, PlainRows, framed
+from quorum_pipeline.rows.table import Rows, table_columns
+from support.metadata_histories import histories
+from support.wire_messages import messages
+
+SCALARS = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+EVERYTHING = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+VERSIONS = [
+    (kind, version)
+    for kind in md.RECORDS_BY_TYPE.values()
+    for version in range(kind.HIGHEST_VERSION + 1)
+]
+TAGS = st.dictionaries(st.integers(100, 300), st.binary(max_size=20), max_size=2).map(
+    lambda found: tuple(sorted(found.items()))
+)
+TOPIC_ID = UUID(int=1 << 100)
+BASE = 7
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """A type as the columns are declared."""
+    if text.startswith("array<"):
+        return pa.list_(pa.field("element", arrow_type(text[6:-1])))
+    if not text.startswith("struct<"):
+        return SCALARS[text]
+    fields, depth, begin = [], 0, 0
+    inner = text[7:-1] + ","
+    for at, letter in enumerate(inner):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            name, _, kind = inner[begin:at].partition(":")
+            fields.append((name.strip("`"), arrow_type(kind)))
+            begin = at + 1
+    return pa.struct(fields)
+
+
+SCHEMA = pa.schema([(name, arrow_type(kind)) for name, kind in table_columns().items()])
+
+
+@st.composite
+def values_of_any_type(draw: st.DrawFn) -> bytes:
+    kind, version = draw(st.sampled_from(VERSIONS))
+    record = draw(messages(kind, version))
+    assert isinstance(record, kind)
+    return md.encode_metadata(replace(record, tagged_fields=draw(TAGS)), version)
+
+
+@st.composite
+def many_of_one_type(draw: st.DrawFn) -> list[bytes]:
+    kind, version = draw(st.sampled_from(VERSIONS))
+    found = draw(st.lists(messages(kind, version), min_size=2, max_size=6))
+    return [md.encode_metadata(record, version) for record in found if isinstance(record, kind)]
+
+
+def batch_of(data: bytes) -> Batch:
+    return Batch(read_header(data), memoryview(data))
+
+
+def written(values: list[bytes], base_offset: int = BASE) -> Batch:
+    return batch_of(
+        encode_values(base_offset=base_offset, leader_epoch=3, timestamp_ms=1000, values=values)
+    )
+
+
+def reference(batches: list[Batch]) -> pa.Table:
+    rows = Rows("file")
+    for batch in batches:
+        rows.add(batch, 11, 0, 1 << 62)
+    return pa.Table.from_batches([record_batch(rows, SCHEMA)])
+
+
+def gathered(batches: list[Batch]) -> list[AnyRows]:
+    gathering = Gathering("file")
+    for batch in batches:
+        gathering.add(batch, 11, 0, 1 << 62)
+    return list(gathering.take())
+
+
+def check(batches: list[Batch]) -> list[AnyRows]:
+    """The same table on both ways; what came out of the one that is tested."""
+    found = gathered(batches)
+    table = pa.Table.from_batches([record_batch(rows, SCHEMA) for rows in found], SCHEMA)
+    table.validate(full=True)
+    expected = reference(batches)
+    assert table.equals(expected), f"{table.to_pylist()}\n{expected.to_pylist()}"
+    problems = {rows.offsets[n]: problem for rows in found for n, problem in rows.problems()}
+    told = zip(*(expected[name].to_pylist() for name in ("offset", "problem")), strict=True)
+    assert problems == {offset: problem for offset, problem in told if problem is not None}
+    return found
+
+
+@EVERYTHING
+@given(st.lists(values_of_any_type(), min_size=1, max_size=12))
+def test_all_types_in_one_block(values: list[bytes]) -> None:
+    (rows,) = check([written(values)])
+    assert isinstance(rows, PlainRows)
+
+
+@EVERYTHING
+@given(many_of_one_type())
+def test_many_of_one_type(values: list[bytes]) -> None:
+    check([written(values)])
+
+
+@EVERYTHING
+@given(histories())
+def test_histories(values: list[bytes]) -> None:
+    half = max(1, len(values) // 2)
+    parts = [part for part in (values[:half], values[half:]) if part]
+    check([written(part, BASE + n * half) for n, part in enumerate(parts)])
+
+
+@EVERYTHING
+@given(st.lists(values_of_any_type(), min_size=1, max_size=6), st.data())
+def test_damage_within_a_record_is_what_the_reference_says(
+    values: list[bytes], data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, len(values) - 1))
+    raw = bytearray(values[index])
+    if data.draw(st.booleans()):
+        del raw[data.draw(st.integers(0, len(raw) - 1)) :]
+    else:
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    check([written([*values[:index], bytes(raw), *values[index + 1 :]])])
+
+
+@EVERYTHING
+@given(st.lists(values_of_any_type(), min_size=1, max_size=6), st.data())
+def test_damage_of_the_frames_is_what_the_reference_says(
+    values: list[bytes], data: st.DataObject
+) -> None:
+    raw = bytearray(written(values).data)
+    raw[data.draw(st.integers(HEADER_BYTES, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    before, behind = written([b"\1\x14\0\0"], 0), written(values, BASE + len(values))
+    check([before, batch_of(bytes(raw)), behind])
+
+
+def test_what_all_writers_write_is_decoded_type_by_type() -> None:
+    change = md.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2), leader=2)
+    partition = md.PartitionRecord(
+        partition_id=1,
+        topic_id=TOPIC_ID,
+        replicas=(1, 2, 3),
+        isr=(1,),
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=(TOPIC_ID, TOPIC_ID, md.UNASSIGNED),
+    )
+    config = md.ConfigRecord(resource_type=2, resource_name="é" * 70, name="k", value=None)
+    records = [(change, 2), (partition, 2), (config, 0), (md.NoOpRecord(), 0)] * 90
+    (rows,) = check([written([md.encode_metadata(*each) for each in records])])
+    assert isinstance(rows, PlainRows)
+    assert all(isinstance(group, OneType) for group in rows.groups)
+    assert len(rows.groups) == 4
+
+
+def test_other_batches_are_left_to_the_reference() -> None:
+    def batch(record: Record, control: bool = False) -> Batch:
+        parts = {"base_offset": 0, "leader_epoch": 1, "timestamp_ms": 5}
+        return batch_of(encode_batch(records=[record], control=control, **parts))
+
+    value = md.encode_metadata(md.NoOpRecord())
+    for each in (Record(b"key", value), Record(None, None)):
+        (rows,) = check([batch(each)])
+        assert isinstance(rows, Rows)
+    assert framed(batch(Record(None, value), control=True), 0) is None
+    assert framed(written([b"x" * 10_000]), 0) is None
+    assert framed(written([value] * 9000), 0) is not None
+
+
+@pytest.mark.parametrize("count", [0x40, 8192, 8193])
+def test_offsets_of_up_to_two_bytes(count: int) -> None:
+    (rows,) = gathered([written([b"\1\x14\0\0"] * count)])
+    assert isinstance(rows, PlainRows) == (count <= 8192)
+    assert list(rows.offsets) == list(range(BASE, BASE + count))
+    assert len(rows.values) == count
