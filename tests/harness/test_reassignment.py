@@ -98,6 +98,7 @@ def moves(scene: Scene) -> Iterator[Moves]:
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.requirement("OP-08")
 def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) -> None:
     (operator,) = moves.scene.operators
@@ -122,6 +123,20 @@ def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) ->
     stays("nothing more", lambda: moves.submissions() == sent, for_s=2)
     reasons = [event["reason"] for event in moves.scene.api.list(_events(moves))]
     assert {"Running", "Completed"} <= set(reasons)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-08")
+def test_two_operators_share_the_limit(moves: Moves) -> None:
+    second, _ = moves.scene.add_operator()
+    second.start()
+    targets = [to(each, 3, 4) for each in range(_PARTITIONS)]
+    moves.apply("drain", *targets, maxMovingPartitions=2)
+    for _ in range(_PARTITIONS):
+        wait_for("something to move", moves.moving, timeout_s=_TIMEOUT_S)
+        stays("two at most", lambda: len(moves.moving()) <= 2, for_s=2.5, poll_s=0.02)
+        moves.brokers.arrive("t", min(moves.moving()), 1, [1, 2, 3, 4])
+    moves.wait("drain", phase="Completed", done=_PARTITIONS)
 
 
 @pytest.mark.long
@@ -178,7 +193,6 @@ def test_a_paused_one_begins_nothing_more_and_lets_others_go_first(moves: Moves)
     moves.wait("first", phase="Running", moving=1)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("operator")
 def test_a_quorum_that_is_not_there_is_named(scene: Scene) -> None:
     path = kube.reassignments(scene.namespace, "lost")
@@ -230,19 +244,28 @@ def test_a_wrong_spec_is_refused(place: Scene, case: str) -> None:
 
 
 def test_only_how_it_goes_on_can_be_changed_later(place: Scene) -> None:
-    targets = [to(each, *range(16), topic="t" * 249) for each in range(1000)]
-    path = kube.reassignments(place.namespace, "largest")
-    made = place.api.apply(path, document("largest", *targets))
+    path = kube.reassignments(place.namespace, "small")
+    made = place.api.apply(path, document("small", to(0, 1, 2), to(1, 1, 2)))
     assert made["spec"]["maxMovingPartitions"] == 20
     for change, says in (
         ({"quorum": "other"}, "spec.quorum is immutable"),
-        ({"partitions": targets[:-1]}, "spec.partitions is immutable"),
+        ({"partitions": [to(0, 1, 2)]}, "spec.partitions is immutable"),
+        ({"partitions": [to(0, 2, 1), to(1, 1, 2)]}, "spec.partitions is immutable"),
     ):
         with pytest.raises(ApiError) as refused:
             place.api.merge(path, {"spec": change})
         assert refused.value.status == 422
         assert says in refused.value.body
     place.api.merge(path, {"spec": {"maxMovingPartitions": 5, "paused": True, "cancel": True}})
+
+
+@pytest.mark.long
+def test_the_largest_that_is_let_in_is_stored(place: Scene) -> None:
+    replicas = range(2**31 - 16, 2**31)
+    targets = [to(2**31 - 1 - each, *replicas, topic="t" * 249) for each in range(1000)]
+    path = kube.reassignments(place.namespace, "largest")
+    place.api.apply(path, document("largest", *targets))
+    assert len(place.api.get(path)["spec"]["partitions"]) == 1000
 
 
 def _events(moves: Moves) -> str:
