@@ -48,7 +48,6 @@ def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
         brokers.wait_ready()
         clients = brokers.clients
         clients("create t 12 2")
-        clients("fill t 6000 1000")
         clients.start_load("t", 100)
         ids = {101, 102, 103}
         wanted = {
