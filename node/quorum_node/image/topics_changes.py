@@ -99,7 +99,7 @@ class TopicsChanges:
         if topic is None:
             return None
         for partition_id, partition in topic.partitions.finish().items():
-            self._index(topic, partition_id, partition, None)
+            self._index_gone(topic, partition_id, partition)
         self._of_brokers.lost(topic.ordinal, topic.bereft)
         del self._open[number]
         del self._by_ordinal[topic.ordinal]
@@ -118,7 +118,10 @@ class TopicsChanges:
         partition_id, new = record.partition_id, normal(record)
         old = topic.partitions.get(partition_id)
         topic.partitions[partition_id] = new
-        self._index(topic, partition_id, old, new)
+        if old is None:
+            self._index_new(topic, partition_id, new)
+        else:
+            self._index(topic, partition_id, old, new)
 
     def replay_change(self, record: PartitionChangeRecord) -> None:
         """Some fields of a partition change."""
@@ -189,24 +192,33 @@ class TopicsChanges:
             topic.name, topic.topic_id, topic.ordinal, partitions, topic.tagged_fields
         )
 
-    def _index(
-        self, topic: _OpenTopic, partition_id: int, old: Partition | None, new: Partition | None
-    ) -> None:
-        before = () if old is None else old.replicas
-        after = () if new is None else new.replicas
+    def _index_new(self, topic: _OpenTopic, partition_id: int, new: Partition) -> None:
+        self._partition_count += 1
+        self._of_brokers.gained(topic.ordinal, new.replicas)
+        self._won[new.leader] += 1
+        marks = _marks(new)
+        if marks:
+            self._mark((topic.topic_id.int, partition_id), 0, marks)
+
+    def _index_gone(self, topic: _OpenTopic, partition_id: int, old: Partition) -> None:
+        self._partition_count -= 1
+        topic.bereft.update(old.replicas)
+        self._won[old.leader] -= 1
+        marks = _marks(old)
+        if marks:
+            self._mark((topic.topic_id.int, partition_id), marks, 0)
+
+    def _index(self, topic: _OpenTopic, partition_id: int, old: Partition, new: Partition) -> None:
+        before, after = old.replicas, new.replicas
         if before is not after and before != after:
             topic.bereft.update(before)
             self._of_brokers.gained(topic.ordinal, after)
-        lost = NO_LEADER if old is None else old.leader
-        won = NO_LEADER if new is None else new.leader
-        if lost != won:
-            self._won[lost] -= 1
-            self._won[won] += 1
+        if old.leader != new.leader:
+            self._won[old.leader] -= 1
+            self._won[new.leader] += 1
         was, marks = _marks(old), _marks(new)
         if was != marks:
             self._mark((topic.topic_id.int, partition_id), was, marks)
-        if old is None or new is None:
-            self._partition_count += (new is not None) - (old is not None)
 
     def _mark(self, key: tuple[int, int], was: int, marks: int) -> None:
         for bit, marked in (
@@ -251,10 +263,8 @@ def without_elr(partition: Partition) -> Partition:
     )
 
 
-def _marks(partition: Partition | None) -> int:
+def _marks(partition: Partition) -> int:
     """What about it asks for attention."""
-    if partition is None:
-        return 0
     marks = 0
     if partition.leader == NO_LEADER:
         marks = _LEADERLESS

@@ -26,7 +26,7 @@ PREFIX_BYTES = 12
 """Base offset and length, which are not counted in the length."""
 HEADER_BYTES = 61
 CONTROL_FLAG = 0x20
-_COMPRESSION_MASK = 0x07
+COMPRESSION_MASK = 0x07
 _MAGIC_AT = 16
 _CRC_COVERS_FROM = 21
 _MIN_RECORD_BYTES = 7
@@ -229,7 +229,7 @@ def decode_records(batch: Batch) -> list[DecodedRecord]:
     Raises CorruptBatch when a length disagrees or the batch is compressed (no KRaft log ever is).
     """
     header, data = batch
-    if header.attributes & _COMPRESSION_MASK:
+    if header.attributes & COMPRESSION_MASK:
         raise CorruptBatch(0, f"compressed, attributes {header.attributes:#x}")
     if header.record_count * _MIN_RECORD_BYTES > len(data) - HEADER_BYTES:
         raise CorruptBatch(0, f"{header.record_count} records in {len(data)} bytes")
@@ -250,7 +250,7 @@ def decode_records(batch: Batch) -> list[DecodedRecord]:
 def record_values(batch: Batch) -> list[bytes]:
     """The values alone, without nulls: what replay needs. Raises CorruptBatch as `decode_records` does."""
     header, data = batch
-    if header.attributes & _COMPRESSION_MASK:
+    if header.attributes & COMPRESSION_MASK:
         raise CorruptBatch(0, f"compressed, attributes {header.attributes:#x}")
     if header.record_count * _MIN_RECORD_BYTES > len(data) - HEADER_BYTES:
         raise CorruptBatch(0, f"{header.record_count} records in {len(data)} bytes")

@@ -6,10 +6,9 @@ fit) is not decided here: the caller takes the reference path, `decode_records` 
 says what it is or what is wrong with it. Source: Kafka's documentation, "Record Batch"; KIP-631, "ConfigRecord".
 """
 
-from quorum_node.records.batches import HEADER_BYTES, Batch
+from quorum_node.records.batches import COMPRESSION_MASK, HEADER_BYTES, Batch
 from quorum_node.records.metadata import FRAME_VERSION, ConfigRecord
 
-_COMPRESSION_MASK = 0x07
 _FRAME = bytes((FRAME_VERSION, ConfigRecord.RECORD_TYPE, 0))
 _LONG = 1 << 14
 """What has more than two bytes of length is rare enough for the reference path, except for the record itself."""
@@ -21,7 +20,7 @@ ConfigChange = tuple[int, str, str, str | None]
 def config_changes(batch: Batch) -> list[ConfigChange] | None:
     """What the records of a checksummed batch change, in order; None: take the reference path."""
     header = batch.header
-    if header.attributes & _COMPRESSION_MASK or header.record_count != header.last_offset_delta + 1:
+    if header.attributes & COMPRESSION_MASK or header.record_count != header.last_offset_delta + 1:
         return None
     raw = bytes(batch.data)
     try:

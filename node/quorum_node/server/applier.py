@@ -14,9 +14,9 @@ from typing import Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.batches import Batch, record_values, split_batches
+from quorum_node.records.batches import Batch, split_batches
 from quorum_node.records.config_changes import config_changes
-from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
 
@@ -193,4 +193,4 @@ def _replay(committed: CommittedImage, batch: Batch) -> None:
     if changes is not None:
         committed.replay_configs(changes)
     else:
-        committed.replay(map(decode_metadata, record_values(batch)))
+        committed.replay(decode_batch(batch))

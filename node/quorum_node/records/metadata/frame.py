@@ -21,9 +21,11 @@ from quorum_node.schema.schema import MalformedMessage
 FRAME_VERSION = 1
 
 _DECODERS: dict[tuple[int, int], Decoder] = {}
-_HEAD_BYTES = 3
+HEAD_BYTES = 3
 _BY_HEAD: dict[bytes, Decoder] = {}
 """By the bytes of frame version, type and version, where all three are one byte: the fast path of replay."""
+known_decoder = _BY_HEAD.get
+"""The decoder for such a head, once `decode_metadata` has met it."""
 _ENCODERS: dict[tuple[type, int], tuple[bytes, Encoder]] = {}
 
 
@@ -53,9 +55,9 @@ def decode_metadata(data: bytes) -> AnyMetadata:
 
     Raises MalformedRecord on another frame version, or a body that is not of the record's format.
     """
-    decode = _BY_HEAD.get(data[:_HEAD_BYTES])
+    decode = _BY_HEAD.get(data[:HEAD_BYTES])
     if decode is not None:
-        return _decoded(decode, data, _HEAD_BYTES)
+        return _decoded(decode, data, HEAD_BYTES)
     if not data or data[0] != FRAME_VERSION:
         raise MalformedRecord("not a metadata record frame")
     kind, position = read_uvarint(data, 1)
@@ -66,8 +68,8 @@ def decode_metadata(data: bytes) -> AnyMetadata:
         if cls is None or version > cls.HIGHEST_VERSION:
             return UnknownMetadata(kind, version, data[position:])
         decode = _DECODERS[kind, version] = decoder(cls, version, True)
-        if position == _HEAD_BYTES:
-            _BY_HEAD[data[:_HEAD_BYTES]] = decode
+        if position == HEAD_BYTES:
+            _BY_HEAD[data[:HEAD_BYTES]] = decode
     return _decoded(decode, data, position)
 
 
