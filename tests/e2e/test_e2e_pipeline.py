@@ -11,6 +11,8 @@ from support.workload.replica_log import records
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 _MORE_RECORDS = 100
+# From the chart's installation: driver, two executors and the first batch, each a JVM that starts
+_BEGUN_S = 300
 
 
 @pytest.mark.requirement("SP-02", "SP-08")
@@ -20,7 +22,7 @@ def test_executors_are_pods_and_nothing_is_lost_when_they_die(
     """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
     quorum = arena.create_under_load(3)
     with Pipeline(arena.stage, quorum) as pipeline:
-        end = pipeline.wait_archived(1)[-1].end
+        end = pipeline.wait_archived(1, timeout_s=_BEGUN_S)[-1].end
         killed = []
         for kill in (pipeline.kill_9, pipeline.delete, pipeline.kill_9, pipeline.delete):
             worker = pipeline.wait_worker()
