@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.quorumctl import render
+from quorum_node.reassignment_api import PartitionDescription, PartitionDescriptions
 from support.ctl import Ctl
 from support.local_quorum import LocalQuorum, wait_until
 
@@ -79,6 +81,24 @@ def test_reads_of_one_node_either_way(shared_quorum: LocalQuorum, ctl: Ctl) -> N
         assert "reads" in listed
     document = json.loads(ctl.run("get", "topic/orders/reads", "--local", "--json"))
     assert document["consistency"] == "local"
+
+
+def test_what_moves_is_listed(ctl: Ctl) -> None:
+    assert ctl.run("reassignments").strip() == "no partition moves"
+    assert json.loads(ctl.run("reassignments", "--json"))["moving"] == 0
+    moving = PartitionDescription(
+        topic="t",
+        partition=7,
+        replicas=[3, 1, 2],
+        isr=[1, 2],
+        adding_replicas=[3],
+        removing_replicas=[2],
+    )
+    found = PartitionDescriptions(partitions=[moving], brokers=[], moving=3, offset=1)
+    head, line, more = render.reassignments(found)
+    assert head.split() == ["Topic", "Partition", "Replicas", "Adding", "Removing", "Isr"]
+    assert line.replace(" ", "") == "t7[3,1,2][3][2][1,2]"
+    assert more == "and 2 more"
 
 
 def test_a_snapshot_is_taken_when_asked_for(shared_quorum: LocalQuorum, ctl: Ctl) -> None:

@@ -24,6 +24,7 @@ from quorum_node.api import (
 )
 from quorum_node.quorumctl import render
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
+from quorum_node.reassignment_api import PartitionDescriptions
 
 Result = tuple[BaseModel, list[str]]
 """The document for --json, and the lines for people."""
@@ -153,6 +154,14 @@ def voter_history(client: AdminClient, arguments: argparse.Namespace) -> Result:
     """Every voter set of one node's log."""
     history = client.call(VoterHistory, "GET", "/v1/voter-history")
     return history, render.voter_history(history)
+
+
+def reassignments(client: AdminClient, arguments: argparse.Namespace) -> Result:
+    """Partitions that move now, whoever moves them."""
+    found = client.call(
+        PartitionDescriptions, "GET", "/v1/reassignments", timeoutMs=client.timeout_ms
+    )
+    return found, render.reassignments(found)
 
 
 def snapshot(client: AdminClient, arguments: argparse.Namespace) -> Result:

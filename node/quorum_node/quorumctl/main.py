@@ -217,6 +217,8 @@ def _add_log(names: "Names") -> None:
     log.add_argument("--from-offset", type=int, help="default: where the node's log starts")
     log.add_argument("--max-records", type=int, default=100)
     log.set_defaults(command=commands.log)
+    moving = _command(names, "reassignments", "partitions that are moving to other brokers now")
+    moving.set_defaults(command=commands.reassignments)
     snapshot = _command(names, "snapshot", "let the asked node write a snapshot of its state now")
     snapshot.set_defaults(command=commands.snapshot)
     history = _command(names, "voter-history", "every voter set of the asked node's log")

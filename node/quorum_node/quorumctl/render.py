@@ -23,6 +23,7 @@ from quorum_node.api import (
     StateDescription,
     VoterHistory,
 )
+from quorum_node.reassignment_api import PartitionDescriptions
 
 _UNKNOWN = "-"
 
@@ -41,6 +42,26 @@ def fields(pairs: Sequence[tuple[str, object]]) -> list[str]:
     """Name: value, the values aligned."""
     width = max(len(name) for name, _ in pairs) + 2
     return [f"{name + ':':<{width}}{value}" for name, value in pairs]
+
+
+def reassignments(found: PartitionDescriptions) -> list[str]:
+    """`reassignments`: a line per partition that moves."""
+    if not found.partitions:
+        return ["no partition moves"]
+    rows = [
+        (
+            each.topic,
+            each.partition,
+            _listed(each.replicas),
+            _listed(each.adding_replicas),
+            _listed(each.removing_replicas),
+            _listed(each.isr),
+        )
+        for each in found.partitions
+    ]
+    lines = table(("Topic", "Partition", "Replicas", "Adding", "Removing", "Isr"), rows)
+    more = found.moving - len(rows)
+    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def summary(quorum: QuorumDescription) -> list[str]:
