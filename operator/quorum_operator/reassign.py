@@ -82,6 +82,8 @@ class ReassignmentReconciler:
         path = paths.namespaced(REASSIGNMENT_PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
+            # The watch may have missed its end; then the next one looks after TURN_PERIOD_S.
+            self._turns.forget(Place(namespace, name))
             return Next(gone=True)
         try:
             spec = PartitionReassignmentSpec.model_validate(resource.get("spec", {}))

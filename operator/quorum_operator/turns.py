@@ -26,7 +26,7 @@ class _Entry:
     quorum: str
     created: str
     runs: bool
-    """It neither has ended nor is paused."""
+    """It neither has ended nor is paused nor is being deleted."""
 
 
 class Turns:
@@ -39,8 +39,9 @@ class Turns:
         """This is what it looks like; returns another one whose turn it has become by that."""
         spec = body.get("spec", {})
         quorum = str(spec.get("quorum", ""))
-        runs = not has_ended(body) and not spec.get("paused", False)
-        created = str(body["metadata"].get("creationTimestamp", ""))
+        meta = body["metadata"]
+        runs = not (has_ended(body) or spec.get("paused", False) or "deletionTimestamp" in meta)
+        created = str(meta.get("creationTimestamp", ""))
         before = self._first(place.namespace, quorum)
         self._entries[place] = _Entry(quorum, created, runs)
         return self._other(before, self._first(place.namespace, quorum), place)

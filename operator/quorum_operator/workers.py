@@ -101,8 +101,8 @@ class Workers:
                 _log.exception("reconcile failed", kind=self._kind, name=name)
             finally:
                 self._metrics.end(resource, error)
-            if due.gone:
-                break
+            if due.gone and not wake.is_set():
+                break  # woken meanwhile: there may be a new one of that name
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s
             if failures:

@@ -169,6 +169,26 @@ def test_an_operator_that_is_there_first_waits_for_the_definition(
 
 
 @pytest.mark.long
+def test_quorums_do_not_wait_for_the_definition_of_reassignments(
+    empty: Empty, tmp_path: Path
+) -> None:
+    """As after an upgrade of the operator alone."""
+    (quorums,) = (file for file in chart.CRDS if file.stem == "metadataquorums")
+    empty.kubectl("apply", "-f", str(quorums))
+    empty.add_quorum()
+    log = tmp_path / "log"
+    with running_operator(empty.kubeconfig, log):
+        path = kube.quorums("default", "q")
+        wait_for(
+            "its work",
+            lambda: "status" in empty.api.get(path),
+            timeout_s=40,
+            seen=log.read_text,
+        )
+        assert "going on without partitionreassignments" in log.read_text()
+
+
+@pytest.mark.long
 def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
     for name in ("blue", "green"):
         empty.api.create(

@@ -41,6 +41,16 @@ def test_the_next_is_named_when_one_ends_pauses_or_goes() -> None:
     assert turns.forget(B) is None
 
 
+def test_one_that_is_being_deleted_holds_nobody_up() -> None:
+    turns = Turns()
+    turns.note(A, body(1))
+    turns.note(B, body(2))
+    leaving = body(1)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    assert turns.note(A, leaving) == B
+    assert turns.ahead_of(B, "q") is None
+
+
 def test_quorums_and_namespaces_do_not_wait_for_each_other() -> None:
     turns = Turns()
     turns.note(A, body(1))
