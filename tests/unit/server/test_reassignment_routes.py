@@ -1,123 +1,41 @@
 """/v1/reassignments on a real node: moves begin, are limited, conditional, cancelled and followed; bad input."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from quorum_node.api import ErrorCode
-from quorum_node.controller.view import ANONYMOUS
-from quorum_node.protocol.alter_partition import (
-    AlteredPartition,
-    AlteredTopic,
-    AlterPartitionRequest,
-    IsrMember,
-)
-from quorum_node.protocol.create_topics import CreateTopicsRequest
 from quorum_node.reassignment_api import PartitionDescriptions, ReassignResult
-from quorum_node.schema.schema import Message
-from support.broker_requests import heartbeat, registration
-from support.controlled_cluster import assigned
+from support.hosted_moves import Moves, with_moves
 from support.hosted_node import Node, with_node
 
 PATH = "/v1/reassignments"
 
 
-class Asking:
-    """A request of a broker."""
-
-    caller = ANONYMOUS
-
-    def __init__(self, answer: asyncio.Future[Any]) -> None:
-        self.answer = answer
-
-    def reply(self, body: Message) -> None:
-        """Once."""
-        self.answer.set_result(body)
+async def change(moves: Moves, *targets: dict[str, Any], **fields: Any) -> ReassignResult:
+    """Ask for moves."""
+    answer = await moves.client.post(PATH, json={"partitions": targets, **fields})
+    assert answer.status_code == 200, answer.text
+    return ReassignResult.model_validate_json(answer.content)
 
 
-class Moves:
-    """Brokers 1 to 4, and a topic t with two partitions on brokers 1 and 2."""
-
-    def __init__(self, node: Node, client: httpx.AsyncClient) -> None:
-        self.client = client
-        self.node = node
-        self._epochs: dict[int, int] = {}
-
-    async def prepare(self) -> None:
-        """Register everyone, create the topic."""
-        for _ in range(1000):  # it takes over when its first record is applied
-            if self.node.controller.controller.is_active:
-                break
-            await asyncio.sleep(0.01)
-        for broker in (1, 2, 3, 4):
-            epoch = (await self.ask(registration(broker, cluster_id="c"))).broker_epoch
-            self._epochs[broker] = epoch
-            assert not (await self.ask(heartbeat(broker, epoch, epoch))).is_fenced
-        answer = await self.ask(CreateTopicsRequest(topics=(assigned("t", (1, 2), (1, 2)),)))
-        assert answer.topics[0].error_code == 0
-        self._topic_id = answer.topics[0].topic_id
-
-    async def ask(self, body: Message) -> Any:
-        """As a broker does, by Kafka's protocol."""
-        asked = Asking(asyncio.get_running_loop().create_future())
-        self.node.controller.api.handle(asked, body)
-        return await asyncio.wait_for(asked.answer, 10)
-
-    async def catch_up(self, partition_id: int, *isr: int) -> None:
-        """The leader, broker 1, says who is in sync."""
-        topic = self.node.hosted.first.applier.image.topics.get(self._topic_id)
-        assert topic is not None
-        now = topic.partitions[partition_id]
-        altered = AlteredPartition(
-            partition_index=partition_id,
-            leader_epoch=now.leader_epoch,
-            new_isr_with_epochs=tuple(
-                IsrMember(broker_id=each, broker_epoch=self._epochs[each]) for each in isr
-            ),
-            partition_epoch=now.partition_epoch,
-        )
-        request = AlterPartitionRequest(
-            broker_id=1,
-            broker_epoch=self._epochs[1],
-            topics=(AlteredTopic(topic_id=self._topic_id, partitions=(altered,)),),
-        )
-        assert (await self.ask(request)).error_code == 0
-
-    async def change(self, *targets: dict[str, Any], **fields: Any) -> ReassignResult:
-        """Ask for moves."""
-        answer = await self.client.post(PATH, json={"partitions": targets, **fields})
-        assert answer.status_code == 200, answer.text
-        return ReassignResult.model_validate_json(answer.content)
-
-    async def described(self) -> PartitionDescriptions:
-        """Partitions 0 and 1 of t, and one that is not there."""
-        names = [{"topic": "t", "partition": each} for each in (0, 1, 7)]
-        answer = await self.client.post(f"{PATH}/describe", json={"partitions": names})
-        assert answer.status_code == 200, answer.text
-        return PartitionDescriptions.model_validate_json(answer.content)
+async def described(moves: Moves) -> PartitionDescriptions:
+    """Partitions 0 and 1 of t, and one that is not there."""
+    names = [{"topic": "t", "partition": each} for each in (0, 1, 7)]
+    answer = await moves.client.post(f"{PATH}/describe", json={"partitions": names})
+    assert answer.status_code == 200, answer.text
+    return PartitionDescriptions.model_validate_json(answer.content)
 
 
 def to(partition: int, replicas: list[int] | None, **fields: Any) -> dict[str, Any]:
     return {"topic": "t", "partition": partition, "replicas": replicas, **fields}
 
 
-def with_moves(tmp_path: Path, scenario: Any) -> None:
-    async def run(node: Node) -> None:
-        async with node.client() as client:
-            moves = Moves(node, client)
-            await moves.prepare()
-            await scenario(moves)
-
-    with_node(tmp_path, run)
-
-
 def test_a_move_begins_after_its_commit_and_is_followed_to_its_end(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
-        assert await moves.change(to(0, [3, 1])) == ReassignResult(accepted=1, refused=[])
-        seen = await moves.described()
+        assert await change(moves, to(0, [3, 1])) == ReassignResult(accepted=1, refused=[])
+        seen = await described(moves)
         assert [(each.id, each.fenced) for each in seen.brokers] == [
             (1, False),
             (2, False),
@@ -132,7 +50,7 @@ def test_a_move_begins_after_its_commit_and_is_followed_to_its_end(tmp_path: Pat
         ongoing = PartitionDescriptions.model_validate_json((await moves.client.get(PATH)).content)
         assert ongoing.partitions == [first]
         await moves.catch_up(0, 1, 2, 3)
-        seen = await moves.described()
+        seen = await described(moves)
         assert (seen.partitions[0].replicas, seen.moving) == ([3, 1], 0)
 
     with_moves(tmp_path, scenario)
@@ -140,30 +58,30 @@ def test_a_move_begins_after_its_commit_and_is_followed_to_its_end(tmp_path: Pat
 
 def test_no_more_partitions_move_than_the_request_allows(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
-        result = await moves.change(to(0, [3, 1]), to(1, [3, 1]), maxMoving=1)
+        result = await change(moves, to(0, [3, 1]), to(1, [3, 1]), maxMoving=1)
         assert result.accepted == 1
         assert [(each.partition, each.error) for each in result.refused] == [
             (1, "THROTTLING_QUOTA_EXCEEDED")
         ]
-        assert (await moves.described()).moving == 1
-        assert (await moves.change(to(1, [3, 1]), maxMoving=2)).accepted == 1
+        assert (await described(moves)).moving == 1
+        assert (await change(moves, to(1, [3, 1]), maxMoving=2)).accepted == 1
 
     with_moves(tmp_path, scenario)
 
 
 def test_a_change_of_what_is_not_there_any_more_is_refused(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
-        result = await moves.change(to(0, [3, 1], expectedReplicas=[2, 1]), to(1, [3, 1]))
+        result = await change(moves, to(0, [3, 1], expectedReplicas=[2, 1]), to(1, [3, 1]))
         assert result.accepted == 1
         (refused,) = result.refused
         assert (refused.partition, refused.error) == (0, "STALE_REPLICAS")
         assert refused.message == "the replicas are [1, 2], not [2, 1]"
-        result = await moves.change(to(1, None, expectedReplicas=[3, 1]))
+        result = await change(moves, to(1, None, expectedReplicas=[3, 1]))
         assert result.accepted == 0
-        assert (await moves.described()).moving == 1
-        result = await moves.change(to(1, None, expectedReplicas=[3, 1, 2]))
+        assert (await described(moves)).moving == 1
+        result = await change(moves, to(1, None, expectedReplicas=[3, 1, 2]))
         assert result.accepted == 1
-        seen = await moves.described()
+        seen = await described(moves)
         assert (seen.partitions[1].replicas, seen.moving) == ([1, 2], 0)
 
     with_moves(tmp_path, scenario)
@@ -172,7 +90,7 @@ def test_a_change_of_what_is_not_there_any_more_is_refused(tmp_path: Path) -> No
 def test_each_partition_has_its_own_error_and_the_others_move(tmp_path: Path) -> None:
     async def scenario(moves: Moves) -> None:
         unknown = {"topic": "none", "partition": 0, "replicas": [1]}
-        result = await moves.change(unknown, to(1, [3, 1]), to(0, [9]), to(1, [4]))
+        result = await change(moves, unknown, to(1, [3, 1]), to(0, [9]), to(1, [4]))
         assert result.accepted == 1
         assert [(each.topic, each.partition, each.error) for each in result.refused] == [
             ("none", 0, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -180,7 +98,7 @@ def test_each_partition_has_its_own_error_and_the_others_move(tmp_path: Path) ->
             ("t", 1, "INVALID_REQUEST"),
         ]
         assert "broker 9 is not registered" in result.refused[1].message
-        assert (await moves.change(to(0, None))).refused[0].error == "NO_REASSIGNMENT_IN_PROGRESS"
+        assert (await change(moves, to(0, None))).refused[0].error == "NO_REASSIGNMENT_IN_PROGRESS"
 
     with_moves(tmp_path, scenario)
 
@@ -230,7 +148,7 @@ def test_what_is_not_committed_is_not_answered_as_done(tmp_path: Path) -> None:
         answer = await moves.client.post(PATH, json={"partitions": [to(0, [3, 1])]})
         assert (answer.status_code, answer.json()["code"]) == (507, ErrorCode.DISK_LOW)
         moves.node.hosted.disk_low(False)
-        assert (await moves.described()).moving == 0
+        assert (await described(moves)).moving == 0
         moves.node.hosted.request_shutdown()
         answer = await moves.client.post(PATH, json={"partitions": [to(0, [3, 1])]})
         assert answer.status_code == 503

@@ -1,0 +1,100 @@
+"""A real node in the loop of a test, with brokers and a topic whose partitions can move: no data, no listeners.
+
+Owns what brokers say to the controller. How a move begins is the tests' affair.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from quorum_node.controller.view import ANONYMOUS
+from quorum_node.protocol.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    IsrMember,
+)
+from quorum_node.protocol.create_topics import CreateTopicsRequest
+from quorum_node.schema.schema import Message
+from support.broker_requests import heartbeat, registration
+from support.controlled_cluster import assigned
+from support.hosted_node import Node, with_node
+
+
+class Asking:
+    """A request of a broker."""
+
+    caller = ANONYMOUS
+
+    def __init__(self, answer: asyncio.Future[Any]) -> None:
+        self.answer = answer
+
+    def reply(self, body: Message) -> None:
+        """Once."""
+        self.answer.set_result(body)
+
+
+class Moves:
+    """Brokers 1 to 4, and a topic t with two partitions on brokers 1 and 2."""
+
+    def __init__(self, node: Node, client: httpx.AsyncClient) -> None:
+        self.client = client
+        self.node = node
+        self._epochs: dict[int, int] = {}
+
+    async def prepare(self) -> None:
+        """Register everyone, create the topic."""
+        for _ in range(1000):  # it takes over when its first record is applied
+            if self.node.controller.controller.is_active:
+                break
+            await asyncio.sleep(0.01)
+        for broker in (1, 2, 3, 4):
+            epoch = (await self.ask(registration(broker, cluster_id="c"))).broker_epoch
+            self._epochs[broker] = epoch
+            assert not (await self.ask(heartbeat(broker, epoch, epoch))).is_fenced
+        answer = await self.ask(CreateTopicsRequest(topics=(assigned("t", (1, 2), (1, 2)),)))
+        assert answer.topics[0].error_code == 0
+        self._topic_id = answer.topics[0].topic_id
+
+    async def ask(self, body: Message) -> Any:
+        """As a broker does, by Kafka's protocol."""
+        asked = Asking(asyncio.get_running_loop().create_future())
+        self.node.controller.api.handle(asked, body)
+        return await asyncio.wait_for(asked.answer, 10)
+
+    async def catch_up(self, partition_id: int, *isr: int) -> None:
+        """The leader, broker 1, says who is in sync."""
+        topic = self.node.hosted.first.applier.image.topics.get(self._topic_id)
+        assert topic is not None
+        now = topic.partitions[partition_id]
+        altered = AlteredPartition(
+            partition_index=partition_id,
+            leader_epoch=now.leader_epoch,
+            new_isr_with_epochs=tuple(
+                IsrMember(broker_id=each, broker_epoch=self._epochs[each]) for each in isr
+            ),
+            partition_epoch=now.partition_epoch,
+        )
+        request = AlterPartitionRequest(
+            broker_id=1,
+            broker_epoch=self._epochs[1],
+            topics=(AlteredTopic(topic_id=self._topic_id, partitions=(altered,)),),
+        )
+        assert (await self.ask(request)).error_code == 0
+
+
+def with_moves(
+    folder: Path, scenario: Callable[[Moves], Awaitable[None]], *, token: str | None = None
+) -> None:
+    """Run a scenario; the client has no token."""
+
+    async def run(node: Node) -> None:
+        async with node.client(token) as client:
+            moves = Moves(node, client)
+            await moves.prepare()
+            await scenario(moves)
+
+    with_node(folder, run)

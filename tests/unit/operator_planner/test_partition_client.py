@@ -1,0 +1,101 @@
+"""The operator's planner and client on a real node: a reassignment from its first step to its end."""
+
+from pathlib import Path
+
+import pytest
+
+from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner.reassignment import (
+    Await,
+    BeginMoves,
+    CancelMoves,
+    Cluster,
+    Finished,
+    Step,
+    Target,
+    Wanted,
+    plan,
+    tally,
+)
+from quorum_operator.quorum_client import Answer
+from quorum_operator.reassignment_crd import ReassignmentPhase
+from support.hosted_moves import Moves, with_moves
+
+TOKEN = "secret"
+IPS = ["10.0.0.1"]
+TARGETS = (Target("t", 0, (3, 4)), Target("t", 1, (4, 1)))
+
+
+async def look(client: PartitionClient, wanted: Wanted) -> Cluster:
+    seen = await client.describe(IPS, TOKEN, wanted.targets)
+    assert isinstance(seen, Cluster), seen
+    return seen
+
+
+async def step(client: PartitionClient, wanted: Wanted) -> Step:
+    """One round of the operator."""
+    seen = await look(client, wanted)
+    planned = plan(wanted, seen, tally(wanted, seen))
+    if isinstance(planned, BeginMoves | CancelMoves):
+        assert (await client.change(IPS, TOKEN, planned)).done
+    return planned
+
+
+@pytest.mark.requirement("OP-08")
+def test_partitions_arrive_one_after_the_other(tmp_path: Path) -> None:
+    async def scenario(moves: Moves) -> None:
+        client, wanted = PartitionClient(moves.client), Wanted(TARGETS, 1)
+        assert isinstance(await step(client, wanted), BeginMoves)
+        assert (await look(client, wanted)).moving == 1
+        assert isinstance(await step(client, wanted), Await)
+        await moves.catch_up(0, 1, 2, 3, 4)
+        assert isinstance(await step(client, wanted), BeginMoves)
+        assert tally(wanted, await look(client, wanted)).done == TARGETS[:1]
+        await moves.catch_up(1, 1, 2, 4)
+        last = await step(client, wanted)
+        assert isinstance(last, Finished)
+        assert last.phase is ReassignmentPhase.COMPLETED
+        places = (await look(client, wanted)).places
+        assert {place.replicas for place in places.values()} == {(3, 4), (4, 1)}
+
+    with_moves(tmp_path, scenario, token=TOKEN)
+
+
+@pytest.mark.requirement("OP-08")
+def test_a_step_that_comes_late_changes_nothing(tmp_path: Path) -> None:
+    """Two operators decided on the same; or one was asleep between its look and its call."""
+
+    async def scenario(moves: Moves) -> None:
+        client, wanted = PartitionClient(moves.client), Wanted(TARGETS[:1], 1)
+        seen = await look(client, wanted)
+        late = plan(wanted, seen, tally(wanted, seen))
+        assert isinstance(late, BeginMoves)
+        await step(client, wanted)
+        answer = await client.change(IPS, TOKEN, late)
+        assert (answer.done, answer.code) == (False, "STALE_REPLICAS")
+        cancelled = Wanted(wanted.targets, 1, cancel=True)
+        assert isinstance(await step(client, cancelled), CancelMoves)
+        answer = await client.change(IPS, TOKEN, BeginMoves(late.changes, 1, ""))
+        assert answer.done, "the replicas are what they were"
+        assert isinstance(await step(client, cancelled), CancelMoves)
+        last = await step(client, cancelled)
+        assert isinstance(last, Finished)
+        assert last.phase is ReassignmentPhase.CANCELLED
+        assert (await look(client, wanted)).places["t", 0].replicas == (1, 2)
+
+    with_moves(tmp_path, scenario, token=TOKEN)
+
+
+def test_who_gets_no_answer_is_told_why(tmp_path: Path) -> None:
+    async def scenario(moves: Moves) -> None:
+        client = PartitionClient(moves.client)
+        refused = await client.describe(IPS, "wrong", TARGETS)
+        assert isinstance(refused, Answer)
+        assert refused.code == "UNAUTHORIZED"
+        nobody = await client.describe([], TOKEN, TARGETS)
+        assert nobody == Answer(False, "NO_ANSWER", "no pod of the quorum runs")
+        moves.node.hosted.request_shutdown()
+        gone = await client.describe(IPS, TOKEN, TARGETS)
+        assert isinstance(gone, Answer)
+
+    with_moves(tmp_path, scenario, token=TOKEN)
