@@ -6,7 +6,7 @@ from pathlib import Path
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.timeline import read_timeline, write_events
 from quorum_pipeline.timeline.events import summary
-from quorum_pipeline.timeline.report import html_report, shown
+from quorum_pipeline.timeline.report import figure, html_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.parquet is not None:
         write_events(arguments.parquet, found.events)
     for kind, count, median, longest in summary(found.events):
-        print(f"{kind:20} {count:8,}   median {shown(median):>12}   longest {shown(longest):>12}")
+        print(f"{kind:20} {count:8,}   median {figure(median):>12}   longest {figure(longest):>12}")
     print(
         f"{len(found.events):,} events in offsets {found.start_offset} to {found.end_offset};"
         f" {progress.seconds:.1f} s"

@@ -46,6 +46,11 @@ class Event:
         """None while it goes on."""
         return None if self.end_ms is None else self.end_ms - self.begin_ms
 
+    @property
+    def is_instant(self) -> bool:
+        """Whether one record is all of it: then there is nothing to be measured."""
+        return self.begin_offset == self.end_offset
+
 
 class At(NamedTuple):
     """Where a record stands."""
@@ -248,12 +253,16 @@ class Timeline:
 
 
 def summary(events: Iterable[Event]) -> list[tuple[str, int, int | None, int | None]]:
-    """(kind, how often, median and longest duration of those that ended), in the order of KINDS."""
+    """(kind, how often, median and longest duration of those that took time and ended), in the order of KINDS."""
     found: list[tuple[str, int, int | None, int | None]] = []
     every = list(events)
     for kind in KINDS:
         of_kind = [each for each in every if each.kind == kind]
-        durations = sorted(each.duration_ms for each in of_kind if each.duration_ms is not None)
+        durations = sorted(
+            each.duration_ms
+            for each in of_kind
+            if each.duration_ms is not None and not each.is_instant
+        )
         if of_kind:
             median = durations[len(durations) // 2] if durations else None
             found.append((kind, len(of_kind), median, durations[-1] if durations else None))

@@ -16,14 +16,19 @@ _COLOURS = dict(
         strict=True,
     )
 )  # fmt: skip
-_WIDTH, _LEFT, _LANE, _BAR = 1100, 190, 22, 12
+_WIDTH, _LEFT, _LANE, _BAR = 1100, 300, 22, 12
+_NAME_LETTERS = 24
+"""Of a subject beside its lane: what fits between the name of its kind and the picture."""
+_TICKS = 5
+_DAY_MS = 86_400_000
 _MOST_LANES = 60
 _MOST_ROWS = 2_000
 _STYLE = """
 body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1120px;color:#1b1e23}
 h1{font-size:1.4em} h2{font-size:1.1em;margin-top:2em}
-table{border-collapse:collapse;width:100%} th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums} svg text{font:12px system-ui,sans-serif;fill:#333}
+table{border-collapse:collapse;width:100%} td{vertical-align:top} th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd}
+td.n,th.n{text-align:right} svg text{font:12px system-ui,sans-serif;fill:#333} svg text.kind{font-weight:600}
+td{white-space:nowrap;font-variant-numeric:tabular-nums} td.detail{white-space:normal;overflow-wrap:anywhere}
 .dot{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
 """
 
@@ -42,7 +47,7 @@ def _summary(events: Sequence[Event]) -> Iterator[str]:
     yield "<table><tr><th>event<th class=n>how often<th class=n>median<th class=n>longest"
     for kind, count, median, longest in summary(events):
         dot = f'<span class=dot style="background:{_COLOURS[kind]}"></span>'
-        numbers = f"<td class=n>{count:,}<td class=n>{shown(median)}<td class=n>{shown(longest)}"
+        numbers = f"<td class=n>{count:,}<td class=n>{figure(median)}<td class=n>{figure(longest)}"
         yield f"<tr><td>{dot}{kind}{numbers}"
     yield "</table>"
 
@@ -53,16 +58,8 @@ def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[st
     height = _LANE * len(rows) + 40
     scale = (_WIDTH - _LEFT - 20) / max(end_ms - begin_ms, 1)
     yield f'<svg viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" aria-label="events over time">'
-    for part in range(6):
-        x = _LEFT + part * (_WIDTH - _LEFT - 20) / 5
-        time_ms = begin_ms + part * (end_ms - begin_ms) // 5
-        yield f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - 30}" stroke="#e5e5e5"/>'
-        anchor = "end" if part == 5 else "middle" if part else "start"
-        text = f"{_time(time_ms)[11:19]}"
-        yield f'<text x="{x:.1f}" y="{height - 12}" text-anchor="{anchor}">{text}</text>'
-    for (kind, subject), row in rows.items():
-        y = row * _LANE + 14
-        yield f'<text x="{_LEFT - 8}" y="{y}" text-anchor="end">{escape(f"{kind}: {subject}"[:34])}</text>'
+    yield from _names(list(rows))
+    yield from _times(begin_ms, end_ms, height)
     for each in events:
         at = rows.get((each.kind, each.subject))
         if at is not None:
@@ -70,6 +67,38 @@ def _picture(events: Sequence[Event], begin_ms: int, end_ms: int) -> Iterator[st
     yield "</svg>"
     if len(lanes) > _MOST_LANES:
         yield f"<p>{len(lanes) - _MOST_LANES:,} more rows are in the table and in the Parquet file.</p>"
+
+
+def _names(lanes: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """A kind once, with a line above it; beside each lane whom it is about."""
+    before = None
+    for row, (kind, subject) in enumerate(lanes):
+        y = row * _LANE
+        if kind != before:
+            yield f'<line x1="0" y1="{y}" x2="{_WIDTH}" y2="{y}" stroke="#ddd"/>'
+            yield f'<text x="0" y="{y + 14}" class="kind">{kind}</text>'
+        before = kind
+        name = subject
+        if len(name) > _NAME_LETTERS:
+            name = f"{name[: _NAME_LETTERS // 2]}…{name[1 - _NAME_LETTERS // 2 :]}"
+        yield f'<text x="{_LEFT - 10}" y="{y + 14}" text-anchor="end">{escape(name)}</text>'
+
+
+def _times(begin_ms: int, end_ms: int, height: int) -> Iterator[str]:
+    for part in range(_TICKS + 1):
+        x = _LEFT + part * (_WIDTH - _LEFT - 20) / _TICKS
+        time_ms = begin_ms + part * (end_ms - begin_ms) // _TICKS
+        yield f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{height - 30}" stroke="#e5e5e5"/>'
+        text = _tick(time_ms, end_ms - begin_ms)
+        anchor = "end" if part == _TICKS else "middle"
+        yield f'<text x="{x:.1f}" y="{height - 12}" text-anchor="{anchor}">{text}</text>'
+
+
+def _tick(time_ms: int, span_ms: int) -> str:
+    """As much of a time as tells two of them apart."""
+    if span_ms >= 2 * _DAY_MS:
+        return _time(time_ms)[:16]
+    return _time(time_ms)[11:] if span_ms < 20_000 else _time(time_ms)[11:19]
 
 
 def _for_lanes(events: Sequence[Event]) -> list[Event]:
@@ -83,7 +112,7 @@ def _bar(event: Event, row: int, begin_ms: int, end_ms: int, scale: float) -> st
     x = _LEFT + (event.begin_ms - begin_ms) * scale
     width = max((last - event.begin_ms) * scale, 3)
     title = escape(
-        f"{event.kind}: {event.subject} {event.detail}, {_time(event.begin_ms)}, {shown(event.duration_ms)}"
+        f"{event.kind}: {event.subject} {event.detail}, {_time(event.begin_ms)}, {_took(event)}"
     )
     return (
         f'<rect x="{x:.1f}" y="{row * _LANE + 3}" width="{width:.1f}" height="{_BAR}" rx="2"'
@@ -97,9 +126,18 @@ def _table(events: Iterable[Event]) -> Iterator[str]:
         if number == _MOST_ROWS:
             yield "<tr><td colspan=6>The rest is in the Parquet file."
             break
-        cells = f"<td>{each.kind}<td>{escape(each.subject)}<td class=n>{shown(each.duration_ms)}"
-        yield f"<tr><td>{_time(each.begin_ms)}{cells}<td>{escape(each.detail)}<td class=n>{each.begin_offset}"
+        cells = f"<td>{each.kind}<td>{escape(each.subject)}<td class=n>{_took(each)}"
+        yield f"<tr><td>{_time(each.begin_ms)}{cells}<td class=detail>{escape(each.detail)}<td class=n>{each.begin_offset}"
     yield "</table>"
+
+
+def _took(event: Event) -> str:
+    return figure(None) if event.is_instant else shown(event.duration_ms)
+
+
+def figure(duration_ms: int | None) -> str:
+    """A duration for people, or a sign that there is none."""
+    return "–" if duration_ms is None else shown(duration_ms)
 
 
 def shown(duration_ms: int | None) -> str:

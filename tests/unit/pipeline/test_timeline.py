@@ -12,8 +12,8 @@ from quorum_node.records import metadata as md
 from quorum_node.records.control import VotersRecord
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.files.timeline import read_timeline
-from quorum_pipeline.timeline.events import Event
-from quorum_pipeline.timeline.report import shown
+from quorum_pipeline.timeline.events import TOPIC_CREATED, Event, summary
+from quorum_pipeline.timeline.report import html_report, shown
 from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, broker, partition, voter
 
 
@@ -98,9 +98,43 @@ def test_the_command_writes_a_page_and_a_table(
     text = page.read_text()
     assert "<script" not in text
     assert "http" not in text.replace("http://www.w3.org", "")
-    picture = text[text.index("<svg") : text.index("</svg>") + 6]
-    bars = list(ElementTree.fromstring(picture).iter("rect"))
+    bars = list(ElementTree.fromstring(picture_of(text)).iter("rect"))
     assert len(bars) == len(rows)
+
+
+def test_what_takes_no_time_has_no_duration(written: Path) -> None:
+    found = {kind: durations for kind, *durations in summary(read_timeline(written).events)}
+    assert found["topic created"] == [1, None, None]
+    assert found["election"] == [2, 7_500, 7_500]
+    assert found["controlled shutdown"] == [1, None, None]
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "second_tick"),
+    [(10_000, "22:13:22.000"), (60_000, "22:13:32"), (500_000_000, "2023-11-16 02:00")],
+)
+def test_times_tell_two_ticks_apart(span_ms: int, second_tick: str) -> None:
+    page = "".join(html_report("a page", [], BEGAN_MS, BEGAN_MS + span_ms))
+    ticks = [each.text for each in ElementTree.fromstring(picture_of(page)).iter("text")]
+    assert ticks[1] == second_tick
+    assert len(set(ticks)) == len(ticks) == 6
+
+
+def test_a_long_name_keeps_its_ends() -> None:
+    """Partitions of a topic differ at the end."""
+    name = "a-topic-with-a-name-that-is-long-enough-"
+    events = [Event(TOPIC_CREATED, f"{name}{n}", BEGAN_MS, BEGAN_MS, n, n) for n in (1, 2)]
+    page = "".join(html_report("a page", events, BEGAN_MS, BEGAN_MS + 1))
+    texts = [each.text for each in ElementTree.fromstring(picture_of(page)).iter("text")]
+    assert texts[:3] == [
+        "topic created",
+        "a-topic-with…ng-enough-1",
+        "a-topic-with…ng-enough-2",
+    ]
+
+
+def picture_of(page: str) -> str:
+    return page[page.index("<svg") : page.index("</svg>") + 6]
 
 
 def test_durations_for_people() -> None:
