@@ -81,14 +81,14 @@ def creations(root: Path, rounds: int, seconds: float) -> Found:
 
 
 def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: float) -> Found:
-    """Broker and controller failures by number of partitions.
+    """Broker and controller failures by number of partitions, round by round.
 
-    Every number once; then the smaller ones again, as often as there is time. One that fails is told, the others go on.
+    Kafka's with the largest number is measured once: it takes longer than all others. What fails is told, the others go on.
     """
     failed: list[str] = []
     for number in range(rounds):
         for partitions in sizes:
-            if number and (partitions >= SIZES[-1] or time.monotonic() > deadline):
+            if number and time.monotonic() > deadline:
                 continue
 
             async def scene(cluster: Controllers, partitions: int = partitions) -> dict[str, Any]:
@@ -96,6 +96,8 @@ def all_failures(root: Path, rounds: int, sizes: tuple[int, ...], deadline: floa
 
             for system in SYSTEMS:
                 what = f"{system}, {partitions}"
+                if number and system == "kafka" and partitions >= SIZES[-1]:
+                    continue
                 if time.monotonic() > deadline:
                     failed.append(f"{what}: no time was left")
                     continue
