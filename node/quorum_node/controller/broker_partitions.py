@@ -7,7 +7,7 @@ Must not know what is to be done about them (`partition_repair.py`).
 from collections.abc import Iterator
 
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.topics import IndexKey
+from quorum_node.image.partition_sets import IndexKey
 
 
 def suspicious(image: ClusterImage) -> Iterator[IndexKey | None]:

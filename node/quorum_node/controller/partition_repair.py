@@ -17,7 +17,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.partition_change import shrink_isr
 from quorum_node.controller.partition_rules import Judge
 from quorum_node.controller.view import View
-from quorum_node.image.topics import IndexKey
+from quorum_node.image.partition_sets import IndexKey
 from quorum_node.records.metadata import MetadataMessage, PartitionChangeRecord
 
 MAX_RECORDS = 2_500

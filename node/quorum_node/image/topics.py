@@ -15,6 +15,7 @@ from immutables import Map
 
 from quorum_node.image.ordering import sorted_lazily
 from quorum_node.image.partition import Partition, at_level
+from quorum_node.image.partition_sets import IndexKey, PartitionSet
 from quorum_node.image.topics_of_brokers import TopicsOfBrokers
 from quorum_node.records.metadata import MetadataMessage, TopicRecord
 from quorum_node.schema.primitives import TaggedFields
@@ -48,11 +49,6 @@ def may_collide(name: str) -> bool:
     return "." in name or "_" in name
 
 
-IndexKey = tuple[int, int]
-"""Topic id as an integer, partition."""
-Marked = Map[IndexKey, None]
-
-
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
     """All topics. The fields are for `TopicsChanges`; everybody else asks the methods."""
@@ -65,9 +61,9 @@ class TopicsImage:
     next_ordinal: int = field(default=0, compare=False)
     led: Map[int, int] = Map()
     """Broker → number of partitions that it leads, where it leads any."""
-    marked_leaderless: Marked = Map()
-    marked_reassigning: Marked = Map()
-    marked_not_preferred: Marked = Map()
+    marked_leaderless: PartitionSet = field(default_factory=PartitionSet)
+    marked_reassigning: PartitionSet = field(default_factory=PartitionSet)
+    marked_not_preferred: PartitionSet = field(default_factory=PartitionSet)
     by_metric_name: Map[str, tuple[str, ...]] = Map()
     """What the names of metrics make of a topic's name → the names of the topics. Only names that differ from others
     by '.' and '_' alone could have it in common, so only names with one of these are here."""
@@ -134,7 +130,7 @@ class TopicsImage:
         """Partitions that another replica than the first leads."""
         return self._keys(self.marked_not_preferred)
 
-    def _keys(self, marked: Marked) -> Iterator[PartitionKey]:
+    def _keys(self, marked: PartitionSet) -> Iterator[PartitionKey]:
         for number, partition_id in marked:
             yield PartitionKey(self.by_id[number].topic_id, partition_id)
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from immutables import Map, MapMutation
 
 from quorum_node.image.partition import Partition, changed, normal
+from quorum_node.image.partition_sets import PartitionSetChanges
 from quorum_node.image.topics import Topic, TopicsImage, may_collide, metric_name
 from quorum_node.image.topics_of_brokers import TopicsOfBrokersChanges
 from quorum_node.records.metadata import (
@@ -48,9 +49,9 @@ class TopicsChanges:
         self._by_ordinal = image.by_ordinal.mutate()
         self._next_ordinal = image.next_ordinal
         self._led = image.led
-        self._leaderless = image.marked_leaderless.mutate()
-        self._reassigning = image.marked_reassigning.mutate()
-        self._not_preferred = image.marked_not_preferred.mutate()
+        self._leaderless = PartitionSetChanges(image.marked_leaderless)
+        self._reassigning = PartitionSetChanges(image.marked_reassigning)
+        self._not_preferred = PartitionSetChanges(image.marked_not_preferred)
         self._by_metric_name = image.by_metric_name.mutate()
         self._partition_count = image.partition_count
         self._open: dict[int, _OpenTopic] = {}
@@ -227,9 +228,9 @@ class TopicsChanges:
             (_NOT_PREFERRED, self._not_preferred),
         ):
             if marks & bit > was & bit:
-                marked[key] = None
+                marked.add(*key)
             elif marks & bit < was & bit:
-                del marked[key]
+                marked.remove(*key)
 
     def _leaders(self) -> Map[int, int]:
         led = self._led.mutate()

@@ -19,7 +19,7 @@ from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.topics import IndexKey
+from quorum_node.image.partition_sets import IndexKey
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.metadata import RECOVERING
 from quorum_node.server.appends import TooLarge
