@@ -3,6 +3,7 @@
 Owns the way from a view to `Circumstances`. Must not know any request.
 """
 
+from functools import lru_cache
 from uuid import UUID
 
 from quorum_node.controller.directory_ids import default_directory, is_online
@@ -16,6 +17,7 @@ from quorum_node.records.metadata.metadata_version import (
     DIRECTORIES_LEVEL,
     ISR_SHRINK_KEEPS_LEADER_EPOCH_LEVEL,
 )
+from quorum_node.schema.source import SHARED_ARRAYS
 
 
 def change_rules(view: View) -> ChangeRules:
@@ -40,7 +42,13 @@ def directories_of_new_replicas(view: View, replicas: tuple[int, ...]) -> tuple[
     """The same for a new partition; nothing before directories have ids."""
     if view.image.features.metadata_version < DIRECTORIES_LEVEL:
         return ()
-    return tuple(directory_of_new_replica(view, each) for each in replicas)
+    return _shared(tuple([directory_of_new_replica(view, each) for each in replicas]))
+
+
+@lru_cache(maxsize=SHARED_ARRAYS)
+def _shared(directories: tuple[UUID, ...]) -> tuple[UUID, ...]:
+    """One object for what is the same of many partitions, as the decoder makes it."""
+    return directories
 
 
 class Judge:

@@ -149,7 +149,7 @@ def new_partition(
         partition_id=partition_id,
         topic_id=topic_id,
         replicas=replicas,
-        isr=isr,
+        isr=replicas if isr == replicas else isr,
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
