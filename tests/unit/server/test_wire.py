@@ -16,7 +16,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Message
 from quorum_node.server.wire.describe import Now
-from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.errors import controller_error, raft_error, wire_error
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
 from quorum_node.server.wire.partitions import METADATA_PARTITION, Answer, metadata_partition
@@ -223,6 +223,22 @@ def test_every_outcome_has_a_code_and_no_refusal_looks_like_success() -> None:
         assert (code is ErrorCode.NONE) == silent
     for code_number in range(-1, 200):
         assert (raft_error(code_number) is RaftError.NONE) == (code_number == 0)
+
+
+@pytest.mark.requirement("KV3-06")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RaftError.LEADERSHIP_LOST, ErrorCode.NOT_CONTROLLER),
+        (RaftError.STORAGE_FAILED, ErrorCode.NOT_CONTROLLER),
+        # This one leads on, so that whoever asks again asks it again
+        (RaftError.DISK_LOW, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_clients_ask_the_next_controller_where_one_has_the_answer(
+    error: RaftError, code: ErrorCode
+) -> None:
+    assert controller_error(error) is code
 
 
 @pytest.mark.requirement("K595-31")

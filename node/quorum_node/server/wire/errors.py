@@ -96,6 +96,8 @@ _NOT_CONTROLLER = frozenset(
         RaftError.SHUTTING_DOWN,
         RaftError.NOT_FORMED,
         RaftError.EPOCH_NOT_COMMITTED,
+        # Its own disk is dead, so it leads no more; another controller has, or gets, the outcome
+        RaftError.STORAGE_FAILED,
     }
 )
 
