@@ -86,9 +86,7 @@ def test_the_pipeline_and_stock_kafka_read_one_log(tmp_path: Path) -> None:
             assert figures["cpu_seconds"] > 0, name
             assert figures["peak_mb"]["command"] > 1, name
     assert "java" in found["archive"]["1"]["peak_mb"]
-    assert [each["records"] for each in found["memory"].values()] == [1250] * 2 + [2500] * 2 + [
-        5000
-    ] * 2
+    assert [each["records"] for each in found["memory"].values()] == [2000] * 2 + [8000] * 2
     assert found["plan"]["plan"]["changed"] > 0
 
 

@@ -12,6 +12,7 @@ from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.archived_state import replay_archive
+from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from support.written_log import LogWriter, write_history
 
 
@@ -142,3 +143,29 @@ def test_a_log_that_begins_behind_a_snapshot(spark: SparkSession, tmp_path: Path
     state = replay_archive(archive, Moment())
     assert b"".join(state.snapshot()) == writer.image_bytes()
     writer.close()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_workers_and_spark_write_the_same_records(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that only Hadoop knows, Spark has to write; quarantine included."""
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    known = md.encode_metadata(md.NoOpRecord())
+    writer.append_bytes([known, known[:2] + b"\x63" + known[3:]])
+    writer.close()
+    found = []
+    for name in ("workers", "spark"):
+        if name == "spark":
+            monkeypatch.setattr(HadoopFiles, "local_path", lambda self, directory: None)
+        archive = Archive(spark, str(tmp_path / name))
+        archive_all(archive, writer, max_rows=20)
+        apart = archive.quarantine()
+        assert apart is not None
+        tables = [frame.orderBy("offset") for frame in (archive.read(), apart)]
+        found.append([(frame.schema, frame.collect()) for frame in tables])
+        assert archive.contents().quarantined == 1
+    assert found[0] == found[1]
+    assert len(found[0][0][1]) == writer.end_offset - 1

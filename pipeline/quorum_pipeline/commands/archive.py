@@ -53,7 +53,10 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     from quorum_pipeline.spark.archive_job import ArchiveJob
     from quorum_pipeline.spark.session import open_session
 
-    session = open_session("quorum-pipeline archive", arguments.master)
+    elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
+    session = open_session(
+        "quorum-pipeline archive", arguments.master, rows_in_jvm=elsewhere or arguments.compact
+    )
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
         before = archive.contents()

@@ -3,6 +3,7 @@
 Owns the few calls that the archive needs. Spark itself reads and writes the tables.
 """
 
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,12 @@ class HadoopFiles:
         # PySpark has no public way to Hadoop's file systems; this one has been the same since 1.x.
         self._jvm: Any = session.sparkContext._jvm  # noqa: SLF001
         self._conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def local_path(self, directory: str) -> Path | None:
+        """Where it lies for everybody who mounts it; None on any other kind of file system."""
+        path, system = self._path(directory)
+        uri = system.makeQualified(path).toUri()
+        return Path(uri.getPath()) if uri.getScheme() == "file" else None
 
     def list(self, directory: str) -> list[str]:
         """Names in a directory; empty if there is none."""

@@ -6,6 +6,7 @@ Owns how offsets are cut into tasks. A task carries all it needs to read its row
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -96,10 +97,10 @@ class DirectoryOrigin:
 
     def tasks(self, start: int, end: int) -> list[InputPartition]:
         """See Origin."""
+        spans = open_log(self._path).spans(start, self._span_bytes)
         return [
             SpanTask(span, start, end)
-            for span in open_log(self._path).spans(start, self._span_bytes)
-            if span.base_offset < end
+            for span in takewhile(lambda span: span.base_offset < end, spans)
         ]
 
     def check_end(self) -> None:

@@ -2,12 +2,13 @@
 
 import re
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 _RAISED = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
-def reason_of(error: PySparkException) -> str:
+def reason_of(error: PySparkException | Py4JJavaError) -> str:
     """What this package raised, if it was that; else the cause at the bottom."""
     lines = [line.strip() for line in str(error).splitlines()]
     own = [line.partition("PipelineError: ")[2] for line in lines if "PipelineError: " in line]

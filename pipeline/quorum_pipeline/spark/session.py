@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.spark.log_source import MetadataLog
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
+from quorum_pipeline.spark.task_source import MetadataLogTasks
 
 _LOCAL = {
     # Nobody else has business with the ports of a local session.
@@ -32,14 +33,25 @@ _ALWAYS = {
 }
 # Where the JVM is started from Python it takes itself for a shell, and would draw bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
+_LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
+"""Most of what a JVM does in its first half minute is to compile. `spark.driver.extraJavaOptions` come behind it and win."""
 
 
 def open_session(
-    name: str, master: str | None = None, more: Mapping[str, str] | None = None
+    name: str,
+    master: str | None = None,
+    more: Mapping[str, str] | None = None,
+    *,
+    rows_in_jvm: bool = True,
 ) -> SparkSession:
-    """With both data sources registered; `more` settings go first. Raises PipelineError where there is no Java."""
+    """With the data sources registered; `more` settings go first. Raises PipelineError where there is no Java.
+
+    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot.
+    """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
+    if not rows_in_jvm:
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", _LITTLE_TO_COMPILE)
     conf = _given(more or {})
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
@@ -51,6 +63,7 @@ def open_session(
     conf.setMaster(chosen).setAppName(name)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.dataSource.register(MetadataLog)
+    session.dataSource.register(MetadataLogTasks)
     session.dataSource.register(MetadataSnapshot)
     return session
 

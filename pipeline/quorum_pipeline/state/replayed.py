@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.batches import Batch, DecodedRecord, decode_records, record_values
+from quorum_node.records.batches import Batch, DecodedRecord, decode_records
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.metadata import AnyMetadata, decode_metadata
+from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.rows.plain_batch import plain_values
 
 KRAFT_VERSION_WITH_VOTERS = 1
 """Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
@@ -45,8 +45,8 @@ class Replayed:
 
     def __init__(self) -> None:
         self._committed = CommittedImage()
-        self._waiting: list[bytes] = []
-        """Values of records before `end_offset` that are not in the image yet."""
+        self._waiting: list[AnyMetadata] = []
+        """Records before `end_offset` that are not in the image yet."""
         self.end_offset = 0
         self.epoch = 0
         self.timestamp_ms = 0
@@ -96,7 +96,7 @@ class Replayed:
             found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
             self.records(_log_record(batch, each) for each in found)
         elif header.end_offset > end_offset:
-            self._add(record_values(batch)[: end_offset - header.base_offset])
+            self._add(decode_batch(batch)[: end_offset - header.base_offset])
         else:
             self._replay(batch)
         self._at(min(header.end_offset, end_offset), header.leader_epoch, header.max_timestamp_ms)
@@ -112,7 +112,7 @@ class Replayed:
             if record.control:
                 self._control(record)
             else:
-                self._waiting.append(record.value)
+                self._waiting.append(decode_metadata(record.value))
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
         self._add(())
 
@@ -135,19 +135,19 @@ class Replayed:
         many = batch.header.record_count >= _MANY_CONFIGS
         changes = config_changes(batch) if many else None
         if changes is None or self.in_transaction:
-            self._add(plain_values(batch) or record_values(batch))
+            self._add(decode_batch(batch))
         else:
             self._committed.replay_configs(changes)
 
-    def _add(self, values: Sequence[bytes]) -> None:
-        self._waiting += values
+    def _add(self, records: Sequence[AnyMetadata]) -> None:
+        self._waiting += records
         if len(self._waiting) >= _AT_ONCE:
             self._apply()
 
     def _apply(self) -> None:
         if self._waiting:
-            values, self._waiting = self._waiting, []
-            self._committed.replay(map(decode_metadata, values))
+            records, self._waiting = self._waiting, []
+            self._committed.replay(records)
 
     def _control(self, record: LogRecord) -> None:
         decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)

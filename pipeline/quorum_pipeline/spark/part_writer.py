@@ -1,0 +1,50 @@
+"""Tasks of a log, written on the executors that run them: each its own files, side by side.
+
+Owns the way from a frame of tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
+leave the Python worker that decodes them: the JVM would turn every column of every record into a value and back. Spark says who
+does what, and does again what was lost.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from quorum_pipeline.files.archive_part import Part, write_part
+from quorum_pipeline.spark.task_source import task_rows
+
+
+def write_tasks(
+    tasks: DataFrame, schema: StructType, records: Path, quarantine: Path
+) -> list[Part]:
+    """What was written. Files that a lost attempt left are removed. Raises what Spark raises."""
+    writer = _Writer(to_arrow_schema(schema, timezone="UTC"), records, quarantine)
+    parts = tasks.rdd.mapPartitions(writer).collect()
+    _keep(records, {each.records for each in parts})
+    _keep(quarantine, {each.quarantine for each in parts if each.quarantine is not None})
+    return parts
+
+
+@dataclass(frozen=True)
+class _Writer:
+    schema: pa.Schema
+    records: Path
+    quarantine: Path
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[Part]:
+        """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
+        for row in rows:
+            blocks, name = task_rows(row.task), f"part-{uuid4()}.parquet"
+            yield write_part(blocks, self.schema, name, self.records, self.quarantine)
+
+
+def _keep(directory: Path, names: set[str]) -> None:
+    if directory.is_dir():
+        for path in directory.iterdir():
+            if path.name not in names:
+                path.unlink(missing_ok=True)
