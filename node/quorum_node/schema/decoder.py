@@ -226,7 +226,10 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
         source.add("if c > 127: c, p = uvarint(b, p - 1)", "last, unknown = -1, []", "q[0] -= c")
         source.add("if q[0] < 0: raise Malformed('too many tagged fields')")
         with source.block("for _ in range(c):"):
-            source.add("tag, p = uvarint(b, p)", "size, p = uvarint(b, p)", "end = p + size")
+            for name in ("tag", "size"):
+                source.add(f"{name} = b[p]", "p += 1")
+                source.add(f"if {name} > 127: {name}, p = uvarint(b, p - 1)")
+            source.add("end = p + size")
             source.add("if tag <= last or end > n: raise Malformed('tagged fields')", "last = tag")
             word = "if"
             for name, spec in sorted(specs, key=lambda named: named[1].tag or 0):

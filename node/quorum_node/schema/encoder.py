@@ -178,10 +178,9 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
         value, default = source.variable(), source.name(spec.default)
         source.add(f"{value} = m.{name}")
         with source.block(f"if {value} is not {default} and {value} != {default}:"):
-            source.add("if tagged is None: tagged = {}", "parts = []", "collect = parts.append")
+            source.add("if tagged is None: tagged = {}")
             nullable = spec.nullable_in(version)
-            _emit_value(source, value, spec.type, nullable, version, True, "collect")
-            source.add(f"tagged[{spec.tag}] = b''.join(parts)")
+            _emit_tagged_value(source, value, spec, nullable, version)
     source.add("if m.tagged_fields or tagged and len(tagged) > 127:")
     source.add(f"    add({source.name(encode_tagged_fields)}(tagged, m.tagged_fields))")
     source.add("elif tagged is None: add(b'\\0')")
@@ -189,3 +188,19 @@ def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: in
         source.add("add(uvarint(len(tagged)))")
         with source.block("for tag, data in tagged.items():"):
             source.add("add(uvarint(tag) + uvarint(len(data)) + data)")
+
+
+def _emit_tagged_value(
+    source: Source, value: str, spec: FieldSpec, nullable: bool, version: int
+) -> None:
+    """The bytes of a tagged field; what changes in a partition is mostly a short array, which is at hand."""
+    element = spec.type.element if isinstance(spec.type, Array) else None
+    word = ""
+    if isinstance(element, Fixed) and len(element.code) == 1:
+        with source.block(f"if {value} is not None and len({value}) < {SHORT_ARRAY}:"):
+            source.add(f"tagged[{spec.tag}] = {source.name(_short_array(element, True))}({value})")
+        word = "else:"
+    with source.block(word or "if True:"):
+        source.add("parts = []", "collect = parts.append")
+        _emit_value(source, value, spec.type, nullable, version, True, "collect")
+        source.add(f"tagged[{spec.tag}] = b''.join(parts)")
