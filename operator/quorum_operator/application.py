@@ -44,7 +44,7 @@ class Application:
         self._http: httpx.AsyncClient | None = None
         self._workers: Workers | None = None
         self._reassignments: Workers | None = None
-        self._turns = Turns()
+        self._turns = Turns(self._turn_came)
         self._runner: web.AppRunner | None = None
         self._generations: dict[tuple[str, str], object] = {}
         self._reassigned: dict[Place, object] = {}
@@ -97,9 +97,10 @@ class Application:
         if self._reassignments is None:
             return
         place = Place(namespace, name)
-        following = self._turns.forget(place) if gone else self._turns.note(place, body)
-        if following is not None:
-            self._reassignments.wake(*following)
+        if gone:
+            self._turns.forget(place)
+        else:
+            self._turns.note(place, body)
         meta = body.get("metadata")
         assert isinstance(meta, dict)
         state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
@@ -109,6 +110,10 @@ class Application:
         elif self._reassigned.get(place) != state and not has_ended(body):
             self._reassigned[place] = state
             self._reassignments.ensure(*place)
+
+    def _turn_came(self, place: Place) -> None:
+        if self._reassignments is not None:
+            self._reassignments.wake(*place)
 
     def part_changed(self, namespace: str, instance: str) -> None:
         """A pod, claim or StatefulSet of a quorum changed."""

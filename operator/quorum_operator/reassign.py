@@ -55,7 +55,7 @@ FOLLOW_PERIOD_S = 1.0
 RETRY_REFUSED_S = 5.0
 WAITING_FOR_TURN = "WaitingForTurn"
 TURN_PERIOD_S = 60.0
-"""Whose turn it becomes is woken; this is for the case that the watch missed it."""
+"""Whose turn it becomes is woken; this is for the case that nobody here saw how the other one ended."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -82,7 +82,7 @@ class ReassignmentReconciler:
         path = paths.namespaced(REASSIGNMENT_PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None or has_ended(resource) or "deletionTimestamp" in resource["metadata"]:
-            # The watch may have missed its end; then the next one looks after TURN_PERIOD_S.
+            # The watch may miss its end, and is later than this look.
             self._turns.forget(Place(namespace, name))
             return Next(gone=True)
         try:

@@ -5,7 +5,7 @@ the limit, which the controller counts, and a partition that both name ends wher
 What is paused lets others go first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,13 +30,17 @@ class _Entry:
 
 
 class Turns:
-    """All PartitionReassignments that the watch has shown."""
+    """All PartitionReassignments that the watch has shown; `wake` is told of one whose turn it becomes by another's end.
 
-    def __init__(self) -> None:
+    Told, not returned: the watch and the worker both find out that one has ended, and either may be the first.
+    """
+
+    def __init__(self, wake: Callable[[Place], None]) -> None:
+        self._wake = wake
         self._entries: dict[Place, _Entry] = {}
 
-    def note(self, place: Place, body: Object) -> Place | None:
-        """This is what it looks like; returns another one whose turn it has become by that."""
+    def note(self, place: Place, body: Object) -> None:
+        """This is what it looks like."""
         spec = body.get("spec", {})
         quorum = str(spec.get("quorum", ""))
         meta = body["metadata"]
@@ -44,25 +48,25 @@ class Turns:
         created = str(meta.get("creationTimestamp", ""))
         before = self._first(place.namespace, quorum)
         self._entries[place] = _Entry(quorum, created, runs)
-        return self._other(before, self._first(place.namespace, quorum), place)
+        self._pass_on(before, self._first(place.namespace, quorum), place)
 
-    def forget(self, place: Place) -> Place | None:
-        """It is gone; returns another one whose turn it has become by that."""
+    def forget(self, place: Place) -> None:
+        """It is gone, or has ended."""
         entry = self._entries.get(place)
         if entry is None:
-            return None
+            return
         before = self._first(place.namespace, entry.quorum)
         del self._entries[place]
-        return self._other(before, self._first(place.namespace, entry.quorum), place)
+        self._pass_on(before, self._first(place.namespace, entry.quorum), place)
 
     def ahead_of(self, place: Place, quorum: str) -> str | None:
         """The name of the one that goes first, if that is another one."""
         first = self._first(place.namespace, quorum)
         return None if first is None or first == place else first.name
 
-    @staticmethod
-    def _other(before: Place | None, after: Place | None, place: Place) -> Place | None:
-        return after if after not in {before, place} else None
+    def _pass_on(self, before: Place | None, after: Place | None, place: Place) -> None:
+        if after is not None and after not in {before, place}:
+            self._wake(after)
 
     def _first(self, namespace: str, quorum: str) -> Place | None:
         first = min(self._running(namespace, quorum), default=None)

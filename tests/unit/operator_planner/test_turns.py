@@ -15,44 +15,79 @@ def body(created: int, *, quorum: str = "q", phase: str | None = None, **spec: A
     }
 
 
+class Woken(list[Place]):
+    """Whom the turns woke since the last look."""
+
+    def taken(self) -> list[Place]:
+        found = list(self)
+        self.clear()
+        return found
+
+
+def made() -> tuple[Turns, Woken]:
+    woken = Woken()
+    return Turns(woken.append), woken
+
+
 def test_the_oldest_goes_first_and_the_name_decides_between_two() -> None:
-    turns = Turns()
-    assert turns.note(B, body(2)) is None
-    assert turns.note(C, body(2)) is None
+    turns, woken = made()
+    turns.note(B, body(2))
+    assert woken.taken() == []
+    turns.note(C, body(2))
     assert turns.ahead_of(B, "q") is None
     assert turns.ahead_of(C, "q") == "b"
-    assert turns.note(A, body(1)) is None
+    turns.note(A, body(1))
     assert turns.ahead_of(B, "q") == "a"
     assert turns.ahead_of(A, "q") is None
+    assert woken.taken() == []
 
 
-def test_the_next_is_named_when_one_ends_pauses_or_goes() -> None:
-    turns = Turns()
+def test_the_next_is_woken_when_one_ends_pauses_or_goes() -> None:
+    turns, woken = made()
     for place, created in ((A, 1), (B, 2), (C, 3)):
         turns.note(place, body(created))
-    assert turns.note(A, body(1, phase="Running")) is None
-    assert turns.note(A, body(1, phase="Completed")) == B
-    assert turns.note(B, body(2, paused=True)) == C
-    assert turns.forget(C) is None
+    turns.note(A, body(1, phase="Running"))
+    assert woken.taken() == []
+    turns.note(A, body(1, phase="Completed"))
+    assert woken.taken() == [B]
+    turns.note(B, body(2, paused=True))
+    assert woken.taken() == [C]
+    turns.forget(C)
     assert turns.ahead_of(C, "q") is None
-    assert turns.note(B, body(2)) is None
-    assert turns.note(C, body(3)) is None
-    assert turns.forget(B) == C
-    assert turns.forget(B) is None
+    turns.note(B, body(2))
+    turns.note(C, body(3))
+    assert woken.taken() == []
+    turns.forget(B)
+    assert woken.taken() == [C]
+    turns.forget(B)
+    assert woken.taken() == []
+
+
+def test_the_next_is_woken_once_whoever_finds_out_first() -> None:
+    """A worker sees the end that it wrote before the watch does."""
+    turns, woken = made()
+    turns.note(A, body(1, phase="Running"))
+    turns.note(B, body(2))
+    turns.forget(A)
+    assert woken.taken() == [B]
+    turns.note(A, body(1, phase="Completed"))
+    assert woken.taken() == []
+    assert turns.ahead_of(B, "q") is None
 
 
 def test_one_that_is_being_deleted_holds_nobody_up() -> None:
-    turns = Turns()
+    turns, woken = made()
     turns.note(A, body(1))
     turns.note(B, body(2))
     leaving = body(1)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    assert turns.note(A, leaving) == B
+    turns.note(A, leaving)
+    assert woken.taken() == [B]
     assert turns.ahead_of(B, "q") is None
 
 
 def test_quorums_and_namespaces_do_not_wait_for_each_other() -> None:
-    turns = Turns()
+    turns, _ = made()
     turns.note(A, body(1))
     turns.note(B, body(2, quorum="other"))
     turns.note(Place("m", "b"), body(2))
