@@ -212,4 +212,6 @@ def _next(outcome: Outcome) -> Next:
         return Next(TURN_PERIOD_S if outcome.reason == WAITING_FOR_TURN else None)
     if isinstance(outcome.step, Finished):
         return Next(0.0)  # until the status says so; then the worker ends
+    if outcome.paused and not outcome.found.moving:
+        return Next()  # nothing happens before the spec changes, and that wakes it
     return Next(RETRY_REFUSED_S if outcome.refusal else FOLLOW_PERIOD_S)

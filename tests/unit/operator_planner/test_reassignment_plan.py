@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quorum_operator import reassign
 from quorum_operator.planner.reassignment import (
     Await,
     BeginMoves,
@@ -28,6 +29,7 @@ from quorum_operator.reassignment_crd import (
     PartitionReassignmentStatus,
     ReassignmentPhase,
 )
+from quorum_operator.reconcile import Next
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -295,6 +297,18 @@ def test_the_list_of_problems_is_bounded_and_their_number_is_not() -> None:
     now = build_status(outcome, PartitionReassignmentStatus(), total=1000, generation=1, now=0.0)
     assert (len(now.problems), now.failed, now.phase) == (MAX_PROBLEMS, 1000, "Failed")
     assert len(now.model_dump_json()) < 10_000
+
+
+def test_it_looks_often_only_where_something_can_happen() -> None:
+    wanted = Wanted((T0,), 1)
+    assert reassign._next(planned(wanted, cluster(UNDER_WAY, moving=1))) == Next(1.0)
+    paused = Wanted((T0,), 1, paused=True)
+    assert reassign._next(planned(paused, cluster(UNDER_WAY, moving=1))) == Next(1.0)
+    resync = Next()
+    assert reassign._next(planned(paused, cluster(HERE))) == resync
+    assert reassign._next(Held("NoLeader", "nobody leads", unreachable=True)) == resync
+    arrived = planned(paused, cluster(Place((4, 2), (4, 2))))
+    assert reassign._next(arrived) == Next(0.0), "its end is written at once"
 
 
 def test_whose_turn_it_is_not_waits() -> None:
