@@ -11,10 +11,21 @@ Object = dict[str, Any]
 
 async def pod_addresses(api: KubeApi, owner: Owner) -> list[str]:
     """IPs of the running pods, those that are ready first."""
-    pods = await api.find(paths.namespaced("pods", owner.namespace), labels=owner.selector)
-    running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return addresses(
+        await api.find(paths.namespaced("pods", owner.namespace), labels=owner.selector)
+    )
+
+
+def addresses(pods: list[Object]) -> list[str]:
+    """`pod_addresses` of these. The address of a pod that has ended may be somebody else's: the token is not for them."""
+    running = [
+        pod
+        for pod in pods
+        if pod.get("status", {}).get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
     running.sort(key=lambda pod: (not _is_ready(pod), pod["metadata"]["name"]))
-    return [ip for pod in running if (ip := pod.get("status", {}).get("podIP"))]
+    return [ip for pod in running if (ip := pod["status"].get("podIP"))]
 
 
 def _is_ready(pod: Object) -> bool:
