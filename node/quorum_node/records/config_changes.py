@@ -60,7 +60,7 @@ def _changes(raw: bytes, count: int) -> list[ConfigChange] | None:
             byte = byte & 0x7F | raw[at] << 7
         at += 1
         value_end = at + (byte >> 1)
-        if value_end != end - 1 or raw[value_end] or raw[at : at + 3] != _FRAME:
+        if byte & 1 or value_end != end - 1 or raw[value_end] or raw[at : at + 3] != _FRAME:
             return None
         kind = raw[at + 3]
         # Two compact strings that are not null, one that may be.

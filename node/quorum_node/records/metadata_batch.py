@@ -62,7 +62,7 @@ def _decoded(raw: bytes, count: int) -> list[AnyMetadata] | None:
             byte = byte & 0x7F | raw[at] << 7
         at += 1
         stop = at + (byte >> 1)
-        if stop != end - 1 or raw[stop]:
+        if byte & 1 or stop != end - 1 or raw[stop]:
             return None
         decode = known_decoder(raw[at : at + HEAD_BYTES])
         if decode is None:

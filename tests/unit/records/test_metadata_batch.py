@@ -17,6 +17,7 @@ from quorum_node.records.batches import (
     record_values,
     split_batches,
 )
+from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata import AnyMetadata, decode_metadata, encode_metadata
 from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.schema.primitives import MalformedRecord
@@ -81,6 +82,17 @@ def test_whatever_else_it_is_the_reference_path_tells(odd: Record) -> None:
     plain = Record(None, encode_metadata(config(2, "t", "n", "v")))
     data = encode_batch(base_offset=0, leader_epoch=1, timestamp_ms=1, records=[plain, odd, plain])
     assert decode_batch(batch_of(data)) == reference(batch_of(data)) is not None
+
+
+@pytest.mark.parametrize("value", [b"\1\x14\0\0", encode_metadata(config(2, "t", "n", "v"))])
+def test_a_negative_length_is_not_taken_for_its_bits(value: bytes) -> None:
+    batch = of_values([value])
+    at = len(batch.data) - len(value) - 2
+    mangled = bytearray(batch.data)
+    assert mangled[at] == len(value) << 1
+    mangled[at] |= 1
+    other = batch._replace(data=memoryview(bytes(mangled)))
+    assert fast(other) is reference(other) is config_changes(other) is None
 
 
 def test_what_is_left_over_is_refused() -> None:
