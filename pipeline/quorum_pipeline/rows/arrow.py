@@ -15,7 +15,7 @@ from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.keys import key_of
 from quorum_pipeline.rows.plain_arrow import plain_column, struct_array
 from quorum_pipeline.rows.plain_rows import PlainRows
-from quorum_pipeline.rows.table import Rows
+from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows
 
 _TYPED = {column.name: column for column in record_columns()}
 
@@ -64,7 +64,9 @@ def _data(rows: Rows) -> list[str | None]:
 _PLAIN: dict[str, Callable[[Rows], Sequence[Any]]] = {
     "offset": lambda rows: rows.offsets,
     "epoch": lambda rows: rows.epochs,
-    "timestamp": lambda rows: [each * 1000 for each in rows.timestamps_ms],
+    "timestamp": lambda rows: [
+        each * 1000 if abs(each) <= MOST_TIMESTAMP_MS else None for each in rows.timestamps_ms
+    ],
     "control": lambda rows: rows.controls,
     "type": lambda rows: [content.type for content in rows.contents],
     "version": lambda rows: [content.version for content in rows.contents],

@@ -12,6 +12,8 @@ from quorum_pipeline.rows.table import Rows
 
 ROWS_AT_ONCE = 32_768
 """A block is worth the steps that it takes whatever its size, and fits into memory with all its columns."""
+BYTES_AT_ONCE = 64 << 20
+"""Of batches: also where records are long."""
 
 AnyRows = Rows | PlainRows
 
@@ -22,12 +24,12 @@ class Gathering:
     def __init__(self, source: str) -> None:
         self._source = source
         self._blocks: list[list[FramedBatch] | Rows] = []
-        self._count = 0
+        self._count = self._size_bytes = 0
 
     @property
     def is_enough(self) -> bool:
         """Whether it is time to `take`."""
-        return self._count >= ROWS_AT_ONCE
+        return self._count >= ROWS_AT_ONCE or self._size_bytes >= BYTES_AT_ONCE
 
     def add(self, batch: Batch, position: int, start_offset: int, end_offset: int) -> None:
         """The records of a batch from `start_offset` on and below `end_offset`."""
@@ -35,6 +37,7 @@ class Gathering:
         is_whole = start_offset <= header.base_offset < header.end_offset <= end_offset
         plain = framed(batch, position) if is_whole else None
         self._count += header.record_count
+        self._size_bytes += header.size_bytes
         if plain is None:
             self._by_record().add(batch, position, start_offset, end_offset)
         elif self._blocks and isinstance(self._blocks[-1], list):
@@ -49,7 +52,7 @@ class Gathering:
 
     def take(self) -> Iterator[AnyRows]:
         """What came since the last time."""
-        blocks, self._blocks, self._count = self._blocks, [], 0
+        blocks, self._blocks, self._count, self._size_bytes = self._blocks, [], 0, 0
         for block in blocks:
             rows = block if isinstance(block, Rows) else self._decoded(block)
             if len(rows):

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from quorum_node.records.metadata import record_type_name
 from quorum_pipeline.rows.column_arrays import spread
-from quorum_pipeline.rows.columnar import Indexes
+from quorum_pipeline.rows.columnar import Indexes, Positions
 from quorum_pipeline.rows.content import Content
 from quorum_pipeline.rows.declared import RecordColumn, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.keys import key_array, key_of
 from quorum_pipeline.rows.plain_rows import OneByOne, OneType, PlainRows
+from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 
 _TYPED = {column.name: column for column in record_columns()}
 
@@ -84,10 +85,15 @@ def _repeated(value: object, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value), count)
 
 
+def _timestamps(times_ms: Positions) -> pa.Array:
+    beyond = (times_ms > MOST_TIMESTAMP_MS) | (times_ms < -MOST_TIMESTAMP_MS)
+    return pa.array(times_ms * 1000, mask=beyond)
+
+
 _PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
     "offset": lambda rows: pa.array(rows.offsets),
     "epoch": lambda rows: pa.array(rows.epochs),
-    "timestamp": lambda rows: pa.array(rows.timestamps_ms * 1000),
+    "timestamp": lambda rows: _timestamps(rows.timestamps_ms),
     "control": lambda rows: _repeated(value=False, count=len(rows)),
     "type": _of_groups(
         lambda group, count: _repeated(record_type_name(group.cls.RECORD_TYPE), count),

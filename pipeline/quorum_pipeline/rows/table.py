@@ -30,6 +30,8 @@ PLAIN_COLUMNS = {
 }
 """Name → type. `data` is the record as JSON, `value` its bytes; `position` is that of its batch in `source`, in bytes; a row
 with a `problem` could not be decoded."""
+MOST_TIMESTAMP_MS = (1 << 63) // 1000 - 1
+"""A `timestamp` is a number of microseconds: beyond this, or as far before 1970, it is null."""
 
 
 def table_columns() -> dict[str, str]:

@@ -18,9 +18,9 @@ from quorum_node.records.batches import (
     read_header,
 )
 from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.gathering import AnyRows, Gathering
+from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
 from quorum_pipeline.rows.plain_rows import OneType, PlainRows, framed
-from quorum_pipeline.rows.table import Rows, table_columns
+from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows, table_columns
 from support.metadata_histories import histories
 from support.wire_messages import messages
 
@@ -87,9 +87,11 @@ def batch_of(data: bytes) -> Batch:
     return Batch(read_header(data), memoryview(data))
 
 
-def written(values: list[bytes], base_offset: int = BASE) -> Batch:
+def written(values: list[bytes], base_offset: int = BASE, timestamp_ms: int = 1000) -> Batch:
     return batch_of(
-        encode_values(base_offset=base_offset, leader_epoch=3, timestamp_ms=1000, values=values)
+        encode_values(
+            base_offset=base_offset, leader_epoch=3, timestamp_ms=timestamp_ms, values=values
+        )
     )
 
 
@@ -206,3 +208,26 @@ def test_offsets_of_up_to_two_bytes(count: int) -> None:
     assert isinstance(rows, PlainRows) == (count <= 8192)
     assert list(rows.offsets) == list(range(BASE, BASE + count))
     assert len(rows.values) == count
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "is_shown"),
+    [(-1, True), (MOST_TIMESTAMP_MS, True), (-MOST_TIMESTAMP_MS, True)]
+    + [(each, False) for each in (MOST_TIMESTAMP_MS + 1, 2**63 - 1, -(2**63))],
+)
+def test_a_time_that_the_column_can_not_hold_is_null(timestamp_ms: int, is_shown: bool) -> None:
+    (rows,) = check([written([b"\1\x14\0\0"], timestamp_ms=timestamp_ms)])
+    assert isinstance(rows, PlainRows)
+    (found,) = record_batch(rows, SCHEMA).column("timestamp").cast(pa.int64()).to_pylist()
+    assert found == (timestamp_ms * 1000 if is_shown else None)
+
+
+def test_long_records_make_a_block_as_many_do() -> None:
+    gathering, batch = Gathering("file"), written([b"x" * (1 << 20)] * 8)
+    most = BYTES_AT_ONCE // batch.header.size_bytes + 1
+    for number in range(most):
+        assert not gathering.is_enough, number
+        gathering.add(batch, 0, 0, 1 << 62)
+    assert gathering.is_enough
+    assert sum(map(len, gathering.take())) == most * 8
+    assert not gathering.is_enough
