@@ -303,11 +303,12 @@ class Cluster(RuleBasedStateMachine):
 
     def check_assignment(self, key: Key, expected: Expected, now: Partition) -> None:
         target = expected.target
-        # Who is assigned already is put into another order at once: nobody has to arrive.
-        waits = target is None or not (
-            set(target) <= set(now.isr) or set(target) == set(expected.assigned)
-        )
-        if target is not None and not waits and not now.is_reassigning:
+        if (
+            target is not None
+            and not now.is_reassigning
+            # Who is assigned already is put into another order at once: nobody has to arrive.
+            and (set(target) <= set(now.isr) or set(target) == set(expected.assigned))
+        ):
             expected.assigned, expected.target = target, None
         if expected.target is None:
             if not now.is_reassigning and set(now.replicas) == set(expected.assigned):
