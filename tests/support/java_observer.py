@@ -21,10 +21,10 @@ _FAULTS = ("fault", " ERROR ", " FATAL ", "Exception")
 class StockObserver:
     """One stock controller that is no voter. Use as a context manager: it ends the process."""
 
-    def __init__(self, root: Path, quorum: LocalQuorum) -> None:
+    def __init__(self, root: Path, quorum: LocalQuorum, **properties: str) -> None:
         self.root = root
         self._quorum = quorum
-        self._config = self._write()
+        self._config = self._write({k.replace("_", "."): v for k, v in properties.items()})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "StockObserver":
@@ -98,7 +98,7 @@ class StockObserver:
         assert self.is_running, "the stock controller ended"
         assert not self.faults(), self.faults()[:10]
 
-    def _write(self) -> Path:
+    def _write(self, more: dict[str, str]) -> Path:
         """Configuration and formatted directory of a stock controller that is no initial voter."""
         self.root.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
@@ -114,6 +114,7 @@ class StockObserver:
                 f"127.0.0.1:{node.port}" for node in nodes
             ),
             "log.dirs": str(self.root / "data"),
+            **more,
         }
         path = self.root / "controller.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))

@@ -1,4 +1,4 @@
-"""The stock tool `kafka-reassign-partitions`: plans as it takes them, and what it says. Used by tests/interop."""
+"""The stock tool `kafka-reassign-partitions`: plans as it takes them, and what it says. Used by tests/interop and tests/pipeline."""
 
 import json
 import re
@@ -36,6 +36,15 @@ class ReassignmentTool:
         for partition_id in target:
             assert f"Reassignment of partition {topic}-{partition_id} is completed." in said, said
         assert "Clearing broker-level throttles" in said, said
+
+    def execute_plan(self, file: Path) -> None:
+        """Begin what a file in the tool's own format says."""
+        said = self._tool("--reassignment-json-file", str(file), "--execute")
+        assert "Successfully started partition reassignments" in said, said
+
+    def verify_plan(self, file: Path) -> str:
+        """What the tool says of each partition in the file."""
+        return self._tool("--reassignment-json-file", str(file), "--verify")
 
     def cancel(self, topic: str, target: Replicas) -> None:
         """Take back what is under way."""

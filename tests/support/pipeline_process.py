@@ -1,6 +1,11 @@
-"""`quorum-pipeline` as a process of its own, and the tables that it wrote. Must not know what is archived."""
+"""`quorum-pipeline` as a process of its own: run to its end, or followed, interrupted and killed.
 
+Owns the process, its group (Python and the virtual machine that it started) and its output. Must not know what is archived.
+"""
+
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +25,52 @@ def run_pipeline(
     return subprocess.run(
         command, capture_output=True, text=True, timeout=timeout_seconds, env=_environment()
     )
+
+
+class PipelineProcess:
+    """One command that goes on. Use as a context manager: it ends the process."""
+
+    def __init__(self, output: Path, *arguments: object) -> None:
+        self._output = output
+        with output.open("ab") as file:
+            self._process = subprocess.Popen(
+                [*_COMMAND, *map(str, arguments)],
+                stdout=file,
+                stderr=file,
+                env=_environment(),
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> "PipelineProcess":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    @property
+    def output(self) -> str:
+        """All that it has printed."""
+        return self._output.read_text()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it lives."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9 of it and of its virtual machine, as of a container; waits for the end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(30)
+
+    def interrupt(self, timeout_seconds: float = 120.0) -> int:
+        """Ctrl-C in a terminal, which reaches the virtual machine, too; the exit code."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self._process.wait(timeout_seconds)
+
+    def wait_exit(self, timeout_seconds: float = 240.0) -> int:
+        """The exit code, once it has ended by itself."""
+        return self._process.wait(timeout_seconds)
 
 
 def table(directory: Path, name: str) -> list[dict[str, Any]]:

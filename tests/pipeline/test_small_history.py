@@ -1,0 +1,125 @@
+"""The history of a small quorum through the pipeline, end to end: the short form of test_end_to_end.py, without brokers.
+
+The archive follows while the leader is killed and a voter's disk is replaced, ends and goes on; nodes dump their images meanwhile.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records.identity import parse_uuid
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
+from quorum_pipeline.live.quorum import parsed_addresses
+from quorum_pipeline.spark.archive import Archive
+from quorum_pipeline.spark.archive_job import ArchiveJob
+from quorum_pipeline.spark.archived_state import replay_archive
+from support.flipped_bit import flipped_bit
+from support.local_quorum import LocalQuorum, wait_until
+from support.snapshot_dumps import SnapshotDumps
+
+pytestmark = pytest.mark.timeout(300)
+
+SEED = 6
+
+
+@pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04", "SP-05", "SP-07", "K595-30")
+def test_from_the_archive_to_a_quorum_that_begins_anew(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = Archive(spark, str(tmp_path / "archive"))
+    with LocalQuorum(tmp_path / "quorum", quorum_snapshot_handover="false") as quorum:
+        dumps = SnapshotDumps(quorum, tmp_path / "dumps", SEED)
+        quorum.form()
+        servers = ",".join(f"127.0.0.1:{node.port}" for node in quorum.nodes.values())
+        query = archive.follow("metadata_log", {"bootstrap": servers}, every_seconds=0.5)
+        live_on(quorum, dumps)
+        committed = int(quorum.describe()["highWatermark"])
+        wait_until(lambda: archive.contents().end >= committed, "all is archived", 90)
+        query.stop()
+        quorum.put("after", "the query")
+        dumps.dump(quorum.client)
+        ArchiveJob(archive, tuple(parsed_addresses(servers)), 1_000_000, None).run(
+            lambda end: None, print
+        )
+        records = list(quorum.log_records(quorum.leader.id))
+        replicas = sorted(path.parent for path in (tmp_path / "quorum").glob("*/data/__cl*-0"))
+    rows = archive.read().select("offset", "type").orderBy("offset").collect()
+    assert rows == [(each["offset"], each["type"]) for each in records]
+    assert len(dumps.files) >= 4
+    for name, path in dumps.files.items():
+        state = replay_archive(archive, Moment(offset=int(name[:20])))
+        assert b"".join(state.snapshot()) == path.read_bytes(), name
+    timeline_tells(records, replicas[0], tmp_path)
+    damage_is_found(replicas, capsys)
+    quorum_begins_anew(archive, tmp_path)
+
+
+def live_on(quorum: LocalQuorum, dumps: SnapshotDumps) -> None:
+    """The leader dies, and comes back; a follower loses its disk, and another replica takes its place."""
+    quorum.put("first", "1")
+    dumps.dump(quorum.client)
+    dead = quorum.leader
+    dead.kill()
+    quorum.put("second", "2")
+    dumps.dump(quorum.client)
+    dead.start()
+    quorum.wait_caught_up(dead.id)
+    lost = quorum.followers[-1]
+    old_uuid = quorum.local(lost.id)["replicaUuid"]
+    lost.kill()
+    quorum.add_node(lost.id).start()
+    quorum.wait_caught_up(lost.id)
+    quorum.add_voter(lost.id, countNewcomer=True)
+    dumps.dump(quorum.client)
+    quorum.remove_voter(lost.id, old_uuid)
+
+
+def timeline_tells(records: list[dict[str, Any]], source: Path, root: Path) -> None:
+    page, file = root / "timeline.html", root / "timeline.parquet"
+    assert (
+        main(["timeline", "--log", str(source), "--html", str(page), "--parquet", str(file)]) == 0
+    )
+    told = pq.read_table(file).to_pylist()
+    elections = [each["duration_ms"] for each in told if each["kind"] == "election"]
+    taken = [n for n, each in enumerate(records) if each["type"] == "LeaderChange"]
+    assert elections == [between(records[max(n - 1, 0)], records[n]) for n in taken]
+    assert len(elections) >= 2
+    sets = [each for each in records if each["type"] == "VotersRecord"]
+    (replaced,) = (each["duration_ms"] for each in told if each["kind"] == "voter replaced")
+    assert replaced == between(*sets[-2:])
+    assert "voter replaced:" in page.read_text()
+
+
+def between(first: dict[str, Any], second: dict[str, Any]) -> int:
+    return int(second["timestampMs"]) - int(first["timestampMs"])
+
+
+def damage_is_found(replicas: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(replicas) == 4
+    assert main(["audit", *map(str, replicas)]) == 0, capsys.readouterr().out
+    log = next(log for log in map(open_log, replicas) if log.snapshots)
+    for file in (log.segments[0].path, log.path / log.snapshots[-1].file_name):
+        capsys.readouterr()
+        with flipped_bit(file, file.stat().st_size * 2 // 3):
+            assert main(["audit", *map(str, replicas)]) == 1
+        said = capsys.readouterr().out.splitlines()
+        assert said[0].startswith(f"FOUND {log.path.parent}: {file.name}, byte "), said
+        assert ", offset " in said[0]
+        assert not any(line.startswith("FOUND") for line in said[1:]), said
+
+
+def quorum_begins_anew(archive: Archive, root: Path) -> None:
+    with LocalQuorum(root / "new", nodes=1, initial_voters=1) as quorum:
+        node = quorum.nodes[1]
+        voter = FirstVoter(1, parse_uuid(quorum.founder_uuid), node.host, node.port)
+        write_directory(node.data_dir, replay_archive(archive, Moment()), voter, quorum.cluster_id)
+        node.start()
+        assert quorum.wait_leader() == 1
+        assert quorum.get("after") == "the query"
+        assert quorum.voter_ids() == [1]
