@@ -1,11 +1,16 @@
 """A log, read and archived by a real Spark: every record once, whatever happens in between."""
 
+import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
+from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
+from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.replay import Moment
@@ -13,6 +18,7 @@ from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.archived_state import replay_archive
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from support.metadata_records import config
 from support.written_log import LogWriter, write_history
 
 
@@ -169,3 +175,50 @@ def test_workers_and_spark_write_the_same_records(
         assert archive.contents().quarantined == 1
     assert found[0] == found[1]
     assert len(found[0][0][1]) == writer.end_offset - 1
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02", "SP-03")
+def test_an_archive_of_another_shape(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns came and went: an older archive is read, gone on with and merged; a column of another type is told."""
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer)
+    (first,) = (tmp_path / "archive" / "records").iterdir()
+    written = spark.read.parquet(str(first))
+    topic = sf.when(sf.col("topic").isNotNull(), sf.struct("topic.name"))
+    older = written.withColumns({"data": sf.lit("{}"), "topic": topic}).drop("config")
+    write_again(older, first)
+    other = md.TopicRecord(name="other", topic_id=UUID(int=78))
+    writer.append(other, config(TOPIC, "other", "retention.ms", "1"))
+    archive_all(archive, writer)
+    for _ in range(2):
+        frame = archive.read()
+        assert frame.columns == written.columns
+        assert offsets(archive) == list(range(writer.end_offset))
+        topics = frame.where("topic IS NOT NULL").orderBy("offset").select("topic.*").collect()
+        assert topics == [("orders", None), ("other", uuid_text(UUID(int=78)))]
+        values = frame.where("config IS NOT NULL").select("config.value").collect()
+        assert values == [("1",)]
+        state = replay_archive(archive, Moment())
+        assert b"".join(state.snapshot()) == writer.image_bytes()
+        archive.compact(1_000, print)
+    (merged,) = (tmp_path / "archive" / "records").iterdir()
+    write_again(archive.read().withColumn("epoch", sf.col("epoch").cast("string")), merged)
+    with pytest.raises(
+        PipelineError, match=r"offsets 0 to \d+ of .*/archive can't be read: .*epoch"
+    ):
+        replay_archive(archive, Moment())
+    writer.close()
+
+
+def write_again(frame: DataFrame, directory: Path) -> None:
+    """Other Parquet files in the place of those that are there; the marker stays."""
+    aside = directory.parent.parent / "aside"
+    frame.write.parquet(str(aside))
+    for path in (*directory.glob("*.parquet"), *directory.glob(".*.crc")):
+        path.unlink()
+    for path in aside.glob("*.parquet"):
+        path.rename(directory / path.name)
+    shutil.rmtree(aside)

@@ -1,4 +1,4 @@
-"""Damaged logs and snapshots: told with file and offset, kept apart, never passed over.
+"""Damaged logs, sources that disappear and destinations that are full: told with file and offset, kept apart, never passed over.
 
 After each of them the archive is what it was, or whole up to the damage, and goes on when there is something to go on with.
 """
@@ -16,6 +16,10 @@ from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.archived_state import replay_archive
+from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from support.local_quorum import LocalQuorum, wait_until
+from support.loop_disk import LoopDisk, require_loop_disks
+from support.pipeline_process import PipelineProcess
 from support.written_log import LogWriter, write_history
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.requirement("SP-02")]
@@ -109,3 +113,100 @@ def test_a_snapshot_without_footer_is_no_beginning(spark: SparkSession, tmp_path
     state = replay_archive(archive, Moment())
     assert b"".join(state.snapshot()) == writer.image_bytes()
     writer.close()
+
+
+def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> None:
+    """Under an archive that follows it: that ends with its name, and goes on when it is back."""
+    node, aside = tmp_path / "node", tmp_path / "aside"
+    writer = pairs(node, 10)
+    archive = Archive(spark, str(tmp_path / "archive"))
+
+    def vanish(end_offset: int) -> None:
+        if end_offset == 20 and node.exists():
+            node.rename(aside)
+
+    following = ArchiveJob(archive, open_log(node), 1_000_000, 0.2)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=rf"^{writer.directory} does not exist$"):
+            following.run(vanish, print)
+        assert offsets(archive) == list(range(20))
+    aside.rename(node)
+    writer.append(md.NoOpRecord())
+    archive_all(archive, node)
+    assert offsets(archive) == list(range(21))
+    assert archive.contents().quarantined == 0
+    writer.close()
+
+
+def test_a_destination_that_is_full(spark: SparkSession, tmp_path: Path) -> None:
+    """However little room there is: what was archived stays, and what comes is archived when there is room again."""
+    require_loop_disks()
+    disk = LoopDisk(tmp_path / "disk", 48, kind="ext4")
+    writer = pairs(tmp_path / "node", 10)
+    try:
+        archive = Archive(spark, str(disk.mount_point / "archive"))
+        disk.fill()
+        with pytest.raises(PipelineError, match=f"mkdir of .*{disk.mount_point}/archive/.* failed"):
+            archive_all(archive, writer.directory)
+        disk.free()
+        archive_all(archive, writer.directory)
+        held = list(range(20))
+        for leave_kib in (0, 16, 48, 96):
+            writer.append(md.NoOpRecord())
+            disk.fill(leave_kib << 10)
+            with pytest.raises(PipelineError, match="No space left on device"):
+                archive_all(archive, writer.directory)
+            assert offsets(archive) == held
+            disk.free()
+            archive_all(archive, writer.directory)
+            held = list(range(writer.end_offset))
+            assert offsets(archive) == held
+    finally:
+        disk.close()
+        writer.close()
+
+
+def test_a_marker_is_whole_or_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    """It is what makes a directory count: on a full disk there is room for its name, and not for its text."""
+    require_loop_disks()
+    disk = LoopDisk(tmp_path / "disk", 16, kind="ext4")
+    try:
+        files, marker = HadoopFiles(spark), str(disk.mount_point / "directory" / "_COMPLETE")
+        (disk.mount_point / "directory").mkdir()
+        disk.fill()
+        with pytest.raises(PipelineError, match=rf"{marker}: .*No space left on device"):
+            files.write(marker, "text")
+        assert files.read(marker) is None
+        disk.free()
+        files.write(marker, "text")
+        assert files.read(marker) == "text"
+    finally:
+        disk.close()
+
+
+def test_a_quorum_that_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """Every node dies under a following archive: it says so and ends with 2, and goes on when they are back."""
+    with LocalQuorum(tmp_path / "quorum") as quorum:
+        quorum.form()
+        quorum.put("before", "1")
+        servers = ",".join(f"127.0.0.1:{node.port}" for node in quorum.nodes.values())
+        options = ["archive", "--bootstrap", servers, "--to", tmp_path / "archive"]
+        archive = Archive(spark, str(tmp_path / "archive"))
+        with PipelineProcess(tmp_path / "first", *options, "--follow", "--every", "1") as process:
+            wait_until(lambda: archive.contents().end > 0, "the first micro batch", 300)
+            for node in quorum.nodes.values():
+                node.kill()
+            assert process.wait_exit() == 2, process.output
+            said = process.output
+        assert "no leader answered within 30 s" in said.splitlines()[-1]
+        assert "Traceback" not in said
+        before = archive.contents().end
+        assert offsets(archive) == list(range(before))
+        for node in quorum.nodes.values():
+            node.start()
+        quorum.put("after", "2")
+        with PipelineProcess(tmp_path / "second", *options) as process:
+            assert process.wait_exit() == 0, process.output
+        end = archive.contents().end
+        assert end > before
+        assert offsets(archive) == list(range(end))

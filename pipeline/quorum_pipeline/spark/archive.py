@@ -9,11 +9,10 @@ Elsewhere Spark writes: the same columns, through all that Hadoop can reach, at 
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -38,7 +37,7 @@ from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.rows.table import table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.part_writer import write_tasks
-from quorum_pipeline.spark.reason import reason_of
+from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.replayed import LogRecord
 
 _COLUMNS = table_ddl("data")
@@ -86,7 +85,7 @@ class Archive:
     def follow(
         self, source: str, options: dict[str, str], *, every_seconds: float | None = None
     ) -> StreamingQuery:
-        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now."""
+        """Begin, or go on where the archive ends; without `every_seconds` up to what is there now. Raises PipelineError."""
         if self._local is None:
             reader = self._session.readStream.format(source).schema(_COLUMNS)
         else:
@@ -105,7 +104,8 @@ class Archive:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{every_seconds} seconds")
-        return writer.start()
+        with _in_words(f"the archive can't begin, with the checkpoint {self._checkpoint}"):
+            return writer.start()
 
     def read(self, end_offset: int | None = None) -> DataFrame:
         """The records that count, below an offset. Raises PipelineError if there are none."""
@@ -116,7 +116,7 @@ class Archive:
         if not wanted:
             raise PipelineError(f"{self._uri} is no archive, or an empty one")
         paths = [self._directory(RECORDS, each) for each in wanted]
-        frame = self._session.read.parquet(*paths)
+        frame = self._rows(*paths)
         return frame if end_offset is None else frame.where(sf.col("offset") < end_offset)
 
     def quarantine(self) -> DataFrame | None:
@@ -126,7 +126,7 @@ class Archive:
             for each in self.contents().ranges
             if self._marker(each).quarantined
         ]
-        return self._session.read.parquet(*paths) if paths else None
+        return self._rows(*paths) if paths else None
 
     def begin_behind(self, snapshot: SnapshotFile) -> None:
         """Keep the snapshot that the first record goes on from."""
@@ -155,16 +155,20 @@ class Archive:
             raise self._not_there(found, limit)
         for each in found.ranges:
             if each.start < limit:
-                frame = self._session.read.parquet(self._directory(RECORDS, each))
-                columns = frame.where(sf.col("offset") < limit).select(
-                    "offset",
-                    "epoch",
-                    sf.unix_millis("timestamp").alias("timestamp_ms"),
-                    "control",
-                    "record_key",
-                    "value",
+                columns = (
+                    self._rows(self._directory(RECORDS, each))
+                    .where(sf.col("offset") < limit)
+                    .select(
+                        "offset",
+                        "epoch",
+                        sf.unix_millis("timestamp").alias("timestamp_ms"),
+                        "control",
+                        "record_key",
+                        "value",
+                    )
                 )
-                ordered = columns.toArrow().sort_by("offset").to_pydict().values()
+                with _in_words(f"offsets {each.start} to {each.end} of {self._uri} can't be read"):
+                    ordered = columns.toArrow().sort_by("offset").to_pydict().values()
                 yield [LogRecord(*row) for row in zip(*ordered, strict=True)]
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
@@ -197,12 +201,8 @@ class Archive:
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         """One micro batch. Raises PipelineError: records are missing or there twice, the source or the target fails."""
         wanted = self._range_of(batch_id)
-        try:
+        with _in_words(f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"):
             self._write_range(frame, wanted)
-        except (PySparkException, Py4JJavaError) as error:
-            raise PipelineError(
-                f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}: {reason_of(error)}"
-            ) from None
 
     def _write_range(self, frame: DataFrame, wanted: OffsetRange) -> None:
         records, apart = self._directory(RECORDS, wanted), self._directory(QUARANTINE, wanted)
@@ -252,7 +252,7 @@ class Archive:
     def _check_gaps(self, wanted: OffsetRange) -> None:
         """Records may be missing where damage is in quarantine, and nowhere else."""
         kept, apart = (
-            self._session.read.parquet(self._directory(table, wanted))
+            self._rows(self._directory(table, wanted))
             .select("offset")
             .toArrow()
             .column("offset")
@@ -278,8 +278,9 @@ class Archive:
             if table == RECORDS or marker.quarantined
         ]
         if paths:
-            frame = self._session.read.parquet(*paths).coalesce(1).sortWithinPartitions("offset")
-            frame.write.mode("overwrite").parquet(self._directory(table, merged))
+            frame = self._rows(*paths).coalesce(1).sortWithinPartitions("offset")
+            with _in_words(f"{merged.directory} of {self._uri} is not merged"):
+                frame.write.mode("overwrite").parquet(self._directory(table, merged))
 
     def _range_of(self, batch_id: int) -> OffsetRange:
         """What the checkpoint says of a micro batch: written before the batch begins, never changed."""
@@ -311,6 +312,10 @@ class Archive:
 
     # -- what is there
 
+    def _rows(self, *directories: str) -> DataFrame:
+        """In today's columns: what an older archive lacks is null, and what it has beyond them is left out."""
+        return self._session.read.schema(_COLUMNS).parquet(*directories)
+
     def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
         names = self._files.list(f"{self._uri}/{RECORDS}")
         ranges = [each for each in map(parse_directory, names) if each is not None]
@@ -323,6 +328,15 @@ class Archive:
 
     def _directory(self, table: str, range: OffsetRange) -> str:
         return f"{self._uri}/{table}/{range.directory}"
+
+
+@contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    """What Spark throws, in one line, behind what was meant. Raises PipelineError."""
+    try:
+        yield
+    except SparkError as error:
+        raise PipelineError(f"{what}: {reason_of(error)}") from None
 
 
 def _check_whole(wanted: OffsetRange, written: _Written) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from quorum_node.client.connections import Address
@@ -17,7 +16,7 @@ from quorum_pipeline.files.snapshot_file import first_snapshot
 from quorum_pipeline.live.quorum import Quorum
 from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
-from quorum_pipeline.spark.reason import reason_of
+from quorum_pipeline.spark.reason import SparkError, reason_of
 
 SPAN_BYTES = 8 << 20
 _LOOK_SECONDS = 1
@@ -55,7 +54,7 @@ class ArchiveJob:
                 if told_to_stop():
                     say("stopping: what is not whole is written anew the next time")
                     query.stop()
-        except PySparkException as error:
+        except SparkError as error:
             raise PipelineError(reason_of(error)) from None
 
     def _options(self) -> dict[str, str]:

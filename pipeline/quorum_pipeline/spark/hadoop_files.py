@@ -48,13 +48,16 @@ class HadoopFiles:
             stream.close()
 
     def write(self, file: str, text: str) -> None:
-        """Replace it. The file is whole or not there where the file system renames atomically."""
+        """A file that is not there yet. It is there with its whole text or not at all, also on a disk that is full."""
         path, system = self._path(file)
-        stream = self._call(file, system.create, path, True)
+        part, _ = self._path(f"{file}.writing")
+        stream = self._call(file, system.create, part, True)
         try:
             self._call(file, stream.write, bytearray(text.encode()))
         finally:
             self._call(file, stream.close)
+        if not self._call(file, system.rename, part, path):
+            raise PipelineError(f"{file} can't be written: something of that name is there")
 
     def delete(self, directory: str) -> None:
         """With everything in it; nothing happens if it is not there."""
