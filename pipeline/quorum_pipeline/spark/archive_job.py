@@ -20,6 +20,9 @@ from quorum_pipeline.spark.reason import SparkError, reason_of
 
 SPAN_BYTES = 8 << 20
 _LOOK_SECONDS = 1
+_TRIES = 5
+_NO_WORKER = "Python worker failed to connect back"
+"""Spark gives the process that asks for new offsets ten seconds to start. On a busy machine that can be too short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,22 @@ class ArchiveJob:
         """Until the end, or until told to stop. Raises PipelineError."""
         if not self.archive.contents().ranges:
             self._keep_snapshot()
+        for left in reversed(range(_TRIES)):
+            try:
+                self._run(progress, say, told_to_stop)
+            except PipelineError as error:
+                if _NO_WORKER not in str(error) or not left:
+                    raise
+                say("Spark's Python process was not there within ten seconds: once more")
+            else:
+                return
+
+    def _run(
+        self,
+        progress: Callable[[int], None],
+        say: Callable[[str], None],
+        told_to_stop: Callable[[], bool],
+    ) -> None:
         query = self.archive.follow(
             "metadata_log", self._options(), every_seconds=self.every_seconds
         )
