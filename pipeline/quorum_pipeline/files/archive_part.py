@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import AnyRows
 
@@ -82,6 +83,20 @@ def write_part(
         for table in tables:
             table.close(whole=whole)
     return part
+
+
+def keep_only(directory: Path, names: set[str]) -> None:
+    """Removes all other files, which lost attempts left. Raises PipelineError if one of these can't be seen from here."""
+    for name in sorted(names):
+        if not (directory / name).is_file():
+            raise PipelineError(
+                f"an executor wrote {directory / name}, which is not there for the driver: all of them have to mount"
+                " the file system of the archive"
+            )
+    if directory.is_dir():
+        for path in directory.iterdir():
+            if path.name not in names:
+                path.unlink(missing_ok=True)
 
 
 def _add(part: Part, batch: pa.RecordBatch, tables: tuple[_Table, _Table]) -> None:

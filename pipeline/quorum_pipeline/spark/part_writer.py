@@ -15,18 +15,18 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from quorum_pipeline.files.archive_part import Part, write_part
+from quorum_pipeline.files.archive_part import Part, keep_only, write_part
 from quorum_pipeline.spark.task_source import task_rows
 
 
 def write_tasks(
     tasks: DataFrame, schema: StructType, records: Path, quarantine: Path
 ) -> list[Part]:
-    """What was written. Files that a lost attempt left are removed. Raises what Spark raises."""
+    """What was written. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
     writer = _Writer(to_arrow_schema(schema, timezone="UTC"), records, quarantine)
     parts = tasks.rdd.mapPartitions(writer).collect()
-    _keep(records, {each.records for each in parts})
-    _keep(quarantine, {each.quarantine for each in parts if each.quarantine is not None})
+    keep_only(records, {each.records for each in parts})
+    keep_only(quarantine, {each.quarantine for each in parts if each.quarantine is not None})
     return parts
 
 
@@ -41,10 +41,3 @@ class _Writer:
         for row in rows:
             blocks, name = task_rows(row.task), f"part-{uuid4()}.parquet"
             yield write_part(blocks, self.schema, name, self.records, self.quarantine)
-
-
-def _keep(directory: Path, names: set[str]) -> None:
-    if directory.is_dir():
-        for path in directory.iterdir():
-            if path.name not in names:
-                path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import pytest
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archive_part import write_part
+from quorum_pipeline.files.archive_part import keep_only, write_part
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.rows.gathering import AnyRows
@@ -73,3 +73,15 @@ def test_a_source_that_fails_leaves_nothing(writer: LogWriter, tmp_path: Path) -
     with pytest.raises(PipelineError, match="gone"):
         write_part(failing(), SCHEMA, "p.parquet", tmp_path / "r", tmp_path / "q")
     assert names(tmp_path / "r") == names(tmp_path / "q") == []
+
+
+def test_what_lost_attempts_left_goes_and_what_counts_has_to_be_there(tmp_path: Path) -> None:
+    for name in ("a", "b", ".c"):
+        (tmp_path / name).touch()
+    keep_only(tmp_path, {"a"})
+    assert names(tmp_path) == ["a"]
+    with pytest.raises(PipelineError, match=r"/b, which is not there for the driver"):
+        keep_only(tmp_path, {"a", "b"})
+    with pytest.raises(PipelineError, match="have to mount"):
+        keep_only(tmp_path / "none", {"a"})
+    keep_only(tmp_path / "none", set())
