@@ -93,6 +93,8 @@ class ImageChanges:
 
     def finish(self) -> "ClusterImage":
         """The image with all changes."""
+        # They refer to this object: with them it, and the whole image before it, would stay until cycles are looked for
+        self._handlers.clear()
         parts = self._parts
         if self._topics is not None:
             parts["topics"] = self._topics.finish()
