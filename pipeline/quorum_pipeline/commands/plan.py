@@ -133,12 +133,13 @@ def _check_resource(arguments: argparse.Namespace) -> None:
     """Before anything is read: a long log is read in vain otherwise."""
     if (arguments.resource is None) != (arguments.quorum is None):
         raise PipelineError("--resource and --quorum belong together")
-    for name in (arguments.resource, arguments.quorum):
-        if name is not None:
-            try:
-                resource.check_name(name)
-            except ValueError as error:
-                raise PipelineError(str(error)) from None
+    if arguments.resource is None:
+        return
+    try:
+        resource.check_name(arguments.resource)
+        resource.check_name(arguments.quorum, resource.MAX_QUORUM_LENGTH)
+    except ValueError as error:
+        raise PipelineError(str(error)) from None
 
 
 def _placed(
@@ -153,9 +154,12 @@ def _write(
     if arguments.resource is None:
         _write_json(path, placed)
         return
+    name = arguments.resource + suffix
     with path.open("w") as file:
-        for document in resource.documents(arguments.resource + suffix, arguments.quorum, placed):
+        for document in resource.documents(name, arguments.quorum, placed):
             file.write(f"---\n{document}")
+        if not file.tell():
+            file.write("# Nothing has to move: there is no PartitionReassignment to apply.\n")
 
 
 def _write_json(path: Path, placed: Iterable[resource.Placed]) -> None:

@@ -31,6 +31,7 @@ _PAUSE_SECONDS = 0.2
 _OBSERVER_ID = 0x7FFFFFFF
 """Only replicas are sent to a snapshot. Nobody has this id; a leader forgets such an observer by itself."""
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
 
 T = TypeVar("T")
@@ -42,6 +43,10 @@ class Committed:
 
     start_offset: int
     end_offset: int
+
+
+class SnapshotGone(PipelineError):
+    """Whoever leads now does not have this snapshot, or not any more."""
 
 
 class _TryAgain(Exception):
@@ -106,10 +111,12 @@ class Quorum:
         return [each for each in batches if each.header.base_offset < end_offset]
 
     def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
-        """Bytes of a snapshot from a position on, and the size of the whole."""
+        """Bytes of a snapshot from a position on, and the size of the whole. Raises SnapshotGone, too."""
         part = self._on_leader(lambda address: self._fetch_snapshot(address, id, position))
+        if part.error_code in _GONE:
+            raise SnapshotGone(f"{self.leader} has no snapshot {id}: {_name(part.error_code)}")
         if part.error_code:
-            raise PipelineError(f"{self.leader} has no snapshot {id}: {_name(part.error_code)}")
+            raise PipelineError(f"{self.leader}, snapshot {id}: {_name(part.error_code)}")
         return bytes(part.unaligned_records), part.size
 
     def newest_snapshot(self) -> SnapshotId | None:

@@ -2,24 +2,40 @@
 
 from pathlib import Path
 
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import SnapshotFile
-from quorum_pipeline.live.quorum import Quorum
+from quorum_pipeline.live.quorum import Quorum, SnapshotGone
+
+_TRIES = 5
+"""A snapshot goes when a newer one is there for long enough, or another leader has others: not so often within a download."""
 
 
 def download_snapshot(quorum: Quorum, directory: Path) -> SnapshotFile:
-    """Whole and verified. Raises PipelineError: there is none, or it is damaged."""
-    named = quorum.newest_snapshot()
-    if named is None:
-        raise PipelineError(f"{quorum.leader} has no snapshot: its log has everything")
-    file = SnapshotFile(directory / named.file_name, named)
+    """Whole and verified; the newest anew if it goes meanwhile. Raises PipelineError: there is none, or it is damaged."""
+    for left in reversed(range(_TRIES)):
+        named = quorum.newest_snapshot()
+        if named is None:
+            raise PipelineError(f"{quorum.leader} has no snapshot: its log has everything")
+        file = SnapshotFile(directory / named.file_name, named)
+        try:
+            _download(quorum, named, file.path)
+        except SnapshotGone:
+            file.path.unlink()
+            if not left:
+                raise
+        else:
+            file.bounds()
+            return file
+    raise AssertionError("the last try returns or raises")
+
+
+def _download(quorum: Quorum, named: SnapshotId, path: Path) -> None:
     position, size = 0, 1
-    with file.path.open("wb") as target:
+    with path.open("wb") as target:
         while position < size:
             data, size = quorum.snapshot_part(named, position)
             if not data:
                 raise PipelineError(f"{quorum.leader} gave nothing of {named} at byte {position}")
             target.write(data)
             position += len(data)
-    file.bounds()
-    return file

@@ -14,18 +14,20 @@ MAX_BYTES = 200_000
 """`kubectl apply` keeps a copy of the object in an annotation, and those may have 256 KiB together."""
 _DIGITS = 4
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_MAX_NAME_LENGTH = 200
+MAX_NAME_LENGTH = 200
 """253, with room for a number and for what the caller adds."""
+MAX_QUORUM_LENGTH = 40
+"""The operator builds names of pods and volumes from it."""
 
 Placed = tuple[str, int, tuple[int, ...]]
 """Topic, partition, the replicas that it shall have."""
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, max_length: int = MAX_NAME_LENGTH) -> None:
     """Raises ValueError for what is no name of a resource."""
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH:
+    if not _NAME.fullmatch(name) or len(name) > max_length:
         raise ValueError(
-            f"{name!r} is no name of a resource: lower case letters, digits, '-' and '.', {_MAX_NAME_LENGTH} at most"
+            f"{name!r} is no name of a resource: lower case letters, digits, '-' and '.', {max_length} at most"
         )
 
 

@@ -103,3 +103,18 @@ def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "--resource and --quorum belong together" in capsys.readouterr().err
     assert main([*command, "--resource", "Even", "--quorum", "q"]) == 2
     assert "'Even' is no name" in capsys.readouterr().err
+    assert main([*command, "--resource", "even", "--quorum", "q" * 41]) == 2
+    assert "40 at most" in capsys.readouterr().err
+
+
+def test_a_plan_that_moves_nothing_says_so_in_its_file(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path)
+    writer.append(*(broker(number, f"r{number}") for number in (1, 2)))
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    writer.append(topic, partition(0, (1, 2)), partition(1, (2, 1)))
+    writer.close()
+    out = tmp_path / "plan.yaml"
+    command = ["plan", "--log", str(tmp_path), "--output", str(out)]
+    assert main([*command, "--resource", "even", "--quorum", "q"]) == 0
+    assert list(yaml.safe_load_all(out.read_text())) in ([], [None])
+    assert "Nothing has to move" in out.read_text()
