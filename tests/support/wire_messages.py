@@ -1,6 +1,7 @@
 """Hypothesis strategies for protocol messages, made from their declarations.
 
-Owns what a valid message of a version looks like; shared by codec, fuzz and listener tests.
+Owns what a valid message of a version looks like; shared by codec, fuzz and listener tests. Times and durations are
+those that kio can tell apart: whole seconds, thirty years.
 """
 
 from typing import Any
@@ -53,6 +54,10 @@ def messages(
             strategies[name] = st.integers(-1, 120)
         elif name.endswith("_ms") and spec.type is INT32:
             strategies[name] = st.integers(0, 2**31 - 1)
+        elif name.endswith("_timestamp_ms"):
+            strategies[name] = st.integers(0, 2**33).map(lambda seconds: seconds * 1000)
+        elif name.endswith("_ms"):
+            strategies[name] = st.integers(-(2**40), 2**40)
         else:
             strategies[name] = _values(spec.type, version, private)
             if spec.nullable_in(version):

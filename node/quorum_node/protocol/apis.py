@@ -8,6 +8,7 @@ from 20000 up, which stock clients pass over in ApiVersions.
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest, AlterQuorumResponse
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.authentication_apis import AUTHENTICATION_APIS
 from quorum_node.protocol.broker_apis import BROKER_APIS
 from quorum_node.protocol.configs import (
     DescribeConfigsRequest,
@@ -96,6 +97,7 @@ APIS: dict[int, Api] = {
         UPDATE_RAFT_VOTER,
         *BROKER_APIS,
         *TOPIC_APIS,
+        *AUTHENTICATION_APIS,
         ALTER_QUORUM,
         DISCOVER_BROKERS,
         READ_OFFSET,

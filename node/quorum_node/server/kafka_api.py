@@ -35,6 +35,7 @@ from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.listener import InboundRequest
 from quorum_node.server.split_request import AskedReplica, PartitionRequests
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
+from quorum_node.server.wire.authentication import refuse, refuses
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
 from quorum_node.server.wire.voters import join_voter_change
@@ -101,6 +102,9 @@ class KafkaApi:
             case AlterQuorumRequest() if not self._membership_allowed:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 inbound.reply(refuse_alter_quorum(body, refusal))
+            case _ if refuses(body):
+                forwarded = isinstance(inbound, ForwardedRequest)
+                inbound.reply(refuse(body, inbound.caller, forwarded=forwarded))
             case _:
                 self._requests.ask(inbound, body)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any, get_args, get_type_hints
 
@@ -61,6 +61,8 @@ def leaves_of(value: Any, descend: Any) -> Iterator[Any]:
         yield from descend(value)
     elif isinstance(value, timedelta):
         yield value // timedelta(milliseconds=1)
+    elif isinstance(value, datetime):
+        yield round(value.timestamp() * 1000)
     elif isinstance(value, memoryview):
         yield bytes(value)
     else:

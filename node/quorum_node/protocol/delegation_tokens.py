@@ -1,0 +1,114 @@
+"""Creating, renewing, expiring and describing delegation tokens, as shipped (KIP-48, KIP-373)."""
+
+from quorum_node.schema.schema import (
+    BYTES,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Array,
+    Message,
+    message,
+    wire,
+)
+
+
+@message()
+class TokenPrincipal(Message):
+    """Who renews a token, or whose tokens are asked for."""
+
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@message(flexible_since=2)
+class CreateDelegationTokenRequest(Message):
+    """A token for the owner; an owner that is null or empty is who asks."""
+
+    owner_principal_type: str | None = wire(STRING, since=3, nullable_since=3, default=None)
+    owner_principal_name: str | None = wire(STRING, since=3, nullable_since=3, default=None)
+    renewers: tuple[TokenPrincipal, ...] = wire(Array(TokenPrincipal), default=())
+    max_lifetime_ms: int = wire(INT64, default=-1)
+
+
+@message(flexible_since=2)
+class CreateDelegationTokenResponse(Message):
+    """The token; -1 for every time of one that was not made."""
+
+    error_code: int = wire(INT16)
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+    token_requester_principal_type: str = wire(STRING, since=3, default="", ignorable=True)
+    token_requester_principal_name: str = wire(STRING, since=3, default="", ignorable=True)
+    issue_timestamp_ms: int = wire(INT64, default=-1)
+    expiry_timestamp_ms: int = wire(INT64, default=-1)
+    max_timestamp_ms: int = wire(INT64, default=-1)
+    token_id: str = wire(STRING, default="")
+    hmac: bytes = wire(BYTES, default=b"")
+    throttle_time_ms: int = wire(INT32, default=0)
+
+
+@message(flexible_since=2)
+class RenewDelegationTokenRequest(Message):
+    """A token is to live longer."""
+
+    hmac: bytes = wire(BYTES)
+    renew_period_ms: int = wire(INT64)
+
+
+@message(flexible_since=2)
+class RenewDelegationTokenResponse(Message):
+    """When it ends."""
+
+    error_code: int = wire(INT16)
+    expiry_timestamp_ms: int = wire(INT64, default=-1)
+    throttle_time_ms: int = wire(INT32, default=0)
+
+
+@message(flexible_since=2)
+class ExpireDelegationTokenRequest(Message):
+    """A token is to end."""
+
+    hmac: bytes = wire(BYTES)
+    expiry_time_period_ms: int = wire(INT64)
+
+
+@message(flexible_since=2)
+class ExpireDelegationTokenResponse(Message):
+    """When it ends."""
+
+    error_code: int = wire(INT16)
+    expiry_timestamp_ms: int = wire(INT64, default=-1)
+    throttle_time_ms: int = wire(INT32, default=0)
+
+
+@message(flexible_since=2)
+class DescribeDelegationTokenRequest(Message):
+    """The tokens of some owners, of all of them with null."""
+
+    owners: tuple[TokenPrincipal, ...] | None = wire(Array(TokenPrincipal), nullable_since=0)
+
+
+@message()
+class DescribedDelegationToken(Message):
+    """A token, with its secret."""
+
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+    token_requester_principal_type: str = wire(STRING, since=3, default="")
+    token_requester_principal_name: str = wire(STRING, since=3, default="")
+    issue_timestamp_ms: int = wire(INT64)
+    expiry_timestamp_ms: int = wire(INT64)
+    max_timestamp_ms: int = wire(INT64)
+    token_id: str = wire(STRING)
+    hmac: bytes = wire(BYTES)
+    renewers: tuple[TokenPrincipal, ...] = wire(Array(TokenPrincipal), default=())
+
+
+@message(flexible_since=2)
+class DescribeDelegationTokenResponse(Message):
+    """The tokens that there are."""
+
+    error_code: int = wire(INT16)
+    tokens: tuple[DescribedDelegationToken, ...] = wire(Array(DescribedDelegationToken), default=())
+    throttle_time_ms: int = wire(INT32, default=0)

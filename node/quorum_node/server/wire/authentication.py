@@ -1,0 +1,109 @@
+"""What asks for a caller who has proved an identity: refused, as the listener asks nobody for one.
+
+Owns the answers of SASL and of delegation tokens. They are those of a stock controller with a PLAINTEXT listener and
+without a secret key for tokens, and every node gives them, whoever leads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quorum_node.controller.view import Caller
+from quorum_node.protocol.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from quorum_node.schema.schema import Message
+
+_ANONYMOUS = "User:ANONYMOUS"
+_NO_SASL = ErrorCode.ILLEGAL_SASL_STATE
+
+
+@dataclass(frozen=True, slots=True)
+class _NoToken:
+    """The error, and what stands in place of times."""
+
+    error: ErrorCode
+    timestamp_ms: int
+
+
+_NOT_HERE = _NoToken(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1)
+"""Who asks here has proved nothing."""
+_NOWHERE = _NoToken(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
+"""Who asked a broker may have proved something there."""
+
+
+def refuses(body: Message | None) -> bool:
+    """Whether the request is one of these."""
+    return type(body) in _REFUSALS
+
+
+def refuse(body: Message, caller: Caller, *, forwarded: bool) -> Message:
+    """The answer. `forwarded`: a broker passes it on."""
+    return _REFUSALS[type(body)](body, caller, _NOWHERE if forwarded else _NOT_HERE)
+
+
+def _handshake(body: SaslHandshakeRequest, caller: Caller, why: _NoToken) -> Message:
+    return SaslHandshakeResponse(error_code=_NO_SASL)
+
+
+def _authenticate(body: SaslAuthenticateRequest, caller: Caller, why: _NoToken) -> Message:
+    return SaslAuthenticateResponse(error_code=_NO_SASL, error_message="this listener has no SASL")
+
+
+def _create_token(body: CreateDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
+    owner = requester = caller.principal
+    if body.owner_principal_name:
+        if body.owner_principal_type is None:  # stock Kafka falls over it
+            why = _NoToken(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+            owner = requester = _ANONYMOUS
+        else:
+            owner = f"{body.owner_principal_type}:{body.owner_principal_name}"
+    owner_type, _, owner_name = owner.partition(":")
+    requester_type, _, requester_name = requester.partition(":")
+    return CreateDelegationTokenResponse(
+        error_code=why.error,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester_name,
+        issue_timestamp_ms=why.timestamp_ms,
+        expiry_timestamp_ms=why.timestamp_ms,
+        max_timestamp_ms=why.timestamp_ms,
+    )
+
+
+def _renew_token(body: RenewDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
+    return RenewDelegationTokenResponse(error_code=why.error, expiry_timestamp_ms=why.timestamp_ms)
+
+
+def _expire_token(body: ExpireDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
+    return ExpireDelegationTokenResponse(error_code=why.error, expiry_timestamp_ms=why.timestamp_ms)
+
+
+def _describe_token(body: DescribeDelegationTokenRequest, caller: Caller, why: _NoToken) -> Message:
+    """A stock controller announces it and has no answer either: brokers tell from their own image."""
+    return DescribeDelegationTokenResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+_REFUSALS: dict[type[Message], Callable[[Any, Caller, _NoToken], Message]] = {
+    SaslHandshakeRequest: _handshake,
+    SaslAuthenticateRequest: _authenticate,
+    CreateDelegationTokenRequest: _create_token,
+    RenewDelegationTokenRequest: _renew_token,
+    ExpireDelegationTokenRequest: _expire_token,
+    DescribeDelegationTokenRequest: _describe_token,
+}

@@ -1,0 +1,46 @@
+"""SASL and delegation tokens are refused; tests/interop/test_bad_input.py holds the answers against stock Kafka's."""
+
+import pytest
+
+from quorum_node.controller.view import Caller
+from quorum_node.protocol.authentication_apis import AUTHENTICATION_APIS
+from quorum_node.protocol.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from quorum_node.protocol.envelope import EnvelopeRequest
+from quorum_node.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+from quorum_node.server.wire.authentication import refuse, refuses
+
+ALICE = Caller("User:alice", "127.0.0.1", "CONTROLLER")
+
+
+def test_every_such_api_is_refused_and_no_other() -> None:
+    for api in AUTHENTICATION_APIS:
+        assert refuses(api.request.__new__(api.request)), api.name
+    assert not refuses(
+        EnvelopeRequest(request_data=b"", request_principal=None, client_host_address=b"")
+    )
+    assert not refuses(None)
+
+
+def test_sasl_is_not_the_state_that_this_listener_is_in() -> None:
+    answer = refuse(SaslHandshakeRequest(mechanism="PLAIN"), ALICE, forwarded=False)
+    assert answer == SaslHandshakeResponse(error_code=34)
+
+
+@pytest.mark.parametrize(("forwarded", "error", "time_ms"), [(False, 64, -1), (True, 61, 0)])
+def test_a_token_is_refused_here_and_disabled_for_who_asked_a_broker(
+    forwarded: bool, error: int, time_ms: int
+) -> None:
+    request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")
+    assert refuse(request, ALICE, forwarded=forwarded) == CreateDelegationTokenResponse(
+        error_code=error,
+        principal_type="User",
+        principal_name="bob",
+        token_requester_principal_type="User",
+        token_requester_principal_name="alice",
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
+    )
