@@ -1,12 +1,17 @@
 """A part of an archive: what one task writes, as Parquet files in directories of this machine.
 
 Owns the files and what is said of them. A file has its name when it is whole. Must not know Spark, nor which parts count.
+
+Records of one type have files of their own, with the columns that say something about them: a file of all types has 140 columns,
+nearly all of them empty in every row, and takes several times as long to write and to read. What is no such record, and a block that is
+too small for several files, goes to one with every column.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,16 +20,28 @@ import pyarrow.parquet as pq
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import AnyRows
+from quorum_pipeline.rows.plain_arrow import type_schema
+from quorum_pipeline.rows.plain_rows import PlainRows
 
 _CODEC = "zstd"
+WORTH_FILES_ROWS = 10_000
+"""A block of so many rows is written type by type."""
+ALL_COLUMNS = "_common_metadata"
+"""A file with every column and no row: readers of a directory, Spark among them, take the schema from it."""
+_RISING = {
+    "offset", "epoch", "timestamp", "version", "batch_offset", "batch_crc", "position"
+}  # fmt: skip
+"""Columns in which a value is much like the one before."""
+_BOUNDS = ["offset", "epoch", "timestamp", "type"]
+"""What readers look for: only these have a least and a greatest value in the file."""
 
 
 @dataclass(slots=True)
 class Part:
-    """How many rows are in which file of `records` and `quarantine` (None: there is no such file), and between which offsets."""
+    """How many rows are in which files of `records` and `quarantine`, and between which offsets."""
 
-    records: str
-    quarantine: str | None = None
+    records: tuple[str, ...] = ()
+    quarantine: tuple[str, ...] = ()
     rows: int = 0
     quarantined: int = 0
     least: int | None = None
@@ -32,61 +49,69 @@ class Part:
 
 
 @dataclass(slots=True)
-class _Table:
+class _Files:
+    """One for each schema."""
+
     directory: Path
-    name: str
-    schema: pa.Schema
-    _writer: pq.ParquetWriter | None = field(default=None, init=False)
+    stem: str
+    _writers: dict[tuple[str, ...], pq.ParquetWriter] = field(default_factory=dict)
 
     @property
-    def _unfinished(self) -> Path:
-        # Readers of a directory pass over such a name.
-        return self.directory / f".{self.name}"
-
-    def open(self) -> None:
-        if self._writer is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._unfinished, self.schema, compression=_CODEC)
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.stem}-{number}.parquet" for number in range(len(self._writers)))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.open()
-        assert self._writer is not None
-        self._writer.write_batch(batch)
+        columns = tuple(batch.schema.names)
+        writer = self._writers.get(columns)
+        if writer is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self._unfinished(f"{self.stem}-{len(self._writers)}.parquet")
+            writer = pq.ParquetWriter(path, batch.schema, **_options(batch.schema))
+            self._writers[columns] = writer
+        writer.write_batch(batch)
 
     def close(self, *, whole: bool) -> None:
-        if self._writer is None:
-            return
         try:
-            self._writer.close()
+            for writer in self._writers.values():
+                writer.close()
             if whole:
-                os.replace(self._unfinished, self.directory / self.name)
+                for name in self.names:
+                    os.replace(self._unfinished(name), self.directory / name)
         finally:
-            self._unfinished.unlink(missing_ok=True)
+            for name in self.names:
+                self._unfinished(name).unlink(missing_ok=True)
+
+    def _unfinished(self, name: str) -> Path:
+        # Readers of a directory pass over such a name.
+        return self.directory / f".{name}"
 
 
 def write_part(
-    blocks: Iterable[AnyRows], schema: pa.Schema, name: str, records: Path, quarantine: Path
+    blocks: Iterable[AnyRows], schema: pa.Schema, stem: str, records: Path, quarantine: Path
 ) -> Part:
-    """All rows, those with a problem apart from the others. Raises OSError, and what the rows raise; nothing is left then.
+    """All rows, those with a problem apart from the others, in files whose names begin with `stem`.
 
-    A file of records is made even if there are none: a directory with no file at all would have no columns.
+    Raises OSError, and what the rows raise; nothing is left then.
     """
-    part = Part(name)
-    tables = _Table(records, name, schema), _Table(quarantine, name, schema)
+    part = Part()
+    good, bad = _Files(records, stem), _Files(quarantine, stem)
     whole = False
     try:
-        tables[0].open()
         for rows in blocks:
-            _add(part, record_batch(rows, schema), tables)
+            for batch in _batches(rows, schema):
+                _add(part, batch, good, bad)
         whole = True
     finally:
-        for table in tables:
-            table.close(whole=whole)
+        try:
+            good.close(whole=whole)
+        finally:
+            bad.close(whole=whole)
+    part.records, part.quarantine = good.names, bad.names
     return part
 
 
-def keep_only(directory: Path, names: set[str]) -> None:
-    """Removes all other files, which lost attempts left. Raises PipelineError if one of these can't be seen from here."""
+def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
+    """Removes all other files, which lost attempts left, and tells all columns. Raises PipelineError if a file can't be seen from here."""
     for name in sorted(names):
         if not (directory / name).is_file():
             raise PipelineError(
@@ -97,19 +122,44 @@ def keep_only(directory: Path, names: set[str]) -> None:
         for path in directory.iterdir():
             if path.name not in names:
                 path.unlink(missing_ok=True)
+        pq.write_metadata(schema, directory / ALL_COLUMNS)
 
 
-def _add(part: Part, batch: pa.RecordBatch, tables: tuple[_Table, _Table]) -> None:
-    good, bad = tables
+def _batches(rows: AnyRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if isinstance(rows, PlainRows) and len(rows) >= WORTH_FILES_ROWS:
+        for some in rows.by_group():
+            yield record_batch(some, type_schema(some, schema) or schema)
+    else:
+        yield record_batch(rows, schema)
+
+
+def _options(schema: pa.Schema) -> dict[str, Any]:
+    """Few columns gain by a dictionary as much as it takes to make one."""
+    dictionaries = [each.name for each in schema if pa.types.is_dictionary(each.type)]
+    return {
+        "compression": _CODEC,
+        "use_dictionary": dictionaries,
+        "column_encoding": dict.fromkeys(_RISING & set(schema.names), "DELTA_BINARY_PACKED"),
+        "write_statistics": [each for each in _BOUNDS if each in schema.names],
+        # Spark's schema says all; with Arrow's beside it a reader would make dictionaries again.
+        "store_schema": False,
+    }
+
+
+def _add(part: Part, batch: pa.RecordBatch, good: _Files, bad: _Files) -> None:
     offsets = pc.min_max(batch.column("offset")).as_py()
     part.least = min(offsets["min"], offsets["min"] if part.least is None else part.least)
     part.most = max(offsets["max"], offsets["max"] if part.most is None else part.most)
+    if "problem" not in batch.schema.names:
+        part.rows += len(batch)
+        good.add(batch)
+        return
     problem = batch.column("problem")
     part.rows += problem.null_count
     part.quarantined += len(problem) - problem.null_count
     if problem.null_count == len(problem):
         good.add(batch)
         return
-    good.add(batch.filter(pc.is_null(problem)))
+    if problem.null_count:
+        good.add(batch.filter(pc.is_null(problem)))
     bad.add(batch.filter(pc.is_valid(problem)))
-    part.quarantine = bad.name

@@ -1,6 +1,6 @@
 """Columns of Arrow from the places of fields. PURE.
 
-Owns how a column is made without a step for each value. Must not know how places are found (`columnar.py`).
+Owns how a column is made without a step of Python for each value. Must not know how places are found (`columnar.py`).
 """
 
 from typing import Any
@@ -10,22 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quorum_node.schema.schema import STRING, Array, FieldSpec, Fixed, WireType
-from quorum_pipeline.rows.columnar import (
-    Bytes,
-    Indexes,
-    Places,
-    Positions,
-    TaggedPlaces,
-    Unusual,
-    numbers,
-)
+from quorum_pipeline.rows import loops
+from quorum_pipeline.rows.columnar import Indexes, Places, Unusual
 from quorum_pipeline.rows.declared import plain
+from quorum_pipeline.rows.loops import ABSENT, Bytes, Numbers
 
 _LETTERS = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
-_PAIRS = np.stack([np.repeat(_LETTERS, 64), np.tile(_LETTERS, 64)], axis=1).reshape(-1).view("u2")
-"""Two letters of base 64 for each number of twelve bits."""
 _TEXT_BYTES = 22
 _ARROW = {
     "?": pa.bool_(),
@@ -37,23 +29,39 @@ _ARROW = {
     "d": pa.float64(),
     "16s": pa.string(),
 }
+_NUMPY = {"?": "u1", "b": "i1", "h": "i2", "H": "u2", "i": "i4", "q": "i8", "d": "f8"}
 
 
-def field_array(data: Bytes, field: Places | TaggedPlaces | FieldSpec, count: int) -> pa.Array:
+def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
     """The values of `count` records. Raises Unusual on text that is none, and on a type that has no column here."""
-    if isinstance(field, Places):
-        return _values(data, field)
-    spec = field if isinstance(field, FieldSpec) else field.spec
-    parts = [] if isinstance(field, FieldSpec) else field.parts
-    if not parts:
-        return _default(spec, count)
-    arrays = [_values(data, places) for _, places in parts]
-    indexes = np.concatenate([each for each, _ in parts])
-    if len(indexes) < count:
-        rest = np.setdiff1d(np.arange(count), indexes, assume_unique=True)
-        arrays.append(_default(spec, len(rest)))
-        indexes = np.concatenate([indexes, rest])
-    return spread(arrays, indexes, count)
+    if isinstance(field, FieldSpec):
+        return _repeated(plain(field.default), _arrow_type(field.type), count)
+    kind, default = field.spec.type, field.spec.default
+    if isinstance(kind, Fixed):
+        # What has no tag is in every record.
+        return _fixed(data, kind, field.begins, None if field.spec.tag is None else default)
+    absent = field.begins == ABSENT
+    nulls = (field.counts < 0) & ~absent
+    if absent.any():
+        if default is None:
+            nulls |= absent
+        elif default not in ("", ()):
+            raise Unusual
+    counts = np.where(absent | nulls, 0, field.counts)
+    mask = nulls if nulls.any() else None
+    if isinstance(kind, Array):
+        assert isinstance(kind.element, Fixed)
+        offsets = _offsets(counts)
+        begins = np.empty(offsets[-1], np.int64)
+        loops.elements(field.begins, offsets, kind.element.size_bytes, begins)
+        values = _fixed(data, kind.element, begins, None)
+        return _list_array(offsets, values, mask)
+    found = _texts(data, field.begins, counts, mask, pa.string())
+    try:
+        found.validate(full=True)
+    except pa.ArrowInvalid:
+        raise Unusual from None
+    return found
 
 
 def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
@@ -66,23 +74,41 @@ def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
     return joined.take(pa.array(order, mask=order < 0 if len(indexes) < count else None))
 
 
-def bytes_array(data: Bytes, begins: Positions, ends: Positions, nulls: Any = None) -> pa.Array:
-    """The bytes from `begins[i]` to `ends[i]`, which follow each other in this order.
-
-    Arrow copies: it takes every other element of an array in which the gaps are elements, too.
-    """
-    count = len(begins)
-    if not count:
-        return pa.array([], pa.binary())
-    borders = np.empty(2 * count, np.int32)
-    borders[0::2], borders[1::2] = begins, ends
-    buffers = [None, pa.py_buffer(borders), pa.py_buffer(data)]
-    all_of_them = pa.BinaryArray.from_buffers(pa.binary(), 2 * count - 1, buffers)
-    return all_of_them.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=nulls))
+def bytes_array(data: Bytes, begins: Numbers, ends: Numbers) -> pa.Array:
+    """The bytes from `begins[i]` to `ends[i]`."""
+    return _texts(data, begins, ends - begins, None, pa.binary())
 
 
-def _default(spec: FieldSpec, count: int) -> pa.Array:
-    value, kind = plain(spec.default), _arrow_type(spec.type)
+def _texts(
+    data: Bytes, begins: Numbers, counts: Numbers, nulls: Any, kind: pa.DataType
+) -> pa.Array:
+    offsets = _offsets(counts)
+    found = np.empty(offsets[-1], np.uint8)
+    loops.gathered(data, begins, offsets, found)
+    buffers = [_validity(nulls), pa.py_buffer(offsets), pa.py_buffer(found)]
+    return pa.Array.from_buffers(kind, len(begins), buffers)
+
+
+def _list_array(offsets: npt.NDArray[np.int32], values: pa.Array, nulls: Any) -> pa.Array:
+    return pa.Array.from_buffers(
+        pa.list_(values.type),
+        len(offsets) - 1,
+        [_validity(nulls), pa.py_buffer(offsets)],
+        children=[values],
+    )
+
+
+def _validity(nulls: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+
+
+def _offsets(counts: Numbers) -> npt.NDArray[np.int32]:
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def _repeated(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
 
 
@@ -96,51 +122,26 @@ def _arrow_type(kind: WireType) -> pa.DataType:
     raise Unusual
 
 
-def _values(data: Bytes, places: Places) -> pa.Array:
-    kind = places.type
-    if isinstance(kind, Fixed):
-        return _fixed(data, kind, places.begins)
-    assert places.counts is not None
-    if isinstance(kind, Array):
-        assert isinstance(kind.element, Fixed)
-        begins, offsets = _elements(places.begins, places.counts, kind.element.size_bytes)
-        nulls = None if places.nulls is None else pa.array(places.nulls)
-        return pa.ListArray.from_arrays(
-            pa.array(offsets), _fixed(data, kind.element, begins), mask=nulls
-        )
-    found = bytes_array(data, places.begins, places.begins + places.counts, places.nulls)
-    try:
-        return found.cast(pa.string())
-    except pa.ArrowInvalid:
-        raise Unusual from None
-
-
-def _elements(
-    begins: Positions, counts: Positions, size_bytes: int
-) -> tuple[Positions, npt.NDArray[np.int32]]:
-    """Where each element of each array begins, and where in them the elements of an array begin."""
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    first = np.repeat(begins - offsets[:-1] * size_bytes, counts)
-    return first + np.arange(offsets[-1]) * size_bytes, offsets.astype(np.int32)
-
-
-def _fixed(data: Bytes, kind: Fixed, begins: Positions) -> pa.Array:
-    found = numbers(data, kind, begins)
+def _fixed(data: Bytes, kind: Fixed, begins: Numbers, default: Any) -> pa.Array:
     if kind.code == "16s":
-        return _uuid_texts(found)
-    return pa.array(found != 0) if kind.code == "?" else pa.array(found)
+        return _uuid_texts(data, begins, plain(default))
+    found = np.empty((len(begins), kind.size_bytes), np.uint8)
+    number = np.dtype(_NUMPY[kind.code])
+    missing = np.zeros(1, number) if default is None else np.array([default], number)
+    loops.turned(data, begins, missing.view(np.uint8), found)
+    numbers = found.reshape(-1).view(number)
+    return pa.array(numbers != 0) if kind.code == "?" else pa.array(numbers)
 
 
-def _uuid_texts(uuids: Bytes) -> pa.Array:
+def _uuid_texts(data: Bytes, begins: Numbers, default: str | None) -> pa.Array:
     """As Kafka writes them: base 64 of the sixteen bytes, without padding."""
-    count = len(uuids)
-    padded = np.zeros((count, 18), np.uint16)
-    padded[:, :16] = uuids
-    first, second, third = padded[:, 0::3], padded[:, 1::3], padded[:, 2::3]
-    pairs = np.empty((count, 12), np.uint16)
-    pairs[:, 0::2] = first << 4 | second >> 4
-    pairs[:, 1::2] = (second & 0xF) << 8 | third
-    letters = np.ascontiguousarray(_PAIRS[pairs[:, : _TEXT_BYTES // 2]])
+    count = len(begins)
+    letters = np.empty((count, _TEXT_BYTES), np.uint8)
+    loops.base64(data, begins, _LETTERS, letters)
+    absent = begins == ABSENT
+    if default is not None and absent.any():
+        letters[absent] = np.frombuffer(default.encode(), np.uint8)
     offsets = np.arange(0, _TEXT_BYTES * (count + 1), _TEXT_BYTES, dtype=np.int32)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(letters))
+    nulls = _validity(absent) if default is None and absent.any() else None
+    buffers = [nulls, pa.py_buffer(offsets), pa.py_buffer(letters)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)

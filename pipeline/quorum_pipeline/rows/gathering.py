@@ -6,11 +6,10 @@ Owns which way a batch takes. Who reads says when there is enough for a block, s
 from collections.abc import Iterator
 
 from quorum_node.records.batches import Batch
-from quorum_pipeline.rows.columnar import Unusual
-from quorum_pipeline.rows.plain_rows import FramedBatch, PlainRows, framed
+from quorum_pipeline.rows.plain_rows import Placed, PlainRows, may_be_plain, plain_blocks
 from quorum_pipeline.rows.table import Rows
 
-ROWS_AT_ONCE = 32_768
+ROWS_AT_ONCE = 131_072
 """A block is worth the steps that it takes whatever its size, and fits into memory with all its columns."""
 BYTES_AT_ONCE = 64 << 20
 """Of batches: also where records are long."""
@@ -23,7 +22,7 @@ class Gathering:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._blocks: list[list[FramedBatch] | Rows] = []
+        self._blocks: list[list[Placed] | Rows] = []
         self._count = self._size_bytes = 0
 
     @property
@@ -35,15 +34,14 @@ class Gathering:
         """The records of a batch from `start_offset` on and below `end_offset`."""
         header = batch.header
         is_whole = start_offset <= header.base_offset < header.end_offset <= end_offset
-        plain = framed(batch, position) if is_whole else None
         self._count += header.record_count
         self._size_bytes += header.size_bytes
-        if plain is None:
+        if not is_whole or not may_be_plain(batch):
             self._by_record().add(batch, position, start_offset, end_offset)
         elif self._blocks and isinstance(self._blocks[-1], list):
-            self._blocks[-1].append(plain)
+            self._blocks[-1].append((batch, position))
         else:
-            self._blocks.append([plain])
+            self._blocks.append([(batch, position)])
 
     def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
         """A place where records should be that can't be read."""
@@ -54,9 +52,8 @@ class Gathering:
         """What came since the last time."""
         blocks, self._blocks, self._count, self._size_bytes = self._blocks, [], 0, 0
         for block in blocks:
-            rows = block if isinstance(block, Rows) else self._decoded(block)
-            if len(rows):
-                yield rows
+            found = [block] if isinstance(block, Rows) else self._decoded(block)
+            yield from (rows for rows in found if len(rows))
 
     def _by_record(self) -> Rows:
         if not self._blocks or not isinstance(self._blocks[-1], Rows):
@@ -65,12 +62,14 @@ class Gathering:
         assert isinstance(rows, Rows)
         return rows
 
-    def _decoded(self, batches: list[FramedBatch]) -> AnyRows:
-        try:
-            return PlainRows(self._source, batches)
-        except Unusual:
-            rows = Rows(self._source)
-            for each in batches:
-                header = each.batch.header
-                rows.add(each.batch, each.position, header.base_offset, header.end_offset)
-            return rows
+    def _decoded(self, batches: list[Placed]) -> Iterator[AnyRows]:
+        others = Rows(self._source)
+        for found in plain_blocks(self._source, batches):
+            if isinstance(found, PlainRows):
+                yield others
+                yield found
+                others = Rows(self._source)
+            else:
+                batch, position = found
+                others.add(batch, position, batch.header.base_offset, batch.header.end_offset)
+        yield others

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from quorum_node.records.metadata import record_type_name
 from quorum_pipeline.rows.column_arrays import spread
-from quorum_pipeline.rows.columnar import Indexes, Positions
+from quorum_pipeline.rows.columnar import Indexes
 from quorum_pipeline.rows.content import Content
 from quorum_pipeline.rows.declared import RecordColumn, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.keys import key_array, key_of
+from quorum_pipeline.rows.loops import Numbers
 from quorum_pipeline.rows.plain_rows import OneByOne, OneType, PlainRows
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 
@@ -25,6 +26,8 @@ def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
     """A column of the table. Raises KeyError for a name that is no column."""
     typed = _TYPED.get(field.name)
     if typed is None:
+        if pa.types.is_dictionary(field.type):
+            return _one_value(rows, field)
         return _PLAIN[field.name](rows).cast(field.type)
     found = []
     for group in rows.groups:
@@ -36,6 +39,24 @@ def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
         return pa.nulls(len(rows), field.type)
     indexes = np.concatenate([each for each, _ in found])
     return spread([each for _, each in found], indexes, len(rows))
+
+
+def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
+    """The columns that say something in rows of one type; None if it is not just one.
+
+    A text that is the same in all of them is one value of a dictionary.
+    """
+    (group, *others) = rows.groups
+    if others or isinstance(group, OneByOne):
+        return None
+    columns = []
+    for field in schema:
+        typed = _TYPED.get(field.name)
+        if field.name in _ONE_VALUE:
+            columns.append(field.with_type(pa.dictionary(pa.int32(), field.type)))
+        elif field.name not in _ALWAYS_NULL and (typed is None or typed.record is group.cls):
+            columns.append(field)
+    return pa.schema(columns)
 
 
 def struct_array(
@@ -81,11 +102,19 @@ def _of_groups(
     return column
 
 
+def _one_value(rows: PlainRows, field: pa.Field) -> pa.Array:
+    (group,) = rows.groups
+    assert isinstance(group, OneType)
+    value = _ONE_VALUE[field.name](rows, group)
+    indexes = pa.array(np.zeros(len(rows), np.int32))
+    return pa.DictionaryArray.from_arrays(indexes, pa.array([value], field.type.value_type))
+
+
 def _repeated(value: object, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value), count)
 
 
-def _timestamps(times_ms: Positions) -> pa.Array:
+def _timestamps(times_ms: Numbers) -> pa.Array:
     beyond = (times_ms > MOST_TIMESTAMP_MS) | (times_ms < -MOST_TIMESTAMP_MS)
     return pa.array(times_ms * 1000, mask=beyond)
 
@@ -123,3 +152,9 @@ _PLAIN: dict[str, Callable[[PlainRows], pa.Array]] = {
         lambda group, count: pa.nulls(count), lambda content: content.problem, pa.string()
     ),
 }
+_ONE_VALUE: dict[str, Callable[[PlainRows, OneType], str]] = {
+    "type": lambda rows, group: record_type_name(group.cls.RECORD_TYPE),
+    "source": lambda rows, group: rows.source,
+}
+_ALWAYS_NULL = {"record_key", "problem"}
+"""Where records were decoded type by type."""

@@ -23,10 +23,12 @@ def write_tasks(
     tasks: DataFrame, schema: StructType, records: Path, quarantine: Path
 ) -> list[Part]:
     """What was written. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
-    writer = _Writer(to_arrow_schema(schema, timezone="UTC"), records, quarantine)
+    columns = to_arrow_schema(schema, timezone="UTC")
+    writer = _Writer(columns, records, quarantine)
     parts = tasks.rdd.mapPartitions(writer).collect()
-    keep_only(records, {each.records for each in parts})
-    keep_only(quarantine, {each.quarantine for each in parts if each.quarantine is not None})
+    records.mkdir(parents=True, exist_ok=True)
+    keep_only(records, {name for each in parts for name in each.records}, columns)
+    keep_only(quarantine, {name for each in parts for name in each.quarantine}, columns)
     return parts
 
 
@@ -39,5 +41,5 @@ class _Writer:
     def __call__(self, rows: Iterable[Row]) -> Iterator[Part]:
         """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
         for row in rows:
-            blocks, name = task_rows(row.task), f"part-{uuid4()}.parquet"
-            yield write_part(blocks, self.schema, name, self.records, self.quarantine)
+            blocks, stem = task_rows(row.task), f"part-{uuid4()}"
+            yield write_part(blocks, self.schema, stem, self.records, self.quarantine)

@@ -4,18 +4,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files import archive_part
 from quorum_pipeline.files.archive_part import keep_only, write_part
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.rows.gathering import AnyRows
+from quorum_pipeline.rows.table import PLAIN_COLUMNS, table_columns
+from support.column_types import arrow_schema
 from support.written_log import LogWriter, write_history
 
 SCHEMA = pa.schema({"offset": pa.int64(), "type": pa.string(), "problem": pa.string()})
+EVERYTHING = arrow_schema(table_columns())
 KNOWN = md.encode_metadata(md.NoOpRecord())
 UNKNOWN = KNOWN[:2] + b"\x63" + KNOWN[3:]
 
@@ -39,27 +44,58 @@ def test_what_can_not_be_decoded_is_apart(writer: LogWriter, tmp_path: Path) -> 
     writer.append_bytes([KNOWN, UNKNOWN])
     writer.close()
     records, quarantine = tmp_path / "r", tmp_path / "q"
-    part = write_part(blocks(writer), SCHEMA, "p.parquet", records, quarantine)
+    part = write_part(blocks(writer), SCHEMA, "p", records, quarantine)
     assert (part.rows, part.quarantined) == (writer.end_offset - 1, 1)
     assert (part.least, part.most) == (0, writer.end_offset - 1)
-    assert (part.records, part.quarantine) == ("p.parquet", "p.parquet")
-    whole = pq.read_table(records / "p.parquet")
+    assert (part.records, part.quarantine) == (("p-0.parquet",), ("p-0.parquet",))
+    whole = pq.read_table(records / "p-0.parquet")
     assert whole.column("offset").to_pylist() == list(range(writer.end_offset - 1))
-    (apart,) = pq.read_table(quarantine / "p.parquet").to_pylist()
+    (apart,) = pq.read_table(quarantine / "p-0.parquet").to_pylist()
     assert apart["offset"] == writer.end_offset - 1
     assert apart["problem"] == "NoOpRecord version 99 is not known"
 
 
-def test_without_good_records_there_is_a_file_with_the_columns(
-    writer: LogWriter, tmp_path: Path
+def test_types_have_files_of_their_own(
+    writer: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Together they hold what one file would: every row once, with all that is in it, damaged ones apart."""
+    write_history(writer)
+    writer.append_bytes([KNOWN, UNKNOWN, KNOWN])
+    writer.close()
+    found = {}
+    for least_rows in (1, 1 << 20):
+        monkeypatch.setattr(archive_part, "WORTH_FILES_ROWS", least_rows)
+        tables = [tmp_path / f"{table}-{least_rows}" for table in "rq"]
+        part = write_part(blocks(writer), EVERYTHING, "p", *tables)
+        for directory, files in zip(tables, (part.records, part.quarantine), strict=True):
+            keep_only(directory, set(files), EVERYTHING)
+        assert (len(part.records) > 5) == (least_rows == 1)
+        assert part.quarantined == 1
+        found[least_rows] = [read(each) for each in tables]
+        assert sum(map(len, found[least_rows])) == part.rows + 1 == writer.end_offset
+    assert found[1] == found[1 << 20]
+    narrow = [pq.read_schema(each) for each in (tmp_path / "r-1").glob("*.parquet")]
+    assert {name for each in narrow for name in each.names} == set(EVERYTHING.names)
+    assert min(len(each.names) for each in narrow) < len(PLAIN_COLUMNS)
+
+
+def read(directory: Path) -> list[dict[str, object]]:
+    """As any reader of Arrow does, with the columns that the directory tells."""
+    schema = pq.read_schema(directory / "_common_metadata")
+    assert schema == EVERYTHING
+    table = ds.dataset(directory, schema=schema).to_table().sort_by("offset")
+    rows: list[dict[str, object]] = table.to_pylist()
+    return rows
+
+
+def test_without_good_records_there_is_no_file(writer: LogWriter, tmp_path: Path) -> None:
     writer.append_bytes([UNKNOWN])
     writer.close()
-    part = write_part(blocks(writer), SCHEMA, "p.parquet", tmp_path / "r", tmp_path / "q")
-    assert (part.rows, part.quarantined) == (0, 1)
-    assert pq.read_table(tmp_path / "r" / "p.parquet").schema == SCHEMA
-    nothing = write_part(iter([]), SCHEMA, "n.parquet", tmp_path / "n", tmp_path / "m")
-    assert (nothing.least, nothing.quarantine, names(tmp_path / "m")) == (None, None, [])
+    part = write_part(blocks(writer), SCHEMA, "p", tmp_path / "r", tmp_path / "q")
+    assert (part.rows, part.quarantined, part.records) == (0, 1, ())
+    assert names(tmp_path / "r") == []
+    nothing = write_part(iter([]), SCHEMA, "n", tmp_path / "n", tmp_path / "m")
+    assert (nothing.least, nothing.quarantine, names(tmp_path / "m")) == (None, (), [])
 
 
 def test_a_source_that_fails_leaves_nothing(writer: LogWriter, tmp_path: Path) -> None:
@@ -71,17 +107,17 @@ def test_a_source_that_fails_leaves_nothing(writer: LogWriter, tmp_path: Path) -
         raise PipelineError("gone")
 
     with pytest.raises(PipelineError, match="gone"):
-        write_part(failing(), SCHEMA, "p.parquet", tmp_path / "r", tmp_path / "q")
+        write_part(failing(), SCHEMA, "p", tmp_path / "r", tmp_path / "q")
     assert names(tmp_path / "r") == names(tmp_path / "q") == []
 
 
 def test_what_lost_attempts_left_goes_and_what_counts_has_to_be_there(tmp_path: Path) -> None:
     for name in ("a", "b", ".c"):
         (tmp_path / name).touch()
-    keep_only(tmp_path, {"a"})
-    assert names(tmp_path) == ["a"]
+    keep_only(tmp_path, {"a"}, SCHEMA)
+    assert names(tmp_path) == ["_common_metadata", "a"]
     with pytest.raises(PipelineError, match=r"/b, which is not there for the driver"):
-        keep_only(tmp_path, {"a", "b"})
+        keep_only(tmp_path, {"a", "b"}, SCHEMA)
     with pytest.raises(PipelineError, match="have to mount"):
-        keep_only(tmp_path / "none", {"a"})
-    keep_only(tmp_path / "none", set())
+        keep_only(tmp_path / "none", {"a"}, SCHEMA)
+    keep_only(tmp_path / "none", set(), SCHEMA)

@@ -19,22 +19,12 @@ from quorum_node.records.batches import (
 )
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
-from quorum_pipeline.rows.plain_rows import OneType, PlainRows, framed
+from quorum_pipeline.rows.plain_rows import OneType, PlainRows, may_be_plain
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows, table_columns
+from support.column_types import arrow_schema
 from support.metadata_histories import histories
 from support.wire_messages import messages
 
-SCALARS = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-}
 EVERYTHING = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
 VERSIONS = [
     (kind, version)
@@ -48,24 +38,7 @@ TOPIC_ID = UUID(int=1 << 100)
 BASE = 7
 
 
-def arrow_type(text: str) -> pa.DataType:
-    """A type as the columns are declared."""
-    if text.startswith("array<"):
-        return pa.list_(pa.field("element", arrow_type(text[6:-1])))
-    if not text.startswith("struct<"):
-        return SCALARS[text]
-    fields, depth, begin = [], 0, 0
-    inner = text[7:-1] + ","
-    for at, letter in enumerate(inner):
-        depth += (letter == "<") - (letter == ">")
-        if letter == "," and not depth:
-            name, _, kind = inner[begin:at].partition(":")
-            fields.append((name.strip("`"), arrow_type(kind)))
-            begin = at + 1
-    return pa.struct(fields)
-
-
-SCHEMA = pa.schema([(name, arrow_type(kind)) for name, kind in table_columns().items()])
+SCHEMA = arrow_schema(table_columns())
 
 
 @st.composite
@@ -197,15 +170,24 @@ def test_other_batches_are_left_to_the_reference() -> None:
     for each in (Record(b"key", value), Record(None, None)):
         (rows,) = check([batch(each)])
         assert isinstance(rows, Rows)
-    assert framed(batch(Record(None, value), control=True), 0) is None
-    assert framed(written([b"x" * 10_000]), 0) is None
-    assert framed(written([value] * 9000), 0) is not None
+    assert not may_be_plain(batch(Record(None, value), control=True))
+    before, behind = written([value], 0), written([value] * 2, 2)
+    kinds = [type(rows) for rows in check([before, batch(Record(b"key", value)), behind])]
+    assert kinds == [PlainRows, Rows, PlainRows]
+
+
+@pytest.mark.parametrize(
+    ("size", "is_plain"), [(10_000, True), (1_000_000, True), (1 << 20, False)]
+)
+def test_lengths_of_up_to_three_bytes(size: int, is_plain: bool) -> None:
+    (rows,) = check([written([b"x" * size])])
+    assert isinstance(rows, PlainRows) == is_plain
 
 
 @pytest.mark.parametrize("count", [0x40, 8192, 8193])
-def test_offsets_of_up_to_two_bytes(count: int) -> None:
+def test_offsets_of_several_bytes(count: int) -> None:
     (rows,) = gathered([written([b"\1\x14\0\0"] * count)])
-    assert isinstance(rows, PlainRows) == (count <= 8192)
+    assert isinstance(rows, PlainRows)
     assert list(rows.offsets) == list(range(BASE, BASE + count))
     assert len(rows.values) == count
 

@@ -1,0 +1,185 @@
+"""The loops over the bytes of records, compiled. PURE.
+
+Python pays for every step, and a log has tens of steps for each record: these few loops are all that is done for each of them.
+They know no record: a program, an array of numbers made from a declaration (`columnar.py`), says what the fields are. They read what is in
+every record of a busy cluster, and say where anything else stands; they decide nothing about that.
+
+Every loop reads a few bytes ahead of what it has checked, so READ_AHEAD_BYTES have to stand behind the last record.
+Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from quorum_node.records.batches import HEADER_BYTES
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+READ_AHEAD_BYTES = 16
+ABSENT, NULL, UNUSUAL = -1, -1, -2
+FIXED, COUNTED, NULLABLE = 0, 1, 2
+"""Forms of a field: of a fixed size; a count of elements (bytes of a string), then these; the same, or null."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _compiled(function: _F) -> _F:
+    """When it is first called; kept for the next process, where there is a directory for that (NUMBA_CACHE_DIR)."""
+    try:
+        return cast("_F", njit(cache=True)(function))
+    except RuntimeError:
+        return cast("_F", njit(function))
+
+
+@_compiled
+def _uvarint(data: Bytes, at: int) -> tuple[int, int]:
+    """The number there, and what follows it. UNUSUAL: it has more than three bytes."""
+    low = int(data[at])
+    if low < 0x80:
+        return low, at + 1
+    middle = int(data[at + 1])
+    if middle < 0x80:
+        return low & 0x7F | middle << 7, at + 2
+    high = int(data[at + 2])
+    if high < 0x80:
+        return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
+    return UNUSUAL, at
+
+
+@_compiled
+def frames(
+    data: Bytes, borders: Numbers, firsts: Numbers, begins: Numbers, ends: Numbers
+) -> npt.NDArray[np.bool_]:
+    """Fills in where the values of records begin and end; whether each batch has the form that all writers of metadata use.
+
+    A batch is `data[borders[i]:borders[i + 1]]`, and its records have the numbers from `firsts[i]` on: no key, no headers,
+    the timestamp of the batch, and no gap between offsets.
+    """
+    plain = np.zeros(len(borders) - 1, np.bool_)
+    for batch in range(len(plain)):
+        at, limit = borders[batch] + HEADER_BYTES, borders[batch + 1]
+        count = firsts[batch + 1] - firsts[batch]
+        delta = 0
+        while delta < count:
+            size, at = _uvarint(data, at)
+            end = at + (size >> 1)
+            # Behind the attributes: no delay, the offset, no key (a length of -1), the value, no headers; signed numbers in zigzag.
+            if size < 0 or size & 1 or end > limit or data[at + 1] != 0:
+                break
+            offset, at = _uvarint(data, at + 2)
+            if offset != delta << 1 or data[at] != 1:
+                break
+            size, at = _uvarint(data, at + 1)
+            if size < 0 or size & 1 or at + (size >> 1) + 1 != end or data[end - 1] != 0:
+                break
+            begins[firsts[batch] + delta], ends[firsts[batch] + delta] = at, end - 1
+            delta += 1
+            at = end
+        plain[batch] = delta == count and at == limit
+    return plain
+
+
+@_compiled
+def _value(data: Bytes, at: int, size_bytes: int, form: int) -> tuple[int, int, int]:
+    """Where a value begins, how many elements it has (or NULL, or UNUSUAL), and what follows it."""
+    if form == FIXED:
+        return at, 1, at + size_bytes
+    count, at = _uvarint(data, at)
+    if count < 0 or (count == 0 and form == COUNTED):
+        return at, UNUSUAL, at
+    return at, count - 1, at + max(count - 1, 0) * size_bytes
+
+
+@_compiled
+def fields(
+    data: Bytes,
+    begins: Numbers,
+    ends: Numbers,
+    program: Numbers,
+    places: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> bool:
+    """Fills in where each field of each record begins, and how many elements it has. False: there is something unusual.
+
+    `program`: for each field its tag (-1 for those without, which come first), the size of an element, its form. `places`
+    and `counts` have a row for each field; `places` are all ABSENT before.
+    """
+    fields_count = len(program)
+    untagged = 0
+    while untagged < fields_count and program[untagged, 0] < 0:
+        untagged += 1
+    for record in range(len(begins)):
+        at, end = begins[record], ends[record]
+        for field in range(untagged):
+            place, count, at = _value(data, at, program[field, 1], program[field, 2])
+            if count == UNUSUAL or at > end:
+                return False
+            places[field, record], counts[field, record] = place, count
+        left, at = _uvarint(data, at)
+        last_tag = -1
+        while left > 0:
+            tag, at = _uvarint(data, at)
+            size, at = _uvarint(data, at)
+            behind = at + size
+            if tag <= last_tag or size < 0 or behind > end:
+                return False
+            for field in range(untagged, fields_count):
+                if program[field, 0] == tag:
+                    place, count, at = _value(data, at, program[field, 1], program[field, 2])
+                    if count == UNUSUAL or at != behind:
+                        return False
+                    places[field, record], counts[field, record] = place, count
+            last_tag, at = tag, behind
+            left -= 1
+        if left < 0 or at != end:
+            return False
+    return True
+
+
+@_compiled
+def turned(data: Bytes, places: Numbers, default: Bytes, found: npt.NDArray[np.uint8]) -> None:
+    """Fills in the bytes of fixed fields from the last to the first, a row for each; ABSENT ones have the default."""
+    size = len(default)
+    for index in range(len(places)):
+        place = places[index]
+        for byte in range(size):
+            found[index, byte] = default[byte] if place == ABSENT else data[place + size - 1 - byte]
+
+
+@_compiled
+def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.uint8]) -> None:
+    """Fills in the 22 letters of sixteen bytes each, a row for each; nothing for ABSENT ones."""
+    for index in range(len(places)):
+        place = places[index]
+        if place == ABSENT:
+            continue
+        for group in range(5):
+            at = place + 3 * group
+            bits = int(data[at]) << 16 | int(data[at + 1]) << 8 | int(data[at + 2])
+            for letter in range(4):
+                found[index, 4 * group + letter] = letters[bits >> (18 - 6 * letter) & 0x3F]
+        last = int(data[place + 15])
+        found[index, 20], found[index, 21] = letters[last >> 2], letters[(last & 3) << 4]
+
+
+@_compiled
+def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found: Bytes) -> None:
+    """Fills in one text behind the other: that from `begins[i]` on goes to `offsets[i]` up to `offsets[i + 1]`."""
+    for index in range(len(begins)):
+        begin, to = begins[index], offsets[index]
+        for byte in range(offsets[index + 1] - to):
+            found[to + byte] = data[begin + byte]
+
+
+@_compiled
+def elements(
+    begins: Numbers, offsets: npt.NDArray[np.int32], size_bytes: int, found: Numbers
+) -> None:
+    """Fills in where each element of each array begins."""
+    for index in range(len(begins)):
+        for number in range(offsets[index + 1] - offsets[index]):
+            found[offsets[index] + number] = begins[index] + number * size_bytes
