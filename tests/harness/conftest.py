@@ -13,7 +13,7 @@ import pytest
 from support.harness.cluster import HarnessCluster
 from support.harness.operator_process import OperatorProcess
 from support.harness.pod_runtime import Program
-from support.harness.scene import NODE_IMAGE, Scene, install_definitions
+from support.harness.scene import NODE_IMAGE, OTHER_NODE_IMAGE, Scene, install_definitions
 from support.harness.volumes import FOLDER_PREFIX, remove_abandoned
 from support.kind import ControlPlane, api_server
 from support.trial.kube import Kube
@@ -39,6 +39,7 @@ def _programs() -> dict[str, Program]:
     return {
         STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
         NODE_IMAGE: Program([node], _listen_on),
+        OTHER_NODE_IMAGE: Program([node], _listen_on),
     }
 
 

@@ -47,13 +47,7 @@ def plan_restart(at: Situation) -> Step | None:
         )
     )
     each = stale[0]
-    unsettled = [
-        other.name
-        for other in at.current
-        if other.replicas > 0
-        and other.failed is None
-        and (other.pod is None or not other.pod.ready)
-    ]
+    unsettled = [other.name for other in at.current if _is_unsettled(other)]
     if unsettled and unsettled != [each.name]:
         waiting = "not ready: " + ", ".join(unsettled)
         return Wait(f"{each.name} is to restart", waiting, RETRY_RESTART_S)
@@ -69,6 +63,13 @@ def plan_restart(at: Situation) -> Step | None:
     if each.key == view.leader and heirs:
         return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
     return _restart(at, each.pod, reason)
+
+
+def _is_unsettled(each: Incarnation) -> bool:
+    """A pod that is told to go stays ready for a moment, and its voter is taken for live."""
+    pod = each.pod
+    should_run = each.replicas > 0 and each.failed is None
+    return should_run and (pod is None or not pod.ready or pod.deleting)
 
 
 def _is_stale(at: Situation, each: Incarnation) -> bool:

@@ -22,6 +22,8 @@ from support.trial.waiting import wait_for
 from support.workload.judgement import Verdict
 
 NODE_IMAGE = "quorum-node:harness"
+OTHER_NODE_IMAGE = "quorum-node:harness-next"
+"""The same program under another name."""
 _REMOVAL_TIMEOUT_S = 30.0
 _LOG_TAIL_LINES = 60
 _POD_TAIL_LINES = 12

@@ -361,6 +361,31 @@ def test_a_restart_that_was_picked_is_the_one_that_goes_on() -> None:
     assert (step.pod_uid, step.identity_version) == ("uid-3", "7")
 
 
+@pytest.mark.requirement("OP-05")
+@pytest.mark.parametrize(
+    "pod",
+    [
+        PodFacts("q-2-1-0", "uid-2", NOW - 99, deleting=True, restart_hash="old"),
+        PodFacts("q-2-1-0", "uid-4", NOW, ready=False, restart_hash="new"),
+        None,
+    ],
+    ids=["going", "not-ready", "gone"],
+)
+def test_the_next_pod_waits_for_the_one_before(pod: PodFacts | None) -> None:
+    """A pod that is told to go says for a moment that it is ready, and the leader takes its voter for live."""
+    old = {n: PodFacts(f"q-{n}-1-0", f"uid-{n}", NOW - 99, restart_hash="old") for n in (1, 3)}
+    names = [f"q-{n}-1" for n in (1, 2, 3)]
+    members = [
+        replace(member(n, 1, uuid), pod=old.get(n, pod), template_hash="")
+        for n, uuid in ((1, "a"), (2, "b"), (3, "c"))
+    ]
+    seen = observed(Wanted(3, STORAGES[0]), members, {"a", "b", "c"}, set())
+    hashes = {name: Templates("", "new") for name in names}
+    step = plan(replace(seen, templates=hashes, incarnations=tuple(members)))
+    assert isinstance(step, steps.Wait)
+    assert step.blocked_by == "not ready: q-2-1"
+
+
 def test_from_three_to_five_nobody_joins_before_both_have_caught_up() -> None:
     members = [
         *(member(1, 1, "a"), member(2, 1, "b"), member(3, 1, "c")),

@@ -1,0 +1,129 @@
+"""A new image, other resources, another property: one pod restarts at a time, the leader last, and only from a healthy quorum."""
+
+import signal
+
+import pytest
+
+from support.harness.operator_process import OperatorProcess
+from support.harness.pod_watch import PodWatch, is_ready
+from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
+from support.harness.scene import OTHER_NODE_IMAGE, Scene
+from support.trial.quorum import Described
+from support.trial.waiting import stays, wait_for
+
+pytestmark = [pytest.mark.harness, pytest.mark.usefixtures("operator")]
+
+_PROPERTY = "controller.quorum.fetch.timeout.ms"
+_QUIET_S = 3.0
+
+
+def templates(quorum: HarnessQuorum) -> set[str]:
+    """What the running pods were made from: one value once all are alike."""
+    return {
+        pod["metadata"]["annotations"]["metadataquorum.dev/restart-hash"] for pod in quorum.pods()
+    }
+
+
+def uids(quorum: HarnessQuorum) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in quorum.pods()}
+
+
+def wait_rolled(quorum: HarnessQuorum, before: set[str], members: int) -> Described:
+    """Until all pods are made from another template, and everything is quiet."""
+
+    def rolled() -> bool:
+        now = templates(quorum)
+        ready = [pod for pod in quorum.pods() if is_ready(pod)]
+        return len(ready) == members and len(now) == 1 and not now & before
+
+    wait_for("all pods anew", rolled, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
+    return quorum.wait_ready(members)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-05")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {_PROPERTY: "2500"}},
+        {"image": OTHER_NODE_IMAGE},
+        {"resources": {"requests": {"cpu": "20m"}}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_one_pod_at_a_time_the_leader_last(scene: Scene, change: dict[str, object]) -> None:
+    quorum = scene.create(3)
+    load = scene.start_load(quorum)
+    load.wait_for_amount(20, timeout_s=30)
+    before, old = quorum.wait_ready(3), templates(quorum)
+    leader = quorum.pod_of(before.leader_id, before.leader_uuid)
+    with PodWatch(quorum) as watch:
+        quorum.patch(change)
+        after = wait_rolled(quorum, old, 3)
+    assert watch.looks > 20
+    assert sorted(watch.replaced) == sorted(uids(quorum))
+    assert watch.replaced[-1] == leader
+    assert watch.most_down == 1
+    assert after.keys == before.keys, "a restart is no reason to move a member"
+    assert scene.prove_nothing_lost(load).voter_changes == 2, "those of the formation"
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-05")
+def test_a_voter_that_hangs_is_the_first_and_the_others_wait_for_it(scene: Scene) -> None:
+    quorum = scene.create(3)
+    before, old = uids(quorum), templates(quorum)
+    voter = max(quorum.wait_ready(3).voters, key=lambda each: (each.id != 1, each.id))
+    pod = quorum.pod_of(voter.id, voter.uuid)
+    with PodWatch(quorum) as watch:
+        quorum.send(pod, signal.SIGSTOP)
+        wait_for("a pod that is down", lambda: watch.most_down == 1, timeout_s=30)
+        quorum.patch({"config": {_PROPERTY: "2500"}})
+        wait_rolled(quorum, old, 3)
+    assert watch.most_down == 1
+    assert not set(uids(quorum).values()) & set(before.values())
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-05")
+def test_a_property_that_no_node_takes_stops_one_pod_and_the_correction_goes_on(
+    scene: Scene, operator: OperatorProcess
+) -> None:
+    quorum = scene.create(3)
+    load = scene.start_load(quorum)
+    before, old = quorum.wait_ready(3), templates(quorum)
+    with PodWatch(quorum) as watch:
+        quorum.patch({"config": {_PROPERTY: "soon"}})
+        wait_for("the first pod has gone", lambda: watch.replaced, timeout_s=30)
+        stays("one pod is down", lambda: len(watch.replaced) == 1, for_s=_QUIET_S)
+        load.wait_for_acknowledgement(timeout_s=20)
+        quorum.patch({"config": {_PROPERTY: "2500"}})
+        after = wait_rolled(quorum, old, 3)
+    assert watch.most_down == 1
+    assert after.keys == before.keys
+    assert operator.alive()
+    scene.prove_nothing_lost(load)
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-05")
+def test_an_operator_killed_in_between_restarts_nobody_twice(
+    scene: Scene, operator: OperatorProcess
+) -> None:
+    quorum = scene.create(3)
+    before, old = uids(quorum), templates(quorum)
+    with PodWatch(quorum) as watch:
+        quorum.patch({"config": {_PROPERTY: "2500"}})
+        wait_for("the first pod has gone", lambda: watch.replaced, timeout_s=30)
+        operator.kill()
+        first = watch.replaced[0]
+        wait_for(
+            "its successor",
+            lambda: uids(quorum).get(first, before[first]) != before[first],
+            timeout_s=30,
+        )
+        successor = uids(quorum)[first]
+        operator.start()
+        wait_rolled(quorum, old, 3)
+    assert uids(quorum)[first] == successor
+    assert watch.most_down == 1
