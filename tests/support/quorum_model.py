@@ -50,11 +50,13 @@ class Disk:
 
 @dataclass
 class Pod:
-    """One pod. `up_at`: when its process answers."""
+    """One pod. `up_at`: when its process answers; `gone_at`: it is told to go, its process has ended, and until then nobody has
+    noticed."""
 
     uid: str
     created_at: float
     up_at: float
+    gone_at: float | None = None
     exit_code: int | None = None
     restart_hash: str = "r0"
     down_since: float | None = None
@@ -127,6 +129,7 @@ class Model:
     def runs(self, each: Set) -> bool:
         pod = each.pod
         up = pod is not None and pod.exit_code is None and self.now >= pod.up_at
+        up = up and pod is not None and pod.gone_at is None
         return up and each.disk.state == "ok"
 
     def set_of(self, key: Key) -> Set | None:
@@ -164,7 +167,8 @@ class Model:
         pursue_target(self)
 
     def _control(self, each: Set) -> None:
-        if each.replicas == 0:
+        gone_at = each.pod.gone_at if each.pod is not None else None
+        if each.replicas == 0 or (gone_at is not None and self.now >= gone_at):
             each.pod = None
         elif each.pod is None and each.disk.state != "host-gone":
             if each.disk.claim_deleting:
@@ -277,7 +281,8 @@ class Model:
             uid=pod.uid,
             created_at=pod.created_at,
             ip="10.0.0.1",
-            ready=ready,
+            ready=ready or pod.gone_at is not None,
+            deleting=pod.gone_at is not None,
             started=not mount_fails,
             exit_code=pod.exit_code,
             exit_at=self.now if pod.exit_code is not None else None,
@@ -313,6 +318,8 @@ class Model:
 
     def _replica(self, key: Key) -> ReplicaView:
         each = self.set_of(key)
+        if each is not None and each.pod is not None and each.pod.gone_at is not None:
+            return ReplicaView(key, True, each.caught_up_at is not None)
         runs = each is not None and self.runs(each)
         return ReplicaView(key, runs, self.is_live(key))
 
@@ -443,7 +450,7 @@ class Model:
     def _restart(self, pod: str, uid: str) -> None:
         each = next(e for e in self.sets.values() if f"{e.name}-0" == pod)
         if each.pod is not None and each.pod.uid == uid:
-            each.pod = None
+            self.crash_pod(each)
 
     def _write_set(self, step: steps.Step) -> None:
         target = step.target  # type: ignore[union-attr]
@@ -496,5 +503,9 @@ class Model:
             each.pod.exit_code = 74
 
     def crash_pod(self, each: Set) -> None:
-        """The pod is deleted or evicted; a new one comes."""
-        each.pod = None
+        """The pod is deleted or evicted; a new one comes, sooner or later."""
+        delay = self.chance.choice([0.0, 0.5, 3.0])
+        if each.pod is None or not delay:
+            each.pod = None
+        elif each.pod.gone_at is None:
+            each.pod.gone_at = self.now + delay

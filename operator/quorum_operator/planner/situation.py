@@ -4,7 +4,7 @@ Owns the derivation; decides no step. All of it is recomputed from the observati
 that a reversed scale, a crash of the operator or a second operator need no memory.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import count
@@ -71,13 +71,25 @@ class Situation:
 
     @cached_property
     def view(self) -> QuorumView | None:
-        """The confirmed description, unless it speaks of another cluster."""
+        """The confirmed description, unless it speaks of another cluster.
+
+        A leader takes a voter that has gone for live until its fetch timeout ends: whose pod is told to go has not caught up.
+        """
         view, identity = self.seen.view, self.identity
         if view is None or identity is None:
             return None
         if view.cluster_id is not None and view.cluster_id != identity.cluster_id:
             return None
-        return view
+        going = {each.key for each in self.current if each.pod is not None and each.pod.deleting}
+
+        def believed(replica: ReplicaView) -> ReplicaView:
+            return replace(replica, caught_up=False) if replica.key in going else replica
+
+        return replace(
+            view,
+            voters=tuple(map(believed, view.voters)),
+            observers=tuple(map(believed, view.observers)),
+        )
 
     @cached_property
     def current(self) -> tuple[Incarnation, ...]:
