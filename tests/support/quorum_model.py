@@ -7,13 +7,12 @@ arithmetic of safety is written out here once more, on purpose not imported from
 """
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
     ClaimFacts,
-    FailureLatch,
     Identity,
     Incarnation,
     Key,
@@ -28,6 +27,7 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
     Wanted,
 )
+from support.modelled_pods import Disk, Pod, Set
 from support.pursued_target import pursue_target
 
 STORAGE = StorageChoice("1Gi", None)
@@ -35,57 +35,6 @@ STORAGE = StorageChoice("1Gi", None)
 
 class Unsafe(AssertionError):
     """A step that must never be taken in this state."""
-
-
-@dataclass
-class Disk:
-    """The volume of one incarnation; `uuid` is set once it was formatted."""
-
-    state: str = "ok"  # ok, failed, full, mount-fails, host-gone
-    uuid: str | None = None
-    claim_deleting: bool = False
-    healed: bool = False
-    """It failed once and looks healthy again."""
-
-
-@dataclass
-class Pod:
-    """One pod. `up_at`: when its process answers; `gone_at`: it is told to go, its process has ended, and until then nobody has
-    noticed."""
-
-    uid: str
-    created_at: float
-    up_at: float
-    gone_at: float | None = None
-    exit_code: int | None = None
-    restart_hash: str = "r0"
-    down_since: float | None = None
-
-
-@dataclass
-class Set:
-    """One StatefulSet with its annotations."""
-
-    node_id: int
-    number: int
-    formation: int
-    founder: bool
-    created_at: float
-    replaces: int | None
-    storage: StorageChoice
-    version: int = 1
-    replicas: int = 1
-    uuid: str | None = None
-    failed: FailureLatch | None = None
-    stopped: str | None = None
-    template: str = ""
-    disk: Disk = field(default_factory=Disk)
-    pod: Pod | None = None
-    caught_up_at: float | None = None
-
-    @property
-    def name(self) -> str:
-        return f"q-{self.node_id}-{self.number}"
 
 
 def majority(size: int) -> int:

@@ -1,0 +1,56 @@
+"""StatefulSets, pods and disks of the planner's model: what each is, not what becomes of it (`quorum_model.py`)."""
+
+from dataclasses import dataclass, field
+
+from quorum_operator.planner.observed import FailureLatch, StorageChoice
+
+
+@dataclass
+class Disk:
+    """The volume of one incarnation; `uuid` is set once it was formatted."""
+
+    state: str = "ok"  # ok, failed, full, mount-fails, host-gone
+    uuid: str | None = None
+    claim_deleting: bool = False
+    healed: bool = False
+    """It failed once and looks healthy again."""
+
+
+@dataclass
+class Pod:
+    """One pod. `up_at`: when its process answers; `gone_at`: it is told to go, its process has ended, and until then nobody has
+    noticed."""
+
+    uid: str
+    created_at: float
+    up_at: float
+    gone_at: float | None = None
+    exit_code: int | None = None
+    restart_hash: str = "r0"
+    down_since: float | None = None
+
+
+@dataclass
+class Set:
+    """One StatefulSet with its annotations."""
+
+    node_id: int
+    number: int
+    formation: int
+    founder: bool
+    created_at: float
+    replaces: int | None
+    storage: StorageChoice
+    version: int = 1
+    replicas: int = 1
+    uuid: str | None = None
+    failed: FailureLatch | None = None
+    stopped: str | None = None
+    template: str = ""
+    disk: Disk = field(default_factory=Disk)
+    pod: Pod | None = None
+    caught_up_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"q-{self.node_id}-{self.number}"
