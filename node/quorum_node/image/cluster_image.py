@@ -6,7 +6,7 @@ has a frozen image, at no cost. Knows nothing of offsets being committed (`commi
 Two images of one offset give the same snapshot records (K595-30): they are sorted, and hold no clock's time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quorum_node.image.access import AclsImage, DelegationTokensImage, ScramImage
@@ -19,7 +19,7 @@ from quorum_node.image.topics import TopicsImage
 from quorum_node.records.metadata import (
     AnyMetadata,
     MetadataMessage,
-    encode_metadata,
+    metadata_encoder,
     record_version,
 )
 
@@ -72,10 +72,10 @@ class ClusterImage:
     def snapshot_records(self) -> Iterator[bytes]:
         """The same as values of the log, at the versions that the finalized level asks for."""
         level = self.features.metadata_version
-        versions: dict[type[MetadataMessage], int] = {}
+        encoders: dict[type[MetadataMessage], Callable[[MetadataMessage], bytes]] = {}
         for record in self.snapshot_messages():
             kind = type(record)
-            version = versions.get(kind)
-            if version is None:
-                version = versions[kind] = record_version(kind, level)
-            yield encode_metadata(record, version)
+            encode = encoders.get(kind)
+            if encode is None:
+                encode = encoders[kind] = metadata_encoder(kind, record_version(kind, level))
+            yield encode(record)

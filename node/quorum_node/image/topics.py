@@ -18,6 +18,7 @@ from quorum_node.image.partition import Partition, at_level
 from quorum_node.image.partition_sets import IndexKey, PartitionSet
 from quorum_node.image.topics_of_brokers import TopicsOfBrokers
 from quorum_node.records.metadata import MetadataMessage, TopicRecord
+from quorum_node.records.metadata.metadata_version import ELIGIBLE_LEADER_REPLICAS_LEVEL
 from quorum_node.schema.primitives import TaggedFields
 
 
@@ -136,8 +137,9 @@ class TopicsImage:
 
     def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
         """Each topic by name, followed by its partitions."""
+        has_all = metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL
         for name in self.names():
             topic = self.by_id[self.ids[name]]
             yield TopicRecord(name=name, topic_id=topic.topic_id, tagged_fields=topic.tagged_fields)
-            for partition_id in sorted_lazily(topic.partitions):
-                yield at_level(topic.partitions[partition_id], metadata_version)
+            for _, partition in sorted_lazily(topic.partitions.items()):
+                yield partition if has_all else at_level(partition, metadata_version)

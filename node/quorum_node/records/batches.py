@@ -8,6 +8,7 @@ Hot path: a batch is encoded once, by the leader, and after that travels and lie
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from crc32c import crc32c
 from quorum_node.schema.primitives import (
     Buffer,
     MalformedRecord,
-    encode_long_uvarint,
     encode_varint,
     read_varint,
 )
@@ -131,20 +131,17 @@ def encode_values(
 ) -> bytes:
     """The same for metadata records (no keys): the fast path of an append."""
     parts: list[bytes] = []
-    add = parts.append
-    zigzag = _ZIGZAG_BYTES
     for delta, value in enumerate(values):
-        size = len(value) << 1
-        delta_bytes = zigzag[delta << 1] if delta < 0x40 else encode_long_uvarint(delta << 1)
-        size_bytes = zigzag[size] if size < 0x80 else encode_long_uvarint(size)
-        # attributes, timestamp delta, offset delta, key length -1, value length, value, no headers
-        head = b"\0\0" + delta_bytes + b"\x01" + size_bytes
-        record = (len(head) + len(value) + 1) << 1
-        add(zigzag[record] if record < 0x80 else encode_long_uvarint(record))
-        add(head)
-        add(value)
-        add(b"\0")
+        parts += (_record_head(delta, len(value)), value, b"\0")
     return _frame(base_offset, leader_epoch, timestamp_ms, 0, len(values), parts)
+
+
+@lru_cache(maxsize=1 << 14)
+def _record_head(delta: int, value_bytes: int) -> bytes:
+    """What stands before the value of a record without key; the one byte behind it says that there are no headers."""
+    # attributes, timestamp delta, offset delta, key length -1, value length
+    head = b"\0\0" + encode_varint(delta) + b"\x01" + encode_varint(value_bytes)
+    return encode_varint(len(head) + value_bytes + 1) + head
 
 
 def _frame(

@@ -24,7 +24,7 @@ def encode(message: Message, version: int) -> bytes:
 def encode_into(parts: list[Part], message: Message, version: int) -> None:
     """Appends the body to `parts`; record data is appended, not copied."""
     cls = type(message)
-    encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts.append)
+    encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts)
 
 
 def decode(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> _M:

@@ -4,13 +4,15 @@ Owns writing. Must not know any particular message.
 Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 (compact forms, tagged fields).
 
 Record data is appended as it is, so that it is copied once at most: by the final join, or not at all when
-the parts go to a gathering write.
+the parts go to a gathering write. Fields that an expression can write are appended together, in one statement: a
+partition's record takes a single one.
 """
 
 from collections.abc import Callable
 from functools import cache, lru_cache
 from struct import Struct, pack
 from typing import Any
+from uuid import UUID
 
 from quorum_node.schema.primitives import (
     encode_tagged_fields,
@@ -32,17 +34,37 @@ from quorum_node.schema.schema import (
 from quorum_node.schema.source import SHARED_ARRAYS, SHORT_ARRAY, Source, wire_fields
 
 Part = bytes | memoryview
-Encoder = Callable[[Any, Callable[[Part], None]], None]
-"""(message, append of the list of parts) -> None."""
+Encoder = Callable[[Any, list[Part]], None]
+"""(message, list of parts) -> None."""
 
 
 _COMPACT_NULL = b"\0"
 _NULL_STRING = b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"
+_NO_TAGS = b"\0"
 
 
 class FieldNotInVersion(Exception):
     """A field that may not be dropped has a value, but the version can't carry it: the caller's mistake."""
+
+
+class _Writing:
+    """Lines that append to the list of that name; expressions in a row become one line."""
+
+    def __init__(self, source: Source, target: str) -> None:
+        self.source = source
+        self.target = target
+        self._expressions: list[str] = []
+
+    def put(self, *expressions: str) -> None:
+        """Each makes a part. They are written behind the lines that come before the next `flush`."""
+        self._expressions += expressions
+
+    def flush(self) -> None:
+        """Write what was put."""
+        if self._expressions:
+            self.source.add(f"{self.target} += ({', '.join(self._expressions)},)")
+            self._expressions = []
 
 
 _COMPILED: dict[tuple[Any, int, bool], Encoder] = {}
@@ -57,9 +79,13 @@ def encoder(cls: type[Message], version: int, flexible: bool) -> Encoder:
     return made
 
 
+def _new_source() -> Source:
+    return Source(names={"uvarint": encode_uvarint, "NotInVersion": FieldNotInVersion})
+
+
 def _compile(cls: type[Message], version: int, flexible: bool) -> Encoder:
-    source = Source(names={"uvarint": encode_uvarint, "NotInVersion": FieldNotInVersion})
-    with source.block("def encode(m, add):"):
+    source = _new_source()
+    with source.block("def encode(m, out):"):
         specs = wire_fields(cls)
         for name, spec in specs:
             if not spec.in_version(version) and not spec.ignorable:
@@ -67,89 +93,130 @@ def _compile(cls: type[Message], version: int, flexible: bool) -> Encoder:
                 default = source.name(spec.default)
                 source.add(f"if m.{name} != {default}: raise NotInVersion('{text}')")
         present = [(n, s) for n, s in specs if s.in_version(version)]
-        _emit_plain(source, [(n, s) for n, s in present if s.tag is None], version, flexible)
+        writing = _Writing(source, "out")
+        _emit_plain(writing, [(n, s) for n, s in present if s.tag is None], version, flexible)
         if flexible:
-            _emit_tagged(source, [(n, s) for n, s in present if s.tag is not None], version)
+            tagged = sorted(((n, s) for n, s in present if s.tag is not None), key=_tag)
+            _put_tagged(writing, tagged, version)
+        writing.flush()
         source.add("return None")
     return source.function("encode")
 
 
+def _tag(named: tuple[str, FieldSpec]) -> int:
+    return named[1].tag or 0
+
+
 def _emit_plain(
-    source: Source, specs: list[tuple[str, FieldSpec]], version: int, flexible: bool
+    writing: _Writing, specs: list[tuple[str, FieldSpec]], version: int, flexible: bool
 ) -> None:
     run: list[tuple[str, Fixed]] = []
     for name, spec in specs:
         if isinstance(spec.type, Fixed):
             run.append((f"m.{name}", spec.type))
             continue
-        _emit_run(source, run, "add")
+        _put_run(writing, run)
         run = []
-        value = source.variable()
-        source.add(f"{value} = m.{name}")
-        nullable = spec.nullable_in(version)
-        _emit_value(source, value, spec.type, nullable, version, flexible, "add")
-    _emit_run(source, run, "add")
+        _emit_value(writing, f"m.{name}", spec.type, spec.nullable_in(version), version, flexible)
+    _put_run(writing, run)
 
 
-def _emit_run(source: Source, run: list[tuple[str, Fixed]], add: str) -> None:
+def _put_run(writing: _Writing, run: list[tuple[str, Fixed]]) -> None:
     if not run:
         return
+    source = writing.source
     pack = source.name(Struct(">" + "".join(kind.code for _, kind in run)).pack)
     to_bytes = source.name(uuid_to_bytes)
     forms = {id(UUID_TYPE): f"{to_bytes}({{}})", id(ANY_UUID): "{}.int.to_bytes(16, 'big')"}
     values = [forms.get(id(kind), "{}").format(v) for v, kind in run]
-    source.add(f"{add}({pack}({', '.join(values)}))")
+    writing.put(f"{pack}({', '.join(values)})")
 
 
 def _emit_value(
-    source: Source,
+    writing: _Writing, value: str, kind: WireType, nullable: bool, version: int, flexible: bool
+) -> None:
+    if isinstance(kind, Fixed):
+        _put_run(writing, [(value, kind)])
+    elif isinstance(kind, Array) and isinstance(kind.element, Fixed):
+        _put_array_of_fixed(writing, value, kind.element, nullable, flexible)
+    elif isinstance(kind, Variable | Array):
+        _emit_nullable(writing, value, kind, nullable, version, flexible)
+    else:
+        writing.flush()
+        nested = writing.source.name(encoder(kind, version, flexible))
+        writing.source.add(f"{nested}({value}, {writing.target})")
+
+
+def _emit_nullable(
+    writing: _Writing,
     value: str,
-    kind: WireType,
+    kind: Variable | Array,
     nullable: bool,
     version: int,
     flexible: bool,
-    add: str,
 ) -> None:
-    if isinstance(kind, Fixed):
-        _emit_run(source, [(value, kind)], add)
-    elif isinstance(kind, Variable | Array):
-        with source.block(f"if {value} is None:"):
-            if not nullable:
-                source.add("raise NotInVersion('null')")
-            elif flexible:
-                source.add(f"{add}({source.name(_COMPACT_NULL)})")
-            else:
-                source.add(f"{add}({source.name(_NULL_STRING if kind is STRING else _NULL)})")
-        with source.block("else:"):
-            if isinstance(kind, Array):
-                _emit_array(source, value, kind, version, flexible, add)
-            else:
-                if kind is STRING:
-                    source.add(f"{value} = {value}.encode()")
-                _emit_length(source, value, ">h" if kind is STRING else ">i", flexible, add)
-                source.add(f"{add}({value})")
-    else:
-        source.add(f"{source.name(encoder(kind, version, flexible))}({value}, {add})")
+    """A string, bytes, or an array whose elements are written one by one."""
+    source, variable = writing.source, writing.source.variable()
+    if not nullable:
+        source.add(f"{variable} = {value}")
+        source.add(f"if {variable} is None: raise NotInVersion('null')")
+        _emit_not_null(writing, variable, kind, version, flexible)
+        return
+    writing.flush()
+    source.add(f"{variable} = {value}")
+    with source.block(f"if {variable} is None:"):
+        writing.put(source.name(_null(flexible, _NULL_STRING if kind is STRING else _NULL)))
+        writing.flush()
+    with source.block("else:"):
+        _emit_not_null(writing, variable, kind, version, flexible)
+        writing.flush()
 
 
-def _emit_array(
-    source: Source, value: str, kind: Array, version: int, flexible: bool, add: str
+def _null(flexible: bool, otherwise: bytes) -> bytes:
+    return _COMPACT_NULL if flexible else otherwise
+
+
+def _emit_not_null(
+    writing: _Writing, value: str, kind: Variable | Array, version: int, flexible: bool
 ) -> None:
-    element = kind.element
-    if isinstance(element, Fixed) and len(element.code) == 1:
-        with source.block(f"if len({value}) < {SHORT_ARRAY}:"):
-            source.add(f"{add}({source.name(_short_array(element, flexible))}({value}))")
-        with source.block("else:"):
-            _emit_length(source, value, ">i", flexible, add)
-            source.add(f"{add}({source.name(pack)}(f'>{{len({value})}}{element.code}', *{value}))")
+    source = writing.source
+    if isinstance(kind, Variable):
+        if kind is STRING:
+            source.add(f"{value} = {value}.encode()")
+        layout = ">h" if kind is STRING else ">i"
+        writing.put(_length(source, value, layout, flexible), value)
         return
-    _emit_length(source, value, ">i", flexible, add)
-    if element is ANY_UUID:
-        source.add(f"{add}({source.name(uuids_to_bytes)}({value}))")
-        return
+    writing.put(_length(source, value, ">i", flexible))
+    writing.flush()
     item = source.variable()
     with source.block(f"for {item} in {value}:"):
-        _emit_value(source, item, element, False, version, flexible, add)
+        _emit_value(writing, item, kind.element, False, version, flexible)
+        writing.flush()
+
+
+def _length(source: Source, value: str, layout: str, flexible: bool) -> str:
+    if flexible:
+        return f"uvarint(len({value}) + 1)"
+    return f"{source.name(Struct(layout).pack)}(len({value}))"
+
+
+def _put_array_of_fixed(
+    writing: _Writing, value: str, element: Fixed, nullable: bool, flexible: bool
+) -> None:
+    source, variable = writing.source, writing.source.variable()
+    if element is ANY_UUID:
+        writing.put(f"{source.name(_uuid_array(nullable, flexible))}({value})")
+        return
+    every = source.name(_fixed_array(element, nullable, flexible))
+    if element is UUID_TYPE:
+        writing.put(f"{every}({value})")
+        return
+    short = source.name(_short_array(element, flexible))
+    empty = source.name(_short_array(element, flexible)(()))
+    writing.put(
+        f"{short}({variable}) if ({variable} := {value}) and len({variable}) < {SHORT_ARRAY}"
+        f" else {empty} if {variable} == () else {every}({variable})"
+    )
 
 
 @cache
@@ -158,49 +225,85 @@ def _short_array(kind: Fixed, flexible: bool) -> Callable[[tuple[Any, ...]], byt
 
     @lru_cache(maxsize=SHARED_ARRAYS)
     def short_array(values: tuple[Any, ...]) -> bytes:
-        length = encode_uvarint(len(values) + 1) if flexible else pack(">i", len(values))
-        return length + pack(f">{len(values)}{kind.code}", *values)
+        return _array_length(len(values), flexible) + pack(f">{len(values)}{kind.code}", *values)
 
     return short_array
 
 
-def _emit_length(source: Source, value: str, layout: str, flexible: bool, add: str) -> None:
-    if flexible:
-        source.add(f"{add}(uvarint(len({value}) + 1))")
-    else:
-        source.add(f"{add}({source.name(Struct(layout).pack)}(len({value})))")
+@cache
+def _fixed_array(
+    kind: Fixed, nullable: bool, flexible: bool
+) -> Callable[[tuple[Any, ...] | None], bytes]:
+    """Any array of numbers, or of UUIDs that may be missing, or null."""
+
+    def fixed_array(values: tuple[Any, ...] | None) -> bytes:
+        if values is None:
+            return _null_array(nullable, flexible)
+        length = _array_length(len(values), flexible)
+        if kind is UUID_TYPE:
+            return length + b"".join(map(uuid_to_bytes, values))
+        return length + pack(f">{len(values)}{kind.code}", *values)
+
+    return fixed_array
 
 
-def _emit_tagged(source: Source, specs: list[tuple[str, FieldSpec]], version: int) -> None:
+@cache
+def _uuid_array(nullable: bool, flexible: bool) -> Callable[[tuple[UUID, ...] | None], bytes]:
+    """Arrays of UUIDs; those that the decoder shares are known by their identity: a hash takes longer than the bytes."""
+    known: dict[int, tuple[tuple[UUID, ...], bytes]] = {}
+
+    def uuid_array(values: tuple[UUID, ...] | None) -> bytes:
+        found = known.get(id(values))
+        if found is not None and found[0] is values:
+            return found[1]
+        if values is None:
+            return _null_array(nullable, flexible)
+        made = _array_length(len(values), flexible) + uuids_to_bytes(values)
+        if len(known) >= SHARED_ARRAYS:
+            known.clear()
+        known[id(values)] = (values, made)
+        return made
+
+    return uuid_array
+
+
+def _null_array(nullable: bool, flexible: bool) -> bytes:
+    if not nullable:
+        raise FieldNotInVersion("null")
+    return _null(flexible, _NULL)
+
+
+def _array_length(count: int, flexible: bool) -> bytes:
+    return encode_uvarint(count + 1) if flexible else pack(">i", count)
+
+
+def _put_tagged(writing: _Writing, specs: list[tuple[str, FieldSpec]], version: int) -> None:
+    """Mostly there is none that differs from its default."""
+    source = writing.source
+    usual = [f"m.{name} is {source.name(spec.default)}" for name, spec in specs]
+    tags = source.name(_tagged(specs, version))
+    writing.put(f"{_NO_TAGS!r} if {' and '.join([*usual, 'not m.tagged_fields'])} else {tags}(m)")
+
+
+def _tagged(specs: list[tuple[str, FieldSpec]], version: int) -> Callable[[Any], bytes]:
     """A tagged field is written only if it differs from its default."""
-    source.add("tagged = None")
-    for name, spec in sorted(specs, key=lambda named: named[1].tag or 0):
-        value, default = source.variable(), source.name(spec.default)
-        source.add(f"{value} = m.{name}")
-        with source.block(f"if {value} is not {default} and {value} != {default}:"):
-            source.add("if tagged is None: tagged = {}")
-            nullable = spec.nullable_in(version)
-            _emit_tagged_value(source, value, spec, nullable, version)
-    source.add("if m.tagged_fields or tagged and len(tagged) > 127:")
-    source.add(f"    add({source.name(encode_tagged_fields)}(tagged, m.tagged_fields))")
-    source.add("elif tagged is None: add(b'\\0')")
-    with source.block("else:"):
-        source.add("add(uvarint(len(tagged)))")
-        with source.block("for tag, data in tagged.items():"):
-            source.add("add(uvarint(tag) + uvarint(len(data)) + data)")
-
-
-def _emit_tagged_value(
-    source: Source, value: str, spec: FieldSpec, nullable: bool, version: int
-) -> None:
-    """The bytes of a tagged field; what changes in a partition is mostly a short array, which is at hand."""
-    element = spec.type.element if isinstance(spec.type, Array) else None
-    word = ""
-    if isinstance(element, Fixed) and len(element.code) == 1:
-        with source.block(f"if {value} is not None and len({value}) < {SHORT_ARRAY}:"):
-            source.add(f"tagged[{spec.tag}] = {source.name(_short_array(element, True))}({value})")
-        word = "else:"
-    with source.block(word or "if True:"):
-        source.add("parts = []", "collect = parts.append")
-        _emit_value(source, value, spec.type, nullable, version, True, "collect")
-        source.add(f"tagged[{spec.tag}] = b''.join(parts)")
+    source = _new_source()
+    with source.block("def tagged_fields(m):"):
+        source.add("tagged = {}")
+        for name, spec in specs:
+            value, default = source.variable(), source.name(spec.default)
+            source.add(f"{value} = m.{name}")
+            with source.block(f"if {value} is not {default} and {value} != {default}:"):
+                writing = _Writing(source, "parts")
+                source.add("parts = []")
+                nullable = spec.nullable_in(version)
+                _emit_value(writing, value, spec.type, nullable, version, True)
+                writing.flush()
+                source.add(f"tagged[{spec.tag}] = {source.name(b''.join)}(parts)")
+        source.add("if m.tagged_fields or len(tagged) > 127:")
+        source.add(f"    return {source.name(encode_tagged_fields)}(tagged, m.tagged_fields)")
+        source.add("data = uvarint(len(tagged))")
+        with source.block("for tag, each in tagged.items():"):
+            source.add("data += uvarint(tag) + uvarint(len(each)) + each")
+        source.add("return data")
+    return source.function("tagged_fields")

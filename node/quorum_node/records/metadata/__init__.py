@@ -30,7 +30,12 @@ from quorum_node.records.metadata.config_records import (
     QuotaEntity,
     ZkMigrationStateRecord,
 )
-from quorum_node.records.metadata.frame import FRAME_VERSION, decode_metadata, encode_metadata
+from quorum_node.records.metadata.frame import (
+    FRAME_VERSION,
+    decode_metadata,
+    encode_metadata,
+    metadata_encoder,
+)
 from quorum_node.records.metadata.metadata_version import (
     LATEST_LEVEL,
     LOWEST_LEVEL,
@@ -113,6 +118,7 @@ __all__ = [
     "ZkMigrationStateRecord",
     "decode_metadata",
     "encode_metadata",
+    "metadata_encoder",
     "record_type_name",
     "record_version",
 ]

@@ -5,6 +5,7 @@ Source: KIP-631, "Record format".
 """
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from quorum_node.records.metadata.record import (
@@ -14,11 +15,12 @@ from quorum_node.records.metadata.record import (
     record_type_name,
 )
 from quorum_node.schema.decoder import MAX_ELEMENTS, Decoder, decoder
-from quorum_node.schema.encoder import Encoder, Part, encoder
+from quorum_node.schema.encoder import Part, encoder
 from quorum_node.schema.primitives import MalformedRecord, encode_uvarint, read_uvarint
 from quorum_node.schema.schema import MalformedMessage
 
 FRAME_VERSION = 1
+MetadataEncoder = Callable[[Any], bytes]
 
 _DECODERS: dict[tuple[int, int], Decoder] = {}
 HEAD_BYTES = 3
@@ -26,7 +28,7 @@ _BY_HEAD: dict[bytes, Decoder] = {}
 """By the bytes of frame version, type and version, where all three are one byte: the fast path of replay."""
 known_decoder = _BY_HEAD.get
 """The decoder for such a head, once `decode_metadata` has met it."""
-_ENCODERS: dict[tuple[type, int], tuple[bytes, Encoder]] = {}
+_ENCODERS: dict[tuple[type, int], MetadataEncoder] = {}
 
 
 def encode_metadata(record: AnyMetadata, version: int = 0) -> bytes:
@@ -36,18 +38,27 @@ def encode_metadata(record: AnyMetadata, version: int = 0) -> bytes:
         return bytes((FRAME_VERSION,)) + head + record.payload
     known = _ENCODERS.get((type(record), version))
     if known is None:
-        known = _encoder(type(record), version)
-    parts: list[Part] = [known[0]]
-    known[1](record, parts.append)
-    return b"".join(parts)
+        known = metadata_encoder(type(record), version)
+    return known(record)
 
 
-def _encoder(cls: Any, version: int) -> tuple[bytes, Encoder]:
+def metadata_encoder(cls: Any, version: int) -> MetadataEncoder:
+    """`encode_metadata` for one class of records and one version, for whoever encodes many."""
+    known = _ENCODERS.get((cls, version))
+    if known is not None:
+        return known
     if not 0 <= version <= cls.HIGHEST_VERSION:
         raise ValueError(f"{cls.__name__} has no version {version}")
     head = bytes((FRAME_VERSION,)) + encode_uvarint(cls.RECORD_TYPE) + encode_uvarint(version)
-    made = _ENCODERS[cls, version] = (head, encoder(cls, version, True))
-    return made
+    write = encoder(cls, version, True)
+
+    def encode(record: Any) -> bytes:
+        parts: list[Part] = [head]
+        write(record, parts)
+        return b"".join(parts)
+
+    _ENCODERS[cls, version] = encode
+    return encode
 
 
 def decode_metadata(data: bytes) -> AnyMetadata:
