@@ -9,7 +9,7 @@ The checksum of a batch does not cover its offset and epoch. Both are known here
 epoch is that of the id), so a single flipped bit anywhere in a snapshot is found.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quorum_node.records.batches import (
@@ -35,7 +35,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.schema.primitives import MalformedRecord
 
 BATCH_BYTES = 64 * 1024
-"""A data batch is closed when its values reach this size: small, because whoever encodes it holds up the rest of
+"""A data batch is closed when its values reach this size: small, because whoever frames it holds up the rest of
 the process for as long."""
 MAX_BATCH_BYTES = 32 << 20
 """Stock Kafka closes a batch at 8 MiB; a length beyond this is damage, not a reason to wait for more."""
@@ -55,10 +55,11 @@ class SnapshotBounds:
 
 
 def encode_snapshot(
-    id: SnapshotId, bounds: SnapshotBounds, values: Iterable[bytes]
+    id: SnapshotId, bounds: SnapshotBounds, values: Iterable[bytes | None]
 ) -> Iterator[bytes]:
     """The batches of a snapshot, in order; the same arguments give the same bytes.
 
+    For a value that is None there is an empty piece: whoever has to stop for a while can do so there.
     Every timestamp is that of the log, none is the clock's: replicas that write a snapshot of one id
     write one file (K595-30).
     """
@@ -71,6 +72,9 @@ def encode_snapshot(
     yield _control_batch(id, 0, timestamp_ms, head)
     offset = len(head)
     for some in _grouped(values):
+        if not some:
+            yield b""
+            continue
         yield encode_values(
             base_offset=offset, leader_epoch=id.epoch, timestamp_ms=timestamp_ms, values=some
         )
@@ -90,10 +94,14 @@ def _control_batch(
     )
 
 
-def _grouped(values: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _grouped(values: Iterable[bytes | None]) -> Iterator[Sequence[bytes]]:
+    """Values of one batch; nothing for None."""
     group: list[bytes] = []
     size_bytes = 0
     for value in values:
+        if value is None:
+            yield ()
+            continue
         group.append(value)
         size_bytes += len(value)
         if size_bytes >= BATCH_BYTES:

@@ -1,28 +1,32 @@
-"""Writes one snapshot of an image, on a thread of its own, and never long at a time.
+"""Writes one snapshot: encoded on the loop, never long at a time; a thread brings it to the disk.
 
 Owns the pace. Knows nothing of when a snapshot is due.
 
-Encoding is Python, and so it shares the interpreter with the loop that answers clients. A thread that works on
-would hold the loop up for the interpreter's switch interval at every turn; so this one works for a fraction of a
-millisecond and then rests for as long as the rest of the process has worked meanwhile. Beside a busy loop it takes half
-of the time at most, beside an idle one all of it.
+Encoding is Python, so it can't go on beside the loop that answers clients, whatever thread it is on: two threads would
+only wait for each other's turn with the interpreter, each time for longer than the turn itself. So it is the loop that
+encodes a slice between two of its turns, for as long as the turn before took, within bounds: beside a busy loop half of
+the time at most, beside an idle one all of it. Writing and syncing let go of the interpreter, and have a thread.
 """
 
+import asyncio
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
 
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.snapshots import SnapshotStore
 
-_WORK_SECONDS = 0.0003
-_LONGEST_REST_SECONDS = 0.0003
-_LEAST_REST_SECONDS = 0.00002
-"""Less is no work of others: a timer, or the reading of these clocks."""
+_LEAST_SLICE_SECONDS = 0.0003
+_LONGEST_SLICE_SECONDS = 0.001
+"""So long a client may have to wait, at each step of its request."""
 _LOOK_AT_CLOCK_EVERY = 16
+_CHUNK_BYTES = 1 << 20
+"""Handed to the thread together."""
+_MAX_CHUNKS_AHEAD = 4
+"""What a slow disk has not taken is held in memory: no more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +46,139 @@ class NotWritten:
     error: Exception
 
 
-def write_snapshot(
-    store: SnapshotStore, id: SnapshotId, bounds: SnapshotBounds, image: ClusterImage
-) -> Written | NotWritten:
-    """Blocks until it is done. Never raises: whatever goes wrong is told to the loop."""
-    began = time.perf_counter()
-    writer = None
-    try:
-        writer = store.create(id)
-        for data in encode_snapshot(id, bounds, _paced(image.snapshot_records())):
-            writer.append(data)
-        writer.freeze()
-    except (StorageFailure, DiskFull) as error:
-        if writer is not None:
-            writer.abort()
-        return NotWritten(id, error)
-    except Exception as error:
-        if writer is not None:
-            writer.abort()
-        return NotWritten(id, error)
-    return Written(id, writer.size_bytes, time.perf_counter() - began)
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Nothing more comes; with an error, what came is of no use."""
+
+    error: Exception | None = None
 
 
-def _paced(values: Iterator[bytes]) -> Iterator[bytes]:
-    rest_at, others = time.perf_counter() + _WORK_SECONDS, _others_seconds()
+def slice_seconds(turn_seconds: float) -> float:
+    """How long to encode after a turn of the loop that took so long."""
+    return min(max(turn_seconds, _LEAST_SLICE_SECONDS), _LONGEST_SLICE_SECONDS)
+
+
+class SnapshotWriting:
+    """One snapshot of these records. `done` is called once, on the loop's thread, unless `close` was called before."""
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        id: SnapshotId,
+        bounds: SnapshotBounds,
+        values: Iterator[bytes],
+        done: Callable[[Written | NotWritten], None],
+    ) -> None:
+        self._store = store
+        self._id = id
+        self._done = done
+        self._pieces = encode_snapshot(id, bounds, _with_pauses(values))
+        self._loop = asyncio.get_running_loop()
+        self._began = self._slice_ended = time.perf_counter()
+        self._chunk: list[bytes] = []
+        self._chunk_bytes = 0
+        self._chunks_ahead = 0
+        self._waits_for_disk = False
+        self._ended = False
+        self._queue: SimpleQueue[list[bytes] | _End] = SimpleQueue()
+
+    def start(self) -> None:
+        """Returns at once."""
+        threading.Thread(target=self._write, name="snapshot-writer", daemon=True).start()
+        self._loop.call_soon(self._slice)
+
+    def close(self) -> None:
+        """Give it up: nobody waits for it any more."""
+        self._done = lambda result: None
+        self._end(RuntimeError("this replica ends"))
+
+    # -- on the loop
+
+    def _slice(self) -> None:
+        if self._ended:
+            return
+        began = time.perf_counter()
+        turn_seconds = began - self._slice_ended
+        try:
+            is_whole = self._encode(began + slice_seconds(turn_seconds))
+        except Exception as error:
+            self._end(error)
+            return
+        self._slice_ended = time.perf_counter()
+        if is_whole:
+            self._hand_over()
+            self._end(None)
+        elif self._chunks_ahead >= _MAX_CHUNKS_AHEAD:
+            self._waits_for_disk = True
+        else:
+            self._loop.call_soon(self._slice)
+
+    def _encode(self, until: float) -> bool:
+        """Whether that was all."""
+        for piece in self._pieces:
+            if piece:
+                self._chunk.append(piece)
+                self._chunk_bytes += len(piece)
+                if self._chunk_bytes >= _CHUNK_BYTES:
+                    self._hand_over()
+            if time.perf_counter() >= until:
+                return False
+        return True
+
+    def _hand_over(self) -> None:
+        self._queue.put(self._chunk)
+        self._chunk, self._chunk_bytes = [], 0
+        self._chunks_ahead += 1
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._queue.put(_End(error))
+
+    def _chunk_is_written(self) -> None:
+        self._chunks_ahead -= 1
+        if self._waits_for_disk:
+            self._waits_for_disk = False
+            self._slice_ended = time.perf_counter()
+            self._loop.call_soon(self._slice)
+
+    def _thread_ended(self, result: Written | NotWritten) -> None:
+        self._ended = True
+        self._done(result)
+
+    # -- on the thread
+
+    def _write(self) -> None:
+        """Whatever goes wrong is told to the loop."""
+        writer = None
+        result: Written | NotWritten
+        try:
+            writer = self._store.create(self._id)
+            while not isinstance(chunk := self._queue.get(), _End):
+                for data in chunk:
+                    writer.append(data)
+                self._on_loop(self._chunk_is_written)
+            if chunk.error is not None:
+                raise chunk.error
+            writer.freeze()
+            seconds = time.perf_counter() - self._began
+            result = Written(self._id, writer.size_bytes, seconds)
+        except Exception as error:
+            if writer is not None:
+                writer.abort()
+            result = NotWritten(self._id, error)
+        self._on_loop(lambda: self._thread_ended(result))
+
+    def _on_loop(self, act: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act)
+        except RuntimeError:
+            return  # the loop is closed: the process ends
+
+
+def _with_pauses(values: Iterator[bytes]) -> Iterator[bytes | None]:
+    """None now and then: a moment at which others may have their turn."""
     for number, value in enumerate(values):
         yield value
-        if number % _LOOK_AT_CLOCK_EVERY or time.perf_counter() < rest_at:
-            continue
-        before, others = others, _others_seconds()
-        rest = min(others - before, _LONGEST_REST_SECONDS)
-        if rest > _LEAST_REST_SECONDS:
-            time.sleep(rest)
-        rest_at = time.perf_counter() + _WORK_SECONDS
-
-
-def _others_seconds() -> float:
-    """Processor time of all other threads."""
-    return time.process_time() - time.thread_time()
+        if number % _LOOK_AT_CLOCK_EVERY == 0:
+            yield None

@@ -1,8 +1,8 @@
 """Local snapshots of one replica: when, from what, and what may be deleted after.
 
-Owns the course: due → keep the image of this moment → a worker writes → tell the core → retention. Knows no format and no
+Owns the course: due → keep the image of this moment → write it → tell the core → retention. Knows no format and no
 consensus: the core decides whether the log may start later, the policy decides when that would be in order.
-Everything here runs on the loop's thread; the worker hands its result over through the loop.
+Everything here runs on the loop's thread; the workers hand their results over through the loop.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 from quorum_node.controller.snapshot_turns import SnapshotProgress
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.events import PrefixObsolete, SnapshotCreated
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
 from quorum_node.records.snapshot_id import SnapshotId
@@ -26,7 +25,7 @@ from quorum_node.server.snapshot_policy import (
     is_due,
     obsolete_before,
 )
-from quorum_node.server.snapshot_writing import NotWritten, Written, write_snapshot
+from quorum_node.server.snapshot_writing import NotWritten, SnapshotWriting, Written
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.scrub import scrub
@@ -74,6 +73,7 @@ class Snapshotter:
         self._last_at = self._loop.time()
         self._not_before = 0.0
         self._writing: SnapshotId | None = None
+        self._course: SnapshotWriting | None = None
         self._since_before = (0, self._last_at)
         self._answering: list[Callable[[Outcome], None]] = []
         self._waiting: list[Callable[[Outcome], None]] = []
@@ -90,8 +90,10 @@ class Snapshotter:
         threading.Thread(target=self._scrub, name="log-scrub", daemon=True).start()
 
     def close(self) -> None:
-        """No more snapshots; one that is being written is left unfinished."""
+        """No more snapshots; one that is being written is given up."""
         self._closed = True
+        if self._course is not None:
+            self._course.close()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -218,20 +220,13 @@ class Snapshotter:
         self._answering, self._waiting = self._waiting, []
         self._since_before = (self._record_bytes, self._last_at)
         self._record_bytes, self._last_at = 0, self._loop.time()
-        threading.Thread(
-            target=self._write,
-            args=(snapshot, bounds, committed.image),
-            name="snapshot-writer",
-            daemon=True,
-        ).start()
-
-    def _write(self, id: SnapshotId, bounds: SnapshotBounds, image: ClusterImage) -> None:
-        """On a thread of its own."""
-        result = write_snapshot(self._store, id, bounds, image)
-        self._on_loop(lambda: self._written(result))
+        self._course = SnapshotWriting(
+            self._store, snapshot, bounds, committed.image.snapshot_records(), self._written
+        )
+        self._course.start()
 
     def _written(self, result: Written | NotWritten) -> None:
-        self._writing = None
+        self._writing = self._course = None
         outcome: Outcome
         if isinstance(result, Written):
             outcome = result.id

@@ -1,64 +1,158 @@
-"""The pace of a snapshot: whoever writes it rests for as long as the rest of the process works."""
+"""One snapshot, encoded between the turns of a real loop, and brought to a real disk by a thread."""
 
-from dataclasses import dataclass, field
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
+from pathlib import Path
 
 import pytest
 
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshot_writing
+from quorum_node.server.snapshot_writing import (
+    NotWritten,
+    SnapshotWriting,
+    Written,
+    slice_seconds,
+)
+from quorum_node.storage.snapshot_writer import SnapshotWriter
+from quorum_node.storage.snapshots import SnapshotStore
 
-VALUE_SECONDS = 0.00001
-VALUES = 4000
-
-
-@dataclass
-class Clocks:
-    """Every value takes 10 µs; beside it the other threads work `others` of the time, while it rests `at_rest` of it."""
-
-    others: float
-    at_rest: float
-    now: float = 0.0
-    worked: float = 0.0
-    rests: list[float] = field(default_factory=list)
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    def process_time(self) -> float:
-        return self.worked
-
-    def thread_time(self) -> float:
-        return 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.rests.append(seconds)
-        self.now += seconds
-        self.worked += self.at_rest * seconds
-
-    def value_is_made(self) -> None:
-        self.now += VALUE_SECONDS
-        self.worked += self.others * VALUE_SECONDS
+ID, BOUNDS = SnapshotId(9, 2), SnapshotBounds(5)
+VALUES = [b"%d" % number * 10 for number in range(20_000)]
+CHUNK_BYTES = 1 << 20
 
 
-def written(monkeypatch: pytest.MonkeyPatch, clocks: Clocks) -> Clocks:
-    monkeypatch.setattr(snapshot_writing, "time", clocks)
-    values = (b"%d" % number for number in range(VALUES))
-    for number, value in enumerate(snapshot_writing._paced(values)):
-        assert value == b"%d" % number
-        clocks.value_is_made()
-    return clocks
+async def written(store: SnapshotStore, values: Iterator[bytes]) -> Written | NotWritten:
+    """The outcome."""
+    ended: asyncio.Future[Written | NotWritten] = asyncio.get_running_loop().create_future()
+    SnapshotWriting(store, ID, BOUNDS, values, ended.set_result).start()
+    return await asyncio.wait_for(ended, 20)
 
 
-def test_beside_an_idle_loop_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert written(monkeypatch, Clocks(others=0.01, at_rest=0.01)).rests == []
+def files(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
-def test_beside_a_busy_loop_it_takes_half_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks = written(monkeypatch, Clocks(others=0.6, at_rest=1.0))
-    assert 0.4 < sum(clocks.rests) / clocks.now < 0.5
-    assert max(clocks.rests) <= 0.0003
+def test_it_is_the_snapshot_of_these_records(tmp_path: Path) -> None:
+    result = asyncio.run(written(SnapshotStore(tmp_path), iter(VALUES)))
+    assert isinstance(result, Written)
+    whole = b"".join(encode_snapshot(ID, BOUNDS, VALUES))
+    assert (tmp_path / ID.file_name).read_bytes() == whole
+    assert (result.id, result.size_bytes) == (ID, len(whole))
+    assert files(tmp_path) == [ID.file_name]
 
 
-def test_it_rests_as_long_as_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks = written(monkeypatch, Clocks(others=0.2, at_rest=0.0))
-    assert 0.1 < sum(clocks.rests) / clocks.now < 0.25
-    assert sum(clocks.rests) == pytest.approx(clocks.worked, rel=0.05)
+def test_a_slice_is_as_long_as_the_turn_before_it_within_bounds() -> None:
+    assert slice_seconds(0.0) == 0.0003
+    assert slice_seconds(0.0007) == 0.0007
+    assert slice_seconds(0.05) == 0.001
+
+
+def test_the_loop_turns_between_two_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock that goes on by 0.1 ms with each look at it: three looks a slice, or four."""
+    clock = count()
+
+    class Clock:
+        @staticmethod
+        def perf_counter() -> float:
+            return next(clock) / 10_000
+
+    taken = 0
+    slices: list[int] = []
+
+    def counted() -> Iterator[bytes]:
+        nonlocal taken
+        for value in VALUES:
+            taken += 1
+            yield value
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            slices.append(taken)
+            loop.call_soon(turn)
+
+        turn()
+        assert isinstance(await written(SnapshotStore(tmp_path), counted()), Written)
+
+    monkeypatch.setattr(snapshot_writing, "time", Clock)
+    asyncio.run(scenario())
+    steps = [after - before for before, after in pairwise(slices)]
+    assert 0 < max(steps) <= 100
+    assert sum(step > 0 for step in steps) >= len(VALUES) / 100
+
+
+def test_no_more_is_encoded_than_a_slow_disk_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    original = SnapshotWriter.append
+    taken = 0
+
+    def held_up(writer: SnapshotWriter, data: bytes) -> None:
+        assert may_go_on.wait(20)
+        original(writer, data)
+
+    def large() -> Iterator[bytes]:
+        nonlocal taken
+        for _ in range(20):
+            taken += 1
+            yield bytes(CHUNK_BYTES)
+
+    async def scenario() -> None:
+        writing = asyncio.ensure_future(written(SnapshotStore(tmp_path), large()))
+        before = -1
+        while taken == 0 or taken != before:  # the rest waits
+            before = taken
+            await asyncio.sleep(0.05)
+        assert taken <= 6
+        may_go_on.set()
+        assert isinstance(await writing, Written)
+        assert taken == 20
+
+    monkeypatch.setattr(SnapshotWriter, "append", held_up)
+    asyncio.run(scenario())
+
+
+def test_a_record_that_can_not_be_encoded_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"one"
+        raise ValueError("no such record")
+
+    result = asyncio.run(written(SnapshotStore(tmp_path), broken()))
+    assert isinstance(result, NotWritten)
+    assert "no such record" in str(result.error)
+    assert files(tmp_path) == []
+
+
+def test_what_is_given_up_leaves_nothing_and_tells_nobody(tmp_path: Path) -> None:
+    told: list[object] = []
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 1000
+
+    async def scenario() -> None:
+        writing = SnapshotWriting(SnapshotStore(tmp_path), ID, BOUNDS, endless(), told.append)
+        writing.start()
+        await until(lambda: files(tmp_path) != [] and taken > 100)
+        writing.close()
+        before = taken
+        await until(lambda: files(tmp_path) == [])
+        assert taken == before
+
+    asyncio.run(scenario())
+    assert told == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0.005)

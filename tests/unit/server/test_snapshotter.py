@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -329,21 +330,23 @@ def test_values_written_while_a_snapshot_is_written_are_in_the_next_one(
         node = start()
         await node.write(60)
         before = await node.write(1)
-        began = asyncio.Event()
+        began, may_end = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
-        original = snapshotter_module.write_snapshot
+        original = SnapshotWriter.append
 
-        def slow(*arguments: object) -> object:
+        def held_up(writer: SnapshotWriter, data: bytes) -> None:
             loop.call_soon_threadsafe(began.set)
-            return original(*arguments)  # type: ignore[arg-type]
+            assert may_end.wait(20)
+            original(writer, data)
 
-        monkeypatch.setattr(snapshotter_module, "write_snapshot", slow)
+        monkeypatch.setattr(SnapshotWriter, "append", held_up)
         asked = asyncio.ensure_future(node.snapshot())
         await began.wait()
         last = await node.write(20)
+        may_end.set()
         made = await asked
         assert isinstance(made, SnapshotId)
-        assert before.end_offset <= made.end_offset <= last.end_offset
+        assert before.end_offset <= made.end_offset < last.end_offset
         await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)
         newest = node.values()
         assert newest[f"k{(node.number - 1) % 50}"].startswith(f"{node.number - 1}x")
