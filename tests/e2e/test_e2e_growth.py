@@ -6,6 +6,7 @@ import pytest
 
 from support.trial import kube
 from support.trial.arena import MOVE_TIMEOUT_S, Arena
+from support.trial.pod_watch import PodWatch
 from support.trial.quorum import Described
 
 pytestmark = pytest.mark.timeout(600)
@@ -101,3 +102,21 @@ def test_any_member_can_be_retired_and_a_fresh_id_takes_its_place(arena: Arena) 
     )
     assert max(voter.id for voter in after.voters) > 3
     arena.prove_nothing_lost()
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-05")
+def test_a_changed_property_restarts_one_pod_at_a_time_the_leader_last(arena: Arena) -> None:
+    quorum = arena.create_under_load(3)
+    before = quorum.wait_healthy(3, timeout_s=30)
+    leader = quorum.pod_of(before.leader_id, before.leader_uuid)
+    with PodWatch(quorum) as watch:
+        quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
+        arena.wait_until(
+            "every pod anew", lambda: set(watch.replaced) == watch.before, timeout_s=MOVE_TIMEOUT_S
+        )
+        after = quorum.wait_healthy(3, timeout_s=60)
+    assert watch.replaced[-1] == leader
+    assert watch.most_down == 1
+    assert after.keys == before.keys, "a restart is no reason to move a member"
+    assert arena.prove_nothing_lost().voter_changes == 2, "those of the formation"

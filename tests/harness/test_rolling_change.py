@@ -5,9 +5,9 @@ import signal
 import pytest
 
 from support.harness.operator_process import OperatorProcess
-from support.harness.pod_watch import PodWatch, is_ready
 from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
 from support.harness.scene import OTHER_NODE_IMAGE, Scene
+from support.trial.pod_watch import PodWatch, is_ready
 from support.trial.quorum import Described
 from support.trial.waiting import stays, wait_for
 

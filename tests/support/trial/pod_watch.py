@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from support.harness.kube_api import Json
-from support.harness.quorum import HarnessQuorum
+from support.trial.quorum import Quorum
 
 _LOOK_S = 0.02
 
@@ -23,7 +23,7 @@ def is_ready(pod: Json) -> bool:
 class PodWatch:
     """A context manager. `replaced`: pods by name, in the order in which they went; `most_down`: at one moment."""
 
-    def __init__(self, quorum: HarnessQuorum) -> None:
+    def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
         self._uids = {name: uid for name, uid, _ in self._look()}
         self._ended = threading.Event()
@@ -44,6 +44,11 @@ class PodWatch:
     ) -> None:
         self._ended.set()
         self._thread.join()
+
+    @property
+    def before(self) -> frozenset[str]:
+        """The pods that were there when it began."""
+        return frozenset(self._uids)
 
     def _look(self) -> list[tuple[str, str, bool]]:
         """Name, uid and readiness of every pod."""
