@@ -112,9 +112,7 @@ def test_a_changed_property_restarts_one_pod_at_a_time_the_leader_last(arena: Ar
     leader = quorum.pod_of(before.leader_id, before.leader_uuid)
     with PodWatch(quorum) as watch:
         quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})
-        arena.wait_until(
-            "every pod anew", lambda: set(watch.replaced) == watch.before, timeout_s=MOVE_TIMEOUT_S
-        )
+        arena.wait_until("every pod anew", lambda: watch.all_anew, timeout_s=MOVE_TIMEOUT_S)
         after = quorum.wait_healthy(3, timeout_s=60)
     assert watch.replaced[-1] == leader
     assert watch.most_down == 1

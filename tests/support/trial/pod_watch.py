@@ -21,7 +21,7 @@ def is_ready(pod: Json) -> bool:
 
 
 class PodWatch:
-    """A context manager. `replaced`: pods by name, in the order in which they went; `most_down`: at one moment."""
+    """A context manager. `replaced`: pods by name, in the order in which they went; `most_down`: at one moment; `down`: now."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -30,6 +30,7 @@ class PodWatch:
         self._thread = threading.Thread(target=self._run, name="pod-watch")
         self.replaced: list[str] = []
         self.most_down = 0
+        self.down: frozenset[str] = frozenset()
         self.looks = 0
 
     def __enter__(self) -> Self:
@@ -50,6 +51,11 @@ class PodWatch:
         """The pods that were there when it began."""
         return frozenset(self._uids)
 
+    @property
+    def all_anew(self) -> bool:
+        """Every pod was replaced, and all are ready."""
+        return set(self.replaced) == self.before and not self.down
+
     def _look(self) -> list[tuple[str, str, bool]]:
         """Name, uid and readiness of every pod."""
         return [
@@ -61,8 +67,8 @@ class PodWatch:
         while not self._ended.wait(_LOOK_S):
             seen = self._look()
             self.looks += 1
-            up = {name for name, _, ready in seen if ready}
-            self.most_down = max(self.most_down, len(self._uids.keys() - up))
+            self.down = self.before - {name for name, _, ready in seen if ready}
+            self.most_down = max(self.most_down, len(self.down))
             uids = {name: uid for name, uid, _ in seen}
             for name, uid in self._uids.items():
                 if uids.get(name) != uid and name not in self.replaced:
