@@ -43,7 +43,7 @@ PARTITIONS = (1, 2, 4)
 SHARES_FOR_MEMORY = (0.1, 0.4)
 """Logs of a million and of four million records, if the long one has ten."""
 MASTER = "local[2]"
-MICRO_BATCH_RECORDS = 1_000_000
+RECORDS_OF_A_TASK = 1_000_000
 WAIT_SECONDS = 600.0
 BUDGET_SECONDS = 25 * 60.0
 _CODEC = REPOSITORY / "node" / "quorum_node" / "records"
@@ -131,7 +131,7 @@ def command(*arguments: object) -> list[str]:
 
 def archived(log: WrittenLog, to: Path, partitions: int) -> dict[str, Any]:
     """A new archive; so many tasks in a micro batch."""
-    micro_batch = min(MICRO_BATCH_RECORDS, log.records)
+    micro_batch = min(partitions * RECORDS_OF_A_TASK, log.records)
     span_bytes = 1 + log.size_bytes * micro_batch // log.records // partitions
     shutil.rmtree(to, ignore_errors=True)
     say(f"archiving {log.records:,} records, {partitions} partition(s) in a micro batch")
@@ -144,6 +144,8 @@ def archived(log: WrittenLog, to: Path, partitions: int) -> dict[str, Any]:
 
 def archives(root: Path, log: WrittenLog) -> Found:
     """The same log by number of partitions."""
+    say("what is done once after installation")
+    measured(command("prepare"), WAIT_SECONDS)
     for partitions in PARTITIONS:
         yield str(partitions), archived(log, root / "archive", partitions)
 

@@ -142,8 +142,8 @@ def section(found: Found) -> str:
     return f"""## {HEADING}
 
 `make bench-pipeline` makes this section ({found["date"]}). Every command is a process of its own, its start included: a JVM
-and Spark take some seconds of it. {log_text(found)}
-The partitions of `archive` are tasks of a micro batch of a million records; the Python workers decode and write. `state` replays in one
+and Spark take some seconds of it, after `quorum-pipeline prepare`, which ran once before. {log_text(found)}
+The partitions of `archive` are tasks of a micro batch, of a million records each; the Python workers decode and write. `state` replays in one
 process, in order. What the workers hold counts pages that they share with each other as often as there are workers.
 
 {speed_table(found)}

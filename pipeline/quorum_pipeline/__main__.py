@@ -8,7 +8,17 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 
-from quorum_pipeline.commands import archive, audit, diff, executor, plan, restore, state, timeline
+from quorum_pipeline.commands import (
+    archive,
+    audit,
+    diff,
+    executor,
+    plan,
+    prepare,
+    restore,
+    state,
+    timeline,
+)
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
@@ -22,6 +32,7 @@ _COMMANDS = {
         "a node's directory from which a quorum begins anew at an offset or a time",
     ),
     "plan": (plan, "a reassignment that balances the cluster with few moves"),
+    "prepare": (prepare, "once after installation: later runs start in half the time"),
     "executor": (executor, "for Spark on Kubernetes: what the pod of an executor runs"),
 }
 

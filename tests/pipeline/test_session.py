@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.pipeline_process import run_pipeline
+from support.written_log import LogWriter, write_history
+
 _TELL = """
 from quorum_pipeline.spark.session import open_session
 
@@ -44,3 +47,34 @@ def test_defaults_of_a_cluster_are_kept_and_a_master_that_is_named_goes_first(
         ["local[1]", "the job", "3", "false", "UTC"],
         ["local[2]", "another", "3", "false", "UTC"],
     ]
+
+
+@pytest.mark.long
+def test_what_is_prepared_is_used_and_nothing_depends_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("METADATAQUORUM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "loops"))
+    done = run_pipeline("prepare")
+    assert done.returncode == 0, done.stderr
+    (classes,) = (tmp_path / "cache" / "spark-classes").iterdir()
+    assert str(classes) in done.stdout
+    assert list((tmp_path / "loops").rglob("*.nbi"))
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    # The JVM says where a class is from.
+    monkeypatch.setenv(
+        "JDK_JAVA_OPTIONS", f"-Xlog:class+load:file={tmp_path}/loaded-%p.txt:none:filecount=0"
+    )
+    for number, damage in enumerate((b"", b"damaged")):
+        if damage:
+            classes.chmod(0o644)
+            classes.write_bytes(damage)
+        found = run_pipeline("archive", "--log", writer.directory, "--to", tmp_path / str(number))
+        assert found.returncode == 0, found.stderr
+        loaded = "".join(path.read_text() for path in tmp_path.glob("loaded-*.txt"))
+        shared = "org.apache.spark.SparkContext source: shared objects file" in loaded
+        assert shared == (not damage)
+        for path in tmp_path.glob("loaded-*.txt"):
+            path.unlink()

@@ -3,15 +3,15 @@
 import argparse
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 
-from quorum_node.client.connections import Address
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
-from quorum_pipeline.live.quorum import Quorum, parsed_addresses
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="go on until stopped")
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
-    parser.add_argument("--max-rows", type=int, default=1_000_000, help="of one micro batch")
+    parser.add_argument("--max-rows", type=int, default=5_000_000, help="of one micro batch")
     parser.add_argument(
-        "--span-bytes", type=int, default=8 << 20, help="of a directory's log: what one task reads"
+        "--span-bytes", type=int, default=32 << 20, help="of a directory's log: what one task reads"
     )
     parser.add_argument(
         "--compact", action="store_true", help="then (or alone: only) merge small files"
@@ -49,14 +49,18 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
     progress.say("starting Spark")
-    from quorum_pipeline.spark.archive import Archive
-    from quorum_pipeline.spark.archive_job import ArchiveJob
     from quorum_pipeline.spark.session import open_session
 
     elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
-    session = open_session(
-        "quorum-pipeline archive", arguments.master, rows_in_jvm=elsewhere or arguments.compact
-    )
+    # What is imported while Java starts costs no time.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        beside.submit(import_module, "quorum_pipeline.spark.archive_job")
+        session = open_session(
+            "quorum-pipeline archive", arguments.master, rows_in_jvm=elsewhere or arguments.compact
+        )
+    from quorum_pipeline.spark.archive import Archive
+    from quorum_pipeline.spark.archive_job import ArchiveJob
+
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
         before = archive.contents()
@@ -91,12 +95,14 @@ def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
         signal.signal(number, before)
 
 
-def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[Address, ...] | None:
+def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[tuple[str, int], ...] | None:
     """What is wrong is told before Spark takes its seconds to start. Raises PipelineError."""
     if arguments.log is not None:
         return open_log(arguments.log)
     if arguments.bootstrap is None:
         return None
+    from quorum_pipeline.live.quorum import Quorum, parsed_addresses
+
     addresses = tuple(parsed_addresses(arguments.bootstrap))
     with closing(Quorum(addresses)) as quorum:
         quorum.committed()

@@ -183,3 +183,16 @@ def elements(
     for index in range(len(begins)):
         for number in range(offsets[index + 1] - offsets[index]):
             found[offsets[index] + number] = begins[index] + number * size_bytes
+
+
+def compile_all() -> None:
+    """Now, and not in each of the processes that come from this one."""
+    data: Bytes = np.frombuffer(bytes(READ_AHEAD_BYTES), np.uint8)
+    own, none, borders = data.copy(), np.zeros(0, np.int64), np.zeros(1, np.int64)
+    offsets, tables = np.zeros(1, np.int32), np.zeros((0, 0), np.int64)
+    frames(data, borders, borders, none, none)
+    fields(data, none, none, np.zeros((0, 3), np.int64), tables, tables)
+    turned(data, none, own, np.zeros((0, len(own)), np.uint8))
+    base64(data, none, data, np.zeros((0, 22), np.uint8))
+    gathered(data, none, offsets, own)
+    elements(none, offsets, 1, none)

@@ -36,6 +36,8 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.rows.table import table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
+from quorum_pipeline.spark.options import log_options
+from quorum_pipeline.spark.origins import Origin, check_start, origin_of
 from quorum_pipeline.spark.part_writer import write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.replayed import LogRecord
@@ -73,6 +75,7 @@ class Archive:
         self._uri = uri.rstrip("/")
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._local = self._files.local_path(self._uri)
+        self._origin: Origin | None = None
 
     def contents(self) -> Archived:
         """What counts in it now. Raises PipelineError."""
@@ -89,23 +92,19 @@ class Archive:
         if self._local is None:
             reader = self._session.readStream.format(source).schema(_COLUMNS)
         else:
-            reader = self._session.readStream.format(f"{source}_tasks")
+            reader = self._session.readStream.format(f"{source}_ranges")
+            self._origin = origin_of(log_options(options))
         reader = reader.options(**options)
         start = self._resume()
         if start is not None:
             reader = reader.option("startOffset", str(start))
-        writer = (
-            reader.option("onProblem", "keep")
-            .load()
-            .writeStream.foreachBatch(self._write)
-            .option("checkpointLocation", self._checkpoint)
-        )
-        if every_seconds is None:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{every_seconds} seconds")
         with _in_words(f"the archive can't begin, with the checkpoint {self._checkpoint}"):
-            return writer.start()
+            writer = reader.option("onProblem", "keep").load().writeStream
+            writer = writer.foreachBatch(self._write)
+            writer = writer.option("checkpointLocation", self._checkpoint)
+            if every_seconds is None:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=f"{every_seconds} seconds").start()
 
     def read(self, end_offset: int | None = None) -> DataFrame:
         """The records that count, below an offset. Raises PipelineError if there are none."""
@@ -208,8 +207,10 @@ class Archive:
         records, apart = self._directory(RECORDS, wanted), self._directory(QUARANTINE, wanted)
         self._files.delete(f"{records}/{MARKER}")
         self._files.delete(apart)
-        write = self._write_by_spark if self._local is None else self._write_by_workers
-        written = write(frame, wanted)
+        if self._origin is None:
+            written = self._write_by_spark(frame, wanted)
+        else:
+            written = self._write_by_workers(self._origin, wanted)
         if written.quarantined:
             self._check_gaps(wanted)
         else:
@@ -217,13 +218,16 @@ class Archive:
         kept = written.rows - written.quarantined
         self._complete(wanted, Marker(kept, written.quarantined))
 
-    def _write_by_workers(self, tasks: DataFrame, wanted: OffsetRange) -> _Written:
+    def _write_by_workers(self, origin: Origin, wanted: OffsetRange) -> _Written:
+        """The frame says no more than the range, and is not looked at."""
         assert self._local is not None
         records, apart = (self._local / table / wanted.directory for table in (RECORDS, QUARANTINE))
         self._files.delete(self._directory(RECORDS, wanted))
         schema = DataType.fromDDL(_COLUMNS)
         assert isinstance(schema, StructType)
-        parts = write_tasks(tasks, schema, records, apart)
+        check_start(origin, wanted.start)
+        tasks = origin.tasks(wanted.start, wanted.end)
+        parts = write_tasks(self._session.sparkContext, tasks, schema, records, apart)
         return _Written(
             sum(each.rows + each.quarantined for each in parts),
             sum(each.quarantined for each in parts),

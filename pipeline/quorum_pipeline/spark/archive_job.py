@@ -18,7 +18,7 @@ from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.reason import SparkError, reason_of
 
-SPAN_BYTES = 8 << 20
+SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
 _TRIES = 5
 _NO_WORKER = "Python worker failed to connect back"

@@ -36,8 +36,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.table import table_ddl
 from quorum_pipeline.spark.options import LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, check_start, origin_of
 
@@ -52,6 +50,8 @@ class MetadataLog(DataSource):
 
     def schema(self) -> str:
         """Every column."""
+        from quorum_pipeline.rows.table import table_ddl
+
         return table_ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -73,6 +73,8 @@ class _Tasks:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
+        from quorum_pipeline.rows.arrow import record_batch
+
         assert isinstance(partition, LogTask)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for rows in partition.rows(keep_problems=self._options.keep_problems):
@@ -90,7 +92,7 @@ class LogReader(_Tasks, DataSourceReader):
             check_start(self._origin, wanted)
         if self._options.end_offset > end:
             self._origin.check_end()
-        return self._origin.tasks(max(wanted, start), min(self._options.end_offset, end))
+        return [*self._origin.tasks(max(wanted, start), min(self._options.end_offset, end))]
 
 
 class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -131,7 +133,7 @@ class LogStreamReader(_Tasks, DataSourceStreamReader, SupportsTriggerAvailableNo
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Tasks between two offsets. Raises PipelineError if they were deleted before they were read."""
         check_start(self._origin, int(start["offset"]))
-        return self._origin.tasks(int(start["offset"]), int(end["offset"]))
+        return [*self._origin.tasks(int(start["offset"]), int(end["offset"]))]
 
     def _end(self) -> int:
         return min(self._origin.bounds()[1], self._options.end_offset)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.live.quorum import parsed_addresses
 
 NO_END = (1 << 63) - 1
 
@@ -52,13 +51,20 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
         raise PipelineError(f"onProblem is {on_problem!r}; it is fail or keep")
     return LogOptions(
         path=Path(path.removeprefix("file://")) if path else None,
-        bootstrap=tuple(parsed_addresses(bootstrap)) if bootstrap else (),
+        bootstrap=_addresses(bootstrap) if bootstrap else (),
         start_offset=_number(options, "startoffset", 0),
         end_offset=_number(options, "endoffset", NO_END),
         span_bytes=_number(options, "spanbytes", 8 << 20, least=1),
         max_rows=_number(options, "maxrows", 1_000_000, least=1),
         keep_problems=on_problem == "keep",
     )
+
+
+def _addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
+    # Spark starts a process of Python for each thing that it asks a source: what reads a directory needs no client.
+    from quorum_pipeline.live.quorum import parsed_addresses
+
+    return tuple(parsed_addresses(bootstrap))
 
 
 def _number(options: Mapping[str, str], name: str, default: int, least: int = 0) -> int:

@@ -1,26 +1,30 @@
 """Where the records of `metadata_log` come from: a directory, or a running quorum. One interface for batch and stream.
 
 Owns how offsets are cut into tasks. A task carries all it needs to read its rows on another machine.
+
+Spark starts a process of Python for each thing that it asks a source, so what decodes records, and the client of a quorum, are
+imported where they are needed.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
-from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
-from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.files.log_span import damaged_tail
-from quorum_pipeline.live.live_rows import live_rows
-from quorum_pipeline.live.quorum import Quorum
-from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.spark.options import LogOptions
+
+if TYPE_CHECKING:
+    from quorum_node.client.connections import Address
+    from quorum_pipeline.rows.gathering import AnyRows
 
 _OFFSETS_OF_A_TASK = 200_000
 
@@ -41,7 +45,7 @@ class Origin(Protocol):
     def bounds(self) -> tuple[int, int]:
         """Start and end. Raises PipelineError."""
 
-    def tasks(self, start: int, end: int) -> list[InputPartition]:
+    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """Tasks that together read these offsets."""
 
     def check_end(self) -> None:
@@ -65,6 +69,8 @@ class SpanTask(LogTask):
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """See LogTask."""
+        from quorum_pipeline.files.log_rows import span_rows
+
         return span_rows(self.span, self.start, self.end, keep_problems=keep_problems)
 
 
@@ -78,6 +84,9 @@ class FetchTask(LogTask):
 
     def rows(self, *, keep_problems: bool) -> Iterator[AnyRows]:
         """See LogTask."""
+        from quorum_pipeline.live.live_rows import live_rows
+        from quorum_pipeline.live.quorum import Quorum
+
         with closing(Quorum(self.bootstrap)) as quorum:
             yield from live_rows(quorum, self.start, self.end, keep_problems=keep_problems)
 
@@ -95,7 +104,7 @@ class DirectoryOrigin:
         log = open_log(self._path)
         return log.start_offset, log.end_offset()
 
-    def tasks(self, start: int, end: int) -> list[InputPartition]:
+    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """See Origin."""
         spans = open_log(self._path).spans(start, self._span_bytes)
         return [
@@ -121,11 +130,13 @@ class QuorumOrigin:
 
     def bounds(self) -> tuple[int, int]:
         """See Origin."""
+        from quorum_pipeline.live.quorum import Quorum
+
         with closing(Quorum(self._bootstrap)) as quorum:
             found = quorum.committed()
         return found.start_offset, found.end_offset
 
-    def tasks(self, start: int, end: int) -> list[InputPartition]:
+    def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """See Origin."""
         return [
             FetchTask(self._bootstrap, begin, min(begin + _OFFSETS_OF_A_TASK, end))

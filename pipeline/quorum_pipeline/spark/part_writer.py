@@ -1,31 +1,35 @@
 """Tasks of a log, written on the executors that run them: each its own files, side by side.
 
-Owns the way from a frame of tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
+Owns the way from tasks to the files of an archive's directory on a file system that every executor mounts. Rows never
 leave the Python worker that decodes them: the JVM would turn every column of every record into a value and back. Spark says who
 does what, and does again what was lost.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark import SparkContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.files.archive_part import Part, keep_only, write_part
-from quorum_pipeline.spark.task_source import task_rows
+from quorum_pipeline.spark.origins import LogTask
 
 
 def write_tasks(
-    tasks: DataFrame, schema: StructType, records: Path, quarantine: Path
+    context: SparkContext,
+    tasks: Sequence[LogTask],
+    schema: StructType,
+    records: Path,
+    quarantine: Path,
 ) -> list[Part]:
     """What was written. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
     columns = to_arrow_schema(schema, timezone="UTC")
     writer = _Writer(columns, records, quarantine)
-    parts = tasks.rdd.mapPartitions(writer).collect()
+    parts = context.parallelize(tasks, len(tasks)).mapPartitions(writer).collect()
     records.mkdir(parents=True, exist_ok=True)
     keep_only(records, {name for each in parts for name in each.records}, columns)
     keep_only(quarantine, {name for each in parts for name in each.quarantine}, columns)
@@ -38,8 +42,8 @@ class _Writer:
     records: Path
     quarantine: Path
 
-    def __call__(self, rows: Iterable[Row]) -> Iterator[Part]:
+    def __call__(self, tasks: Iterable[LogTask]) -> Iterator[Part]:
         """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
-        for row in rows:
-            blocks, stem = task_rows(row.task), f"part-{uuid4()}"
+        for task in tasks:
+            blocks, stem = task.rows(keep_problems=True), f"part-{uuid4()}"
             yield write_part(blocks, self.schema, stem, self.records, self.quarantine)

@@ -9,14 +9,17 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.log_source import MetadataLog
+from quorum_pipeline.spark.range_source import MetadataLogRanges
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
-from quorum_pipeline.spark.task_source import MetadataLogTasks
 
 _LOCAL = {
     # Nobody else has business with the ports of a local session.
@@ -30,11 +33,19 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.python.daemon.module": "quorum_pipeline.spark.worker_daemon",
 }
 # Where the JVM is started from Python it takes itself for a shell, and would draw bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
+SPARK_HOME = Path(pyspark.__file__).parent
+"""Of the Spark that PySpark brings."""
 _LITTLE_TO_COMPILE = "-XX:TieredStopAtLevel=1"
 """Most of what a JVM does in its first half minute is to compile. `spark.driver.extraJavaOptions` come behind it and win."""
+_NOTHING_TO_COMPILE = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For the same reason Spark makes no classes of queries."""
 
 
 def open_session(
@@ -43,41 +54,70 @@ def open_session(
     more: Mapping[str, str] | None = None,
     *,
     rows_in_jvm: bool = True,
+    keep_classes: Path | None = None,
 ) -> SparkSession:
     """With the data sources registered; `more` settings go first. Raises PipelineError where there is no Java.
 
-    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot.
+    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot. `keep_classes` is a file
+    that the JVM writes when it ends (`kept_classes.py`).
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    if not rows_in_jvm:
-        os.environ.setdefault("SPARK_SUBMIT_OPTS", _LITTLE_TO_COMPILE)
-    conf = _given(more or {})
+    conf = _given(more or {}, _java_options(rows_in_jvm, keep_classes))
     chosen = master or conf.get("spark.master") or "local[*]"
     settings = _ALWAYS | (_LOCAL if chosen.startswith("local") else {})
+    settings |= {} if rows_in_jvm else _NOTHING_TO_COMPILE
     for key, value in settings.items():
         conf.setIfMissing(key, value)
     if chosen.startswith("local"):
-        # Workers are processes beside this one; they have to find what this one imports.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _name_python()
     conf.setMaster(chosen).setAppName(name)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
+    _know_no_other_sources(session.sparkContext)
     session.dataSource.register(MetadataLog)
-    session.dataSource.register(MetadataLogTasks)
+    session.dataSource.register(MetadataLogRanges)
     session.dataSource.register(MetadataSnapshot)
     return session
 
 
-def _given(more: Mapping[str, str]) -> SparkConf:
+def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
     """`more`, and what Spark was told from outside. Only its JVM knows that, so it is started first, with what it needs at birth."""
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LITTLE_TO_COMPILE)
+    # Its environment is that of the workers.
+    os.environ.setdefault("QUORUM_PIPELINE_PYTHON", sys.executable)
     SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
     conf = SparkConf()
     for key, value in more.items():
         conf.set(key, value)
     return conf
+
+
+def _java_options(rows_in_jvm: bool, keep_classes: Path | None) -> str:
+    compiling = "" if rows_in_jvm else _LITTLE_TO_COMPILE
+    if keep_classes is not None:
+        return f"{compiling} {options_to_make(keep_classes)}"
+    return f"{compiling} {options_to_use(classes_file(SPARK_HOME / 'jars'))}"
+
+
+def _name_python() -> None:
+    """Workers are processes beside this one; they have to find what this one imports."""
+    script = Path(__file__).with_name("worker_python.sh")
+    if os.access(script, os.X_OK) and "SPARK_HOME" not in os.environ:
+        os.environ.setdefault("PYSPARK_PYTHON", str(script))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _know_no_other_sources(context: SparkContext) -> None:
+    """Spark would start two Python processes to look for installed packages that bring data sources."""
+    jvm: Any = context._jvm  # noqa: SLF001 - as above
+    manager = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+    none = getattr(jvm.scala.collection.immutable, "Map$")
+    found = jvm.scala.Option.apply(getattr(none, "MODULE$").empty())
+    getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(found)
 
 
 def _java_home_works() -> bool:

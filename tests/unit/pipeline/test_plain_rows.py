@@ -17,6 +17,7 @@ from quorum_node.records.batches import (
     encode_values,
     read_header,
 )
+from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
 from quorum_pipeline.rows.plain_rows import OneType, PlainRows, may_be_plain
@@ -213,3 +214,15 @@ def test_long_records_make_a_block_as_many_do() -> None:
     assert gathering.is_enough
     assert sum(map(len, gathering.take())) == most * 8
     assert not gathering.is_enough
+
+
+def test_all_loops_are_compiled_before_workers_are_forked() -> None:
+    """Another type of an argument would be compiled in each of them."""
+    loops.compile_all()
+    config = md.ConfigRecord(resource_type=2, resource_name="a", name="b", value="c")
+    change = md.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2), leader=2)
+    check([written([md.encode_metadata(config, 0), md.encode_metadata(change, 2)])])
+    compiled = [each for each in vars(loops).values() if hasattr(each, "signatures")]
+    assert [len(each.signatures) for each in compiled if not each.__name__.startswith("_")] == [
+        1
+    ] * 6

@@ -1,0 +1,17 @@
+"""What Spark starts on an executor to have Python workers: its own daemon, which has imported what they need before it forks them.
+
+Each worker would import it for itself, half a second of CPU. Owns no more than that; `spark.python.daemon.module` names it.
+"""
+
+import os
+
+from pyspark.daemon import manager
+
+if __name__ == "__main__":
+    # No thread may run when workers are forked, and numpy would start some.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+    from quorum_pipeline.rows.loops import compile_all
+
+    compile_all()
+    manager()
