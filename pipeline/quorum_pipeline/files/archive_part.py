@@ -134,16 +134,30 @@ def _batches(rows: AnyRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Few columns gain by a dictionary as much as it takes to make one."""
-    dictionaries = [each.name for each in schema if pa.types.is_dictionary(each.type)]
+    """Fields of records repeat themselves; what all rows have grows, or differs in each, and a dictionary of it only takes time."""
+    dictionaries = [
+        leaf
+        for each in schema
+        if pa.types.is_dictionary(each.type) or pa.types.is_struct(each.type)
+        for leaf in _leaves(each.name, each.type)
+    ]
     return {
         "compression": _CODEC,
         "use_dictionary": dictionaries,
         "column_encoding": dict.fromkeys(_RISING & set(schema.names), "DELTA_BINARY_PACKED"),
         "write_statistics": [each for each in _BOUNDS if each in schema.names],
-        # Spark's schema says all; with Arrow's beside it a reader would make dictionaries again.
+        # Parquet's own schema says all; with Arrow's beside it a reader would make dictionaries again.
         "store_schema": False,
     }
+
+
+def _leaves(path: str, kind: pa.DataType) -> list[str]:
+    """The columns that Parquet makes of one of Arrow."""
+    if pa.types.is_struct(kind):
+        return [leaf for each in kind for leaf in _leaves(f"{path}.{each.name}", each.type)]
+    if pa.types.is_list(kind):
+        return _leaves(f"{path}.list.element", kind.value_type)
+    return [path]
 
 
 def _add(part: Part, batch: pa.RecordBatch, good: _Files, bad: _Files) -> None:

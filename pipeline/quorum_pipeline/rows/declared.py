@@ -108,9 +108,31 @@ def _getter(name: str, type: WireType) -> Callable[[Any], Any]:
     if type == Array(ANY_UUID):
         return lambda record: _uuid_texts(take(record))
     element = type.element if isinstance(type, Array) else type
-    if element == STRING or (isinstance(element, Fixed) and element != ANY_UUID):
+    if _is_plain(element):
         return take
+    if isinstance(type, Array) and not isinstance(element, Fixed | Variable | Array):
+        specs = dict(wire_fields(element))
+        if len(specs) > 1 and all(_is_plain(spec.type) for spec in specs.values()):
+            return _structures(take, tuple(specs))
     return lambda record: plain(take(record))
+
+
+def _structures(
+    take: Callable[[Any], Any], names: tuple[str, ...]
+) -> Callable[[Any], list[dict[str, Any]] | None]:
+    values = attrgetter(*names)
+
+    def found(record: Any) -> list[dict[str, Any]] | None:
+        elements = take(record)
+        if elements is None:
+            return None
+        return [dict(zip(names, values(each), strict=True)) for each in elements]
+
+    return found
+
+
+def _is_plain(type: WireType) -> bool:
+    return type == STRING or (isinstance(type, Fixed) and type != ANY_UUID)
 
 
 @lru_cache(maxsize=_KNOWN_UUIDS)
