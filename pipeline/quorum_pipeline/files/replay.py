@@ -14,6 +14,7 @@ from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_span import read_whole
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.replaying import BadRecord
 
 _WHOLE_SEGMENT = 1 << 62
 
@@ -29,7 +30,7 @@ class Moment:
 def replay_directory(
     path: Path, moment: Moment, progress: Callable[[int], None] = lambda end_offset: None
 ) -> Replayed:
-    """Raises PipelineError: not a log, damaged, or without this moment."""
+    """Raises PipelineError: not a log, damaged, contradicting itself, or without this moment."""
     log = open_log(path)
     end_offset = log.end_offset()
     if moment.offset is not None and not 0 <= moment.offset <= end_offset:
@@ -42,8 +43,19 @@ def replay_directory(
     elif log.start_offset > 0:
         wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
         raise _not_there(log, wanted, end_offset)
-    _replay_log(log, state, moment, progress)
+    try:
+        _replay_log(log, state, moment, progress)
+        state.finish()
+    except BadRecord as error:
+        raise PipelineError(f"{_file_of(log, error.offset)}, {error}") from None
     return state
+
+
+def _file_of(log: LogDirectory, offset: int) -> Path:
+    return max(
+        (each for each in log.segments if each.base_offset <= offset),
+        key=lambda each: each.base_offset,
+    ).path
 
 
 def _replay_log(

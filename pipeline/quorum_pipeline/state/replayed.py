@@ -5,28 +5,20 @@ What metadata records mean is the image's business. The snapshot of a state is t
 offset, byte for byte (K595-30).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.image.committed import CommittedImage
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records
-from quorum_node.records.config_changes import config_changes
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
-from quorum_node.records.metadata import AnyMetadata, decode_metadata
-from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.state.replaying import Replaying
 
 KRAFT_VERSION_WITH_VOTERS = 1
 """Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
-
-_AT_ONCE = 20_000
-"""Records that change the image together. One by one, every small batch would close and open again all that it touches."""
-_MANY_CONFIGS = 100
-"""A batch of so many config records is worth a change of its own, by the fast way for them."""
 
 
 class LogRecord(NamedTuple):
@@ -44,9 +36,7 @@ class Replayed:
     """State before `end_offset`; `epoch` and `timestamp_ms` are those of the last record before."""
 
     def __init__(self) -> None:
-        self._committed = CommittedImage()
-        self._waiting: list[AnyMetadata] = []
-        """Records before `end_offset` that are not in the image yet."""
+        self._replaying = Replaying()
         self.end_offset = 0
         self.epoch = 0
         self.timestamp_ms = 0
@@ -63,8 +53,7 @@ class Replayed:
     @property
     def image(self) -> ClusterImage:
         """Brokers, topics, configs and the rest."""
-        self._apply()
-        return self._committed.image
+        return self._replaying.image
 
     @property
     def voters(self) -> VotersRecord | None:
@@ -74,15 +63,14 @@ class Replayed:
     @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open here: what it has written so far is not in the image."""
-        self._apply()
-        return self._committed.in_transaction
+        return self._replaying.in_transaction
 
     def begin(self, id: SnapshotId, batches: Iterable[Batch], bounds: SnapshotBounds) -> None:
         """Start from a verified snapshot."""
         assert self.end_offset == 0, "a snapshot comes first"
         for batch in batches:
             if not batch.header.is_control:
-                self._replay(batch)
+                self._replaying.batch(batch)
         self._at(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
         if bounds.voters is not None:
             self._voters.append(bounds.voters)
@@ -91,30 +79,37 @@ class Replayed:
     def batch(self, batch: Batch, end_offset: int) -> None:
         """The next batch of the log, its records below `end_offset`. Raises PipelineError."""
         header = batch.header
-        if header.base_offset != self.end_offset or header.is_control:
+        if not (header.base_offset == self.end_offset and header.end_offset <= end_offset) or (
+            header.is_control
+        ):
             begin = self.end_offset
             found = [e for e in decode_records(batch) if begin <= e.offset < end_offset]
             self.records(_log_record(batch, each) for each in found)
-        elif header.end_offset > end_offset:
-            self._add(decode_batch(batch)[: end_offset - header.base_offset])
         else:
-            self._replay(batch)
+            self._replaying.batch(batch)
         self._at(min(header.end_offset, end_offset), header.leader_epoch, header.max_timestamp_ms)
 
     def records(self, records: Iterable[LogRecord]) -> None:
         """The next records of the log. Raises PipelineError if they don't follow."""
+        begin, values = self.end_offset, list[bytes]()
         for record in records:
             if record.offset != self.end_offset:
                 raise PipelineError(
                     f"offset {record.offset} where {self.end_offset} must follow: records are missing,"
                     " or there twice"
                 )
-            if record.control:
-                self._control(record)
-            else:
-                self._waiting.append(decode_metadata(record.value))
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
-        self._add(())
+            if not record.control:
+                values.append(record.value)
+                continue
+            self._control(record)
+            self._replaying.values(begin, values)
+            begin, values = self.end_offset, []
+        self._replaying.values(begin, values)
+
+    def finish(self) -> None:
+        """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""
+        self._replaying.finish()
 
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
         """The bytes of the snapshot of this state, with other `voters` if they are given.
@@ -130,24 +125,6 @@ class Replayed:
         if voters is not None:
             bounds = SnapshotBounds(self.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
         return encode_snapshot(self.id, bounds, self.image.snapshot_records())
-
-    def _replay(self, batch: Batch) -> None:
-        many = batch.header.record_count >= _MANY_CONFIGS
-        changes = config_changes(batch) if many else None
-        if changes is None or self.in_transaction:
-            self._add(decode_batch(batch))
-        else:
-            self._committed.replay_configs(changes)
-
-    def _add(self, records: Sequence[AnyMetadata]) -> None:
-        self._waiting += records
-        if len(self._waiting) >= _AT_ONCE:
-            self._apply()
-
-    def _apply(self) -> None:
-        if self._waiting:
-            records, self._waiting = self._waiting, []
-            self._committed.replay(records)
 
     def _control(self, record: LogRecord) -> None:
         decoded = DecodedRecord(record.offset, record.timestamp_ms, record.key, record.value)

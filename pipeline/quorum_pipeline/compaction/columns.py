@@ -1,0 +1,95 @@
+"""Topics, partitions and configs as tables of numbers, for the time of one compaction. PURE, compiled.
+
+Owns the form: what has no fixed size is a position in the bytes that all records lie in. Rows are found by their keys, which are bytes
+there, too: in a hash table with open addressing, at least twice as long as there are rows. Row 0 is nobody's; how many rows there are
+stands in its first column, and a row number of 0 means none.
+Must not know what records change.
+"""
+
+import numpy as np
+
+from quorum_pipeline.compaction.compiled import Bytes, Table, inner
+from quorum_pipeline.compaction.values import hash_of, int32, int64, mixed, same, word
+
+UUID_BYTES, PARTITION_KEY_BYTES = 16, 20
+NONE = 0
+KEY, KEY_BYTES = 0, 1
+"""The first columns of each table."""
+
+RECORD, NAME, FIRST_PARTITION, TOPIC_COLUMNS = 2, 3, 4, 5
+"""Of a topic: number of its record + 1, or NONE once it is gone; the row of its name; the first of its partitions, each of which leads to
+the next one. A topic's key is its id."""
+
+TOPIC, FIRST_CONFIG, NAME_COLUMNS = 2, 3, 4
+"""Of a name: the topic that has it, and the first of the configs of the topic of that name, there or not: configs may come first and stay
+longer. The key is the name as it stands in records."""
+
+VALUE, NEXT_CONFIG, CONFIG_COLUMNS = 2, 3, 4
+"""Of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config, as they
+stand side by side in records."""
+
+PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
+REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
+KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT, PARTITION_COLUMNS = range(14, 21)
+"""Of a partition; arrays are positions. DIRECTORIES is ABSENT where none is known, ELR and LAST_KNOWN_ELR where there are none. TAGS are
+the tagged fields of a newer version. Two halves of the topic's id are the first columns, and what most changes look at is beside them: that
+is fetched from memory together. KEY_AT is where partition and topic id stand side by side."""
+
+
+def table(rows: int, columns: int) -> Table:
+    """With room for so many rows."""
+    places = np.zeros(1 << max(4, (2 * rows).bit_length()), np.int32)
+    found = np.empty((rows + 1, columns), np.int64)
+    found[0, 0] = 0
+    return Table(places, found)
+
+
+@inner
+def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
+    """The row of a key; NONE, or with `make` a new one: then all but the key is 0."""
+    places, rows = table.places, table.rows
+    mask = len(places) - 1
+    place = hash_of(data, at, at + size) & mask
+    while True:
+        row = int64(places[place])
+        if row == 0:
+            break
+        if rows[row, KEY_BYTES] == size and same(data, rows[row, KEY], at, size):
+            return row
+        place = (place + 1) & mask
+    if not make:
+        return NONE
+    rows[0, 0] += 1
+    row = int64(rows[0, 0])
+    places[place] = row
+    rows[row, KEY], rows[row, KEY_BYTES] = at, size
+    rows[row, 2:] = 0
+    return row
+
+
+@inner
+def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
+    """The row of a partition whose id, and behind it the topic's, stand at a position; NONE, or with `make` a new one."""
+    places, rows = table.places, table.rows
+    partition_id = int32(data, at)
+    first, second = word(data, at + 4), word(data, at + 12)
+    mask = len(places) - 1
+    place = (mixed(first ^ mixed(second)) + partition_id) & mask
+    while True:
+        row = int64(places[place])
+        if row == 0:
+            break
+        fields = rows[row]
+        if fields[0] == first and fields[1] == second and fields[PARTITION_ID] == partition_id:
+            return row
+        place = (place + 1) & mask
+    if not make:
+        return NONE
+    rows[0, 0] += 1
+    row = int64(rows[0, 0])
+    places[place] = row
+    fields = rows[row]
+    fields[0], fields[1], fields[PARTITION_ID] = first, second, partition_id
+    fields[THERE] = 0
+    fields[KEY_AT] = at
+    return row

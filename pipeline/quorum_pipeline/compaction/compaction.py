@@ -1,0 +1,173 @@
+"""What is left of topics, partitions and configs after a run of records: as few records, which replay gives the same image from. PURE.
+
+The idea is that of log compaction: of a million records that change partitions nearly all are overtaken by later ones. A loop that is
+compiled finds out what lasts, many times as fast as each record becomes an object; the image is then made of the records that are left, once.
+All other kinds of records are told apart, for the image to replay: they are few, and no topic depends on them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction import merging
+from quorum_pipeline.compaction.columns import (
+    CONFIG_COLUMNS,
+    NAME_COLUMNS,
+    PARTITION_COLUMNS,
+    TOPIC_COLUMNS,
+    table,
+)
+from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table
+from quorum_pipeline.compaction.frames import find_kinds, find_values
+from quorum_pipeline.compaction.merging import merge
+from quorum_pipeline.compaction.thinning import thin_out
+from quorum_pipeline.compaction.writing import size_of, write
+
+_MERGED = np.array(
+    (
+        merging.TOPIC,
+        merging.REMOVE_TOPIC,
+        merging.PARTITION,
+        merging.PARTITION_CHANGE,
+        merging.CONFIG,
+        merging.CLEAR_ELR,
+    ),
+    np.uint8,
+)
+_BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
+_BOUNDARIES = np.array((_BEGIN, _END, md.AbortTransactionRecord.RECORD_TYPE), np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records in order: the value of one is `data[begins[i]:ends[i]]`; `kinds`: their types."""
+
+    data: Any
+    begins: Any
+    ends: Any
+    kinds: Any
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def value(self, index: int) -> bytes:
+        """The bytes of a record."""
+        found: bytes = self.data[self.begins[index] : self.ends[index]].tobytes()
+        return found
+
+    def from_on(self, index: int) -> "Run":
+        """A copy of the rest."""
+        if index == len(self):
+            return EMPTY
+        begin = int(self.begins[index])
+        begins, ends = self.begins[index:] - begin, self.ends[index:] - begin
+        return Run(self.data[begin : ends[-1] + begin].copy(), begins, ends, self.kinds[index:])
+
+    def some(self, indexes: Any) -> "Run":
+        """These of them."""
+        return Run(self.data, self.begins[indexes], self.ends[indexes], self.kinds[indexes])
+
+
+def run_of(data: bytes, begins: Numbers, ends: Numbers) -> Run:
+    """Records that lie there."""
+    return _known(np.frombuffer(bytearray(data), np.uint8), begins, ends)
+
+
+def run_of_values(values: Sequence[bytes]) -> Run:
+    """Records that are not one behind the other yet."""
+    borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
+    return run_of(b"".join(values), borders[:-1].copy(), borders[1:].copy())
+
+
+def run_of_batches(data: bytearray, count: int) -> Run:
+    """The records of whole batches, one behind the other. Raises Unusual."""
+    found = np.frombuffer(data, np.uint8)
+    begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    find_values(found, begins, ends)
+    return _known(found, begins, ends)
+
+
+def _known(data: Bytes, begins: Numbers, ends: Numbers) -> Run:
+    kinds = np.empty(len(begins), np.uint8)
+    find_kinds(data, begins, ends, kinds)
+    return Run(data, begins, ends, kinds)
+
+
+EMPTY = run_of_values(())
+
+
+def compacted(before: Run, run: Run) -> Run:
+    """What is left of the merged kinds of records in both, one after the other. `before` begins with the beginning of the
+    history, or is what was left of that. Raises Unusual.
+    """
+    both = joined(before, run)
+    topics, names, partitions, configs = _tables(np.bincount(both.kinds, minlength=0x100).tolist())
+    merge(both.data, both.begins, both.ends, both.kinds, topics, names, partitions, configs)
+    count, size_bytes = size_of(both.data, both.begins, both.ends, topics, partitions, configs)
+    data = np.empty(size_bytes, np.uint8)
+    begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    used = write(both.data, both.begins, both.ends, topics, partitions, configs, data, begins, ends)
+    return _known(data[:used].copy(), begins, ends)
+
+
+def _tables(counts: list[int]) -> tuple[Table, Table, Table, Table]:
+    """With room for all that so many records of each kind can make."""
+    topics, partitions, configs = (
+        counts[kind] for kind in (merging.TOPIC, merging.PARTITION, merging.CONFIG)
+    )
+    return (
+        table(topics, TOPIC_COLUMNS),
+        table(topics + configs, NAME_COLUMNS),
+        table(partitions, PARTITION_COLUMNS),
+        table(configs, CONFIG_COLUMNS),
+    )
+
+
+def joined(first: Run, second: Run) -> Run:
+    """One after the other."""
+    if not len(first) or not len(second):
+        return first if len(first) else second
+    shift = len(first.data)
+    return Run(
+        np.concatenate([first.data, second.data]),
+        np.concatenate([first.begins, second.begins + shift]),
+        np.concatenate([first.ends, second.ends + shift]),
+        np.concatenate([first.kinds, second.kinds]),
+    )
+
+
+def others(run: Run) -> Run:
+    """The records of the other kinds that no later one of this run overtakes. Raises Unusual."""
+    some = run.some(np.flatnonzero(~np.isin(run.kinds, _MERGED)))
+    kept = np.ones(len(some), np.uint8)
+    thin_out(some.data, some.begins, some.ends, some.kinds, kept)
+    return some.some(np.flatnonzero(kept))
+
+
+def settled(run: Run) -> tuple[Run, Run]:
+    """What takes effect by its end, without the boundaries of transactions; and what a transaction that is open there holds back.
+
+    Raises MalformedRecord, as replay would: what a transaction took back has to be a record, too.
+    """
+    counts, begin = np.ones(len(run), np.bool_), None
+    for index in np.flatnonzero(np.isin(run.kinds, _BOUNDARIES)).tolist():
+        md.decode_metadata(run.value(index))
+        counts[index] = False
+        if begin is not None and run.kinds[index] != _END:
+            decoded(run.some(slice(begin, index)))
+            counts[begin:index] = False
+        begin = index if run.kinds[index] == _BEGIN else None
+    if counts.all():
+        return run, EMPTY
+    end = len(run) if begin is None else begin
+    return run.some(np.flatnonzero(counts[:end])), run.from_on(end)
+
+
+def decoded(run: Run) -> list[md.AnyMetadata]:
+    """The records. Raises MalformedRecord."""
+    data = memoryview(run.data)
+    borders = zip(run.begins.tolist(), run.ends.tolist(), strict=True)
+    return [md.decode_metadata(bytes(data[begin:end])) for begin, end in borders]

@@ -1,0 +1,61 @@
+"""How a loop over bytes is compiled: with numba, kept for the next process where there is a place to keep it.
+
+Owns the types and the options. A function is compiled once, for the types that it is annotated with, when its module is imported: so a module of
+compiled functions is imported where they are needed. A package directory may be read-only and a home missing: then each process compiles for itself.
+"""
+
+import zlib
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeVar, cast, get_type_hints
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+class Table(NamedTuple):
+    """`places`: a hash table, of row numbers. `rows`: a row of numbers each."""
+
+    places: npt.NDArray[np.int32]
+    rows: Any
+
+
+_NUMBERS = numba.types.Array(numba.int64, 1, "C")
+_BYTES = numba.types.Array(numba.uint8, 1, "C")
+_ROWS = numba.types.Array(numba.int64, 2, "C")
+_TABLE = cast("Any", numba.types).NamedTuple((numba.types.Array(numba.int32, 1, "C"), _ROWS), Table)
+_TYPES = {int: numba.int64, bool: numba.boolean, Bytes: _BYTES, Numbers: _NUMBERS, Table: _TABLE}
+_SOURCES = [
+    each for each in files("quorum_pipeline.compaction").iterdir() if each.name.endswith(".py")
+]
+_VERSION = f"{zlib.crc32(b''.join(sorted(each.read_bytes() for each in _SOURCES))):08x}"
+"""Of what is compiled. Numba looks at the file of the function alone to find out whether what it kept is still right, and not at those of
+the functions that it calls."""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """To be called from Python. It lets other threads run meanwhile, and what it raises comes out; it checks no index by itself."""
+    return _made(function, no_cpython_wrapper=False)
+
+
+def inner(function: _Function) -> _Function:
+    """To be called by compiled functions alone."""
+    return _made(function, no_cpython_wrapper=True)
+
+
+def _made(function: _Function, **options: Any) -> _Function:
+    hints = get_type_hints(function)
+    hints.pop("return")
+    types = tuple(_TYPES[each] for each in hints.values())
+    function.__qualname__ += f".{_VERSION}"  # a part of the name under which it is kept
+    options |= {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    njit: Callable[..., Callable[[_Function], _Function]] = numba.njit
+    try:
+        return njit(types, cache=True, **options)(function)
+    except RuntimeError:  # nowhere to keep it
+        return njit(types, **options)(function)

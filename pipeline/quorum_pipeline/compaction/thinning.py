@@ -1,0 +1,141 @@
+"""Records about brokers, and blocks of producer ids, that later ones overtake. PURE, compiled.
+
+Owns which of them say nothing that lasts; what it is not sure of stays. It goes from the last record to the first, so what overtakes is known, and
+nothing has to be known of what was before. A registration overtakes all that was said of that broker; a change is overtaken by later ones
+of the same epoch that tell the same fields: all of them count for one registration, or none.
+Source: KIP-631, "Broker records", as a stock 4.x controller replays them.
+"""
+
+import numpy as np
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction.columns import UUID_BYTES
+from quorum_pipeline.compaction.compiled import Bytes, Numbers, compiled, inner
+from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.values import (
+    Unusual,
+    array_end,
+    check_tags,
+    int32,
+    int64,
+    tag,
+    text_end,
+    uvarint,
+    whole_array_end,
+    word,
+)
+
+_REGISTER = md.RegisterBrokerRecord.RECORD_TYPE
+_UNREGISTER = md.UnregisterBrokerRecord.RECORD_TYPE
+_CHANGE = md.BrokerRegistrationChangeRecord.RECORD_TYPE
+_PRODUCER_IDS = md.ProducerIdsRecord.RECORD_TYPE
+_NO_OP = md.NoOpRecord.RECORD_TYPE
+_ID_AND_EPOCH_BYTES, _PRODUCER_IDS_BYTES = 12, 20
+_BROKERS = 1 << 16
+"""Brokers with greater numbers are left alone."""
+_REGISTERED, _EPOCH, _FIELDS = 0, 1, 2
+"""What came later of a broker: whether it was registered or unregistered; the fields that changes of this epoch tell, a bit for each."""
+
+
+@inner
+def _check_listed(data: Bytes, at: int, end: int, texts: int) -> int:
+    """Where an array ends whose elements are so many strings, two numbers of two bytes, and tagged fields."""
+    count, at = uvarint(data, at, end)
+    if count == 0:
+        raise Unusual
+    for _ in range(count - 1):
+        for _ in range(texts):
+            at = text_end(data, at, end, False)
+        tags, at = uvarint(data, at + 4, end)
+        last = -1
+        for _ in range(tags):
+            last, _, at = tag(data, at, end, last)
+    return at
+
+
+@inner
+def _check_registration(data: Bytes, at: int, end: int) -> None:
+    version = int64(data[at - 1])
+    at = _check_listed(data, at + 4 + (version >= 2) + UUID_BYTES + 8, end, 2)
+    at = _check_listed(data, at, end, 1)
+    at = text_end(data, at, end, True) + 1 + (version >= 1)
+    check_tags(data, at, end)
+    count, at = uvarint(data, at, end)
+    last = -1
+    for _ in range(count):
+        last, at, stop = tag(data, at, end, last)
+        if last == 0 and version >= 3 and whole_array_end(data, at, stop, UUID_BYTES) != stop:
+            raise Unusual
+        if last == 1 and version >= 4 and array_end(data, at, stop, UUID_BYTES) != stop:
+            raise Unusual
+        at = stop
+
+
+@inner
+def _told_fields(data: Bytes, at: int, end: int) -> int:
+    """Which fields a change tells, a bit for each."""
+    version = int64(data[at - 1])
+    count, at = uvarint(data, at + _ID_AND_EPOCH_BYTES, end)
+    last, fields = -1, 0
+    for _ in range(count):
+        last, at, stop = tag(data, at, end, last)
+        if last > version or last > 3:
+            raise Unusual  # a field of a newer version
+        if last < 2:
+            if stop != at + 1:
+                raise Unusual
+            told = data[at] != 0
+        else:
+            if array_end(data, at, stop, UUID_BYTES) != stop or (last == 2 and data[at] == 0):
+                raise Unusual
+            told = data[at] > (1 if last == 2 else 0)
+        if told:
+            fields |= 1 << last
+        at = stop
+    if at != end:
+        raise Unusual
+    return fields
+
+
+@inner
+def _overtaken(data: Bytes, at: int, end: int, kind: int, later: Numbers) -> bool:
+    """Of one broker; `later`: what is known of it, brought up to date."""
+    overtaken = bool(later[_REGISTERED] != 0)
+    if kind == _CHANGE:
+        fields, epoch = _told_fields(data, at, end), word(data, at + 4)
+        if later[_EPOCH] != epoch:
+            later[_EPOCH], later[_FIELDS] = epoch, 0
+        overtaken = overtaken or bool(fields & ~later[_FIELDS] == 0)
+        later[_FIELDS] |= fields
+        return overtaken
+    if kind == _REGISTER:
+        _check_registration(data, at, end)
+    else:
+        check_tags(data, at + _ID_AND_EPOCH_BYTES, end)
+        if data[at + _ID_AND_EPOCH_BYTES]:
+            raise Unusual
+    later[_REGISTERED] = 1
+    return overtaken
+
+
+@compiled
+def thin_out(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: Bytes) -> None:
+    """Sets `kept` to 0 for records that later ones overtake, or that say nothing. Raises Unusual."""
+    brokers = np.zeros((_BROKERS, 3), np.int64)
+    has_block = False
+    for index in range(len(begins) - 1, -1, -1):
+        kind, at, end = int64(kinds[index]), begins[index] + HEAD_BYTES, ends[index]
+        if kind == _NO_OP:
+            check_tags(data, at, end)
+            kept[index] = 0
+        elif kind == _PRODUCER_IDS:
+            if end != at + _PRODUCER_IDS_BYTES + 1 or data[end - 1]:
+                raise Unusual
+            kept[index] = not has_block
+            has_block = True
+        elif kind in (_REGISTER, _UNREGISTER, _CHANGE):
+            if end <= at + _ID_AND_EPOCH_BYTES:
+                raise Unusual
+            broker = int32(data, at)
+            if 0 <= broker < _BROKERS:
+                kept[index] = not _overtaken(data, at, end, kind, brokers[broker])

@@ -1,0 +1,229 @@
+"""Reading what is in the bytes of a record, one value after another. PURE, compiled.
+
+Every function takes `(data, position, end)` and looks at nothing from `end` on. What is not in the form that all writers of
+metadata use raises Unusual: then the decoders of the node say what it is, or what is wrong with it.
+Source: KIP-482 (compact forms, tagged fields); KIP-631, "Record format".
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quorum_pipeline.compaction.compiled import Bytes, inner
+
+ABSENT = -1
+"""Instead of a position: null, or not there."""
+if TYPE_CHECKING:
+    int64 = int
+else:
+    int64 = np.int64  # in compiled code the sum of a byte and a number would be of another type
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Unusual(Exception):
+    """Not for this way: the reference path decides."""
+
+
+@inner
+def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """A number of up to three bytes, no more than it needs, and what follows it."""
+    if at >= end:
+        raise Unusual
+    low = int64(data[at])
+    if low < 0x80:
+        return low, at + 1
+    if at + 1 >= end:
+        raise Unusual
+    middle = int64(data[at + 1])
+    if middle == 0:
+        raise Unusual
+    if middle < 0x80:
+        return low & 0x7F | middle << 7, at + 2
+    if at + 2 >= end:
+        raise Unusual
+    high = int64(data[at + 2])
+    if high == 0 or high >= 0x80:
+        raise Unusual
+    return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
+
+
+@inner
+def put_uvarint(data: Bytes, at: int, value: int) -> int:
+    """Writes a number; where it ends."""
+    while value >= 0x80:
+        data[at] = value & 0x7F | 0x80
+        value >>= 7
+        at += 1
+    data[at] = value
+    return at + 1
+
+
+@inner
+def int32(data: Bytes, at: int) -> int:
+    """Signed; the caller knows that it is there."""
+    value = (
+        int64(data[at]) << 24
+        | int64(data[at + 1]) << 16
+        | int64(data[at + 2]) << 8
+        | int64(data[at + 3])
+    )
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@inner
+def put_int32(data: Bytes, at: int, value: int) -> int:
+    """Where it ends."""
+    for shift in (24, 16, 8, 0):
+        data[at] = value >> shift & 0xFF
+        at += 1
+    return at
+
+
+@inner
+def int8(data: Bytes, at: int) -> int:
+    """Signed."""
+    value = int64(data[at])
+    return value - 0x100 if value >= 0x80 else value
+
+
+@inner
+def array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
+    """Where an array ends that may be null."""
+    count, at = uvarint(data, at, end)
+    if count:
+        at += (count - 1) * element_bytes
+        if at > end:
+            raise Unusual
+    return at
+
+
+@inner
+def array_count(data: Bytes, at: int) -> int:
+    """Elements of an array that was read before; -1 for null."""
+    return uvarint(data, at, at + 3)[0] - 1
+
+
+@inner
+def whole_array_end(data: Bytes, at: int, end: int, element_bytes: int) -> int:
+    """Where an array ends that may not be null."""
+    if at >= end or data[at] == 0:
+        raise Unusual
+    return array_end(data, at, end, element_bytes)
+
+
+@inner
+def _letter_end(data: Bytes, at: int, stop: int) -> int:
+    """Where a letter of several bytes ends, by the rules of Unicode: the shortest form, no surrogates, nothing beyond 10FFFF."""
+    byte = int64(data[at])
+    least, most = 0x80, 0xBF
+    if 0xC2 <= byte <= 0xDF:
+        more = 1
+    elif 0xE0 <= byte <= 0xEF:
+        more = 2
+        if byte == 0xE0:
+            least = 0xA0
+        elif byte == 0xED:
+            most = 0x9F
+    elif 0xF0 <= byte <= 0xF4:
+        more = 3
+        if byte == 0xF0:
+            least = 0x90
+        elif byte == 0xF4:
+            most = 0x8F
+    else:
+        raise Unusual
+    if at + more >= stop or not least <= data[at + 1] <= most:
+        raise Unusual
+    for index in range(at + 2, at + more + 1):
+        if data[index] & 0xC0 != 0x80:
+            raise Unusual
+    return at + more + 1
+
+
+@inner
+def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
+    """Where a string ends. It has to be UTF-8."""
+    size, at = uvarint(data, at, end)
+    if size == 0:
+        if not nullable:
+            raise Unusual
+        return at
+    stop = at + size - 1
+    if stop > end:
+        raise Unusual
+    while at < stop:
+        byte = data[at]
+        at = at + 1 if byte < 0x80 else _letter_end(data, at, stop)
+    return stop
+
+
+@inner
+def no_tags(data: Bytes, at: int, end: int) -> None:
+    """The record ends here, without tagged fields."""
+    if at != end - 1 or data[at] != 0:
+        raise Unusual
+
+
+@inner
+def tag(data: Bytes, at: int, end: int, last: int) -> tuple[int, int, int]:
+    """A tagged field behind the one with number `last`: number, begin and end of its data."""
+    number, at = uvarint(data, at, end)
+    size, at = uvarint(data, at, end)
+    if number <= last or at + size > end:
+        raise Unusual
+    return number, at, at + size
+
+
+@inner
+def check_tags(data: Bytes, at: int, end: int) -> None:
+    """The record ends behind these tagged fields, whatever they are."""
+    count, at = uvarint(data, at, end)
+    last = -1
+    for _ in range(count):
+        last, _, at = tag(data, at, end, last)
+    if at != end:
+        raise Unusual
+
+
+@inner
+def word(data: Bytes, at: int) -> int:
+    """Eight bytes as a number."""
+    value = int64(0)
+    for index in range(8):
+        value |= int64(data[at + index]) << (8 * index)
+    return value
+
+
+@inner
+def mixed(value: int) -> int:
+    """A number of 31 bits that all bits of a number count for."""
+    product = np.uint64(value) * _MULTIPLIER
+    return int64(product >> np.uint64(33))
+
+
+@inner
+def hash_of(data: Bytes, at: int, end: int) -> int:
+    """Of bytes, as a number that is not negative."""
+    value = int64(end - at)
+    while at + 8 <= end:
+        value = mixed(value ^ word(data, at))
+        at += 8
+    while at < end:
+        value = mixed(value ^ int64(data[at]) << 31)
+        at += 1
+    return value
+
+
+@inner
+def same(data: Bytes, first: int, second: int, size: int) -> bool:
+    """Whether the same bytes stand at both positions."""
+    done = 0
+    while done + 8 <= size:
+        if word(data, first + done) != word(data, second + done):
+            return False
+        done += 8
+    while done < size:
+        if data[first + done] != data[second + done]:
+            return False
+        done += 1
+    return True

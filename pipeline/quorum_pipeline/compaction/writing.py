@@ -1,0 +1,132 @@
+"""The tables as records again: one of each topic, partition and config that is there. PURE, compiled.
+
+Owns their bytes. Topics and configs are as they came; a partition is told in the newest form of its record, with all changes in it.
+Source: KIP-631, "PartitionRecord".
+"""
+
+from quorum_node.records import metadata as md
+from quorum_node.records.metadata import FRAME_VERSION
+from quorum_pipeline.compaction import columns as c
+from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
+from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table, compiled, inner
+from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint
+
+_PARTITION = md.PartitionRecord.RECORD_TYPE
+_NEWEST = md.PartitionRecord.HIGHEST_VERSION
+_OTHER_BYTES = 48
+"""More than three numbers, the recovery state, and what stands before tagged fields take."""
+assert _NEWEST == 2, "the form that is written here"
+
+
+@inner
+def _copy(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
+    for index in range(begin, end):
+        to[at] = data[index]
+        at += 1
+    return at
+
+
+@inner
+def _array_bytes(data: Bytes, at: int, element_bytes: int) -> int:
+    return 1 if at < 0 else array_end(data, at, len(data), element_bytes) - at
+
+
+@inner
+def _most_bytes(data: Bytes, fields: Numbers) -> int:
+    size = HEAD_BYTES + PARTITION_KEY_BYTES + _OTHER_BYTES
+    for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING, c.ELR, c.LAST_KNOWN_ELR):
+        size += _array_bytes(data, fields[column], 4)
+    size += _array_bytes(data, fields[c.DIRECTORIES], UUID_BYTES)
+    return size + (fields[c.TAGS_END] - fields[c.TAGS] if fields[c.TAG_COUNT] else 0)
+
+
+@inner
+def _write_tags(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
+    recovery, electable = fields[c.RECOVERY], 0
+    for column in (c.ELR, c.LAST_KNOWN_ELR):
+        electable += fields[column] >= 0
+    at = put_uvarint(to, at, (recovery != 0) + electable + fields[c.TAG_COUNT])
+    if recovery != 0:
+        at = put_uvarint(to, at, 0)
+        at = put_uvarint(to, at, 1)
+        to[at] = recovery & 0xFF
+        at += 1
+    for column in (c.ELR, c.LAST_KNOWN_ELR):
+        array = fields[column]
+        if array >= 0:
+            size = _array_bytes(data, array, 4)
+            at = put_uvarint(to, at, column - c.ELR + 1)
+            at = put_uvarint(to, at, size)
+            at = _copy(data, array, array + size, to, at)
+    if fields[c.TAG_COUNT]:
+        at = _copy(data, fields[c.TAGS], fields[c.TAGS_END], to, at)
+    return at
+
+
+@inner
+def _write_partition(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
+    to[at], to[at + 1], to[at + 2] = FRAME_VERSION, _PARTITION, _NEWEST
+    at = _copy(data, fields[c.KEY_AT], fields[c.KEY_AT] + PARTITION_KEY_BYTES, to, at + HEAD_BYTES)
+    for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
+        array = fields[column]
+        at = _copy(data, array, array + _array_bytes(data, array, 4), to, at)
+    for column in (c.LEADER, c.LEADER_EPOCH, c.PARTITION_EPOCH):
+        at = put_int32(to, at, fields[column])
+    directories = fields[c.DIRECTORIES]
+    if directories < 0:
+        at = put_uvarint(to, at, 1)
+    else:
+        size = _array_bytes(data, directories, UUID_BYTES)
+        at = _copy(data, directories, directories + size, to, at)
+    return _write_tags(data, fields, to, at)
+
+
+@compiled
+def size_of(
+    data: Bytes, begins: Numbers, ends: Numbers, topics: Table, partitions: Table, configs: Table
+) -> tuple[int, int]:
+    """How many records there are, and how many bytes they take at most."""
+    count, size = 0, 0
+    for rows, column in ((topics.rows, c.RECORD), (configs.rows, c.VALUE)):
+        for row in range(1, rows[0, 0] + 1):
+            record = rows[row, column]
+            if record:
+                count += 1
+                size += ends[record - 1] - begins[record - 1]
+    for row in range(1, partitions.rows[0, 0] + 1):
+        if partitions.rows[row, c.THERE]:
+            count += 1
+            size += _most_bytes(data, partitions.rows[row])
+    return count, size
+
+
+@compiled
+def write(
+    data: Bytes,
+    begins: Numbers,
+    ends: Numbers,
+    topics: Table,
+    partitions: Table,
+    configs: Table,
+    to: Bytes,
+    to_begins: Numbers,
+    to_ends: Numbers,
+) -> int:
+    """All of them, topics before partitions, and where each begins and ends; how many bytes they take."""
+    count, at = 0, 0
+    for rows, column in ((topics.rows, c.RECORD), (configs.rows, c.VALUE)):
+        for row in range(1, rows[0, 0] + 1):
+            record = rows[row, column]
+            if record:
+                to_begins[count] = at
+                at = _copy(data, begins[record - 1], ends[record - 1], to, at)
+                to_ends[count] = at
+                count += 1
+    for row in range(1, partitions.rows[0, 0] + 1):
+        if partitions.rows[row, c.THERE]:
+            to_begins[count] = at
+            at = _write_partition(data, partitions.rows[row], to, at)
+            to_ends[count] = at
+            count += 1
+    return at

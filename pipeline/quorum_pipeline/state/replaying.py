@@ -1,0 +1,250 @@
+"""Replay of a history, the longest ones without looking at what later records overtake. PURE.
+
+Owns when that is worth it, and the way back. Records are gathered to blocks. Of topics, partitions and configs only what is left after each
+block is kept, as records (`compaction`), until somebody asks for the image. The other kinds, which no topic depends on, go into the image
+at once. A block with anything that the compiled loops do not know, or that contradicts what came before, is replayed record by record as
+a node does it: so nothing is decided here that a node would decide otherwise, and an error is told with its offset.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quorum_node.image.changes import ImageChanges
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.committed import CommittedImage
+from quorum_node.image.configs import ConfigsImage
+from quorum_node.image.topics import TopicsImage
+from quorum_node.image.transactions import Transactions
+from quorum_node.records.batches import Batch, CorruptBatch, decode_records
+from quorum_node.records.config_changes import config_changes
+from quorum_node.records.metadata import (
+    LATEST_LEVEL,
+    AnyMetadata,
+    decode_metadata,
+    encode_metadata,
+    record_version,
+)
+from quorum_node.records.metadata_batch import decode_batch
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from quorum_pipeline.compaction.compaction import Run
+
+BLOCK_RECORDS, BLOCK_BYTES = 1_000_000, 64 << 20
+"""So much is compacted at once."""
+WORTH_RECORDS = 200_000
+"""What is less at the end of a short history is replayed before the compiled loops are loaded."""
+_AT_ONCE = 20_000
+"""Records that change the image together. One by one, every small batch would close and open again all that it touches."""
+_MANY_CONFIGS = 100
+"""A batch of so many config records is worth a change of its own, by the fast way for them."""
+
+
+class BadRecord(PipelineError):
+    """A record that can't be decoded, or contradicts what came before."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of records, the first of them at `offset`."""
+
+    offset: int
+    values: Sequence[bytes]
+
+
+class Replaying:
+    """Takes records in order, and has the image that they amount to. Everything may raise BadRecord."""
+
+    def __init__(
+        self, worth_records: int = WORTH_RECORDS, block_records: int = BLOCK_RECORDS
+    ) -> None:
+        self._committed = CommittedImage()
+        self._worth_records, self._block_records = worth_records, block_records
+        self._pieces: list[Batch | Values] = []
+        """What came and is not replayed yet: so many records and bytes."""
+        self._count = self._size_bytes = 0
+        self._left: Run | None = None
+        """What is left of topics and configs, which then are not in the image; None: they are."""
+        self._held: Run | None = None
+        """The records of a transaction that is open at the end of what was compacted."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """Brokers, topics, configs and the rest."""
+        self.finish()
+        return self._committed.image
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open: what it has written so far is not in the image."""
+        self.finish()
+        return self._committed.in_transaction
+
+    def batch(self, batch: Batch) -> None:
+        """All records of a batch that is no control batch."""
+        self._add(batch, batch.header.record_count, batch.header.size_bytes)
+
+    def values(self, offset: int, values: Sequence[bytes]) -> None:
+        """Some records."""
+        if values:
+            self._add(Values(offset, values), len(values), sum(map(len, values)))
+
+    def _add(self, piece: Batch | Values, count: int, size_bytes: int) -> None:
+        self._pieces.append(piece)
+        self._count += count
+        self._size_bytes += size_bytes
+        if self._count >= self._block_records or self._size_bytes >= BLOCK_BYTES:
+            self._replay_block()
+
+    def finish(self) -> None:
+        """Everything that came is in the image."""
+        self._replay_block()
+        self._put_back()
+
+    def _replay_block(self) -> None:
+        pieces, count = self._pieces, self._count
+        self._pieces, self._count, self._size_bytes = [], 0, 0
+        if not pieces:
+            return
+        is_long = self._left is not None or count >= self._worth_records
+        if not is_long or not self._compact(pieces):
+            self._put_back()
+            self._replay(pieces)
+
+    def _compact(self, pieces: list[Batch | Values]) -> bool:
+        """Whether it went well; else nothing has changed."""
+        # Not before it is needed: the loops are loaded, or compiled.
+        from quorum_pipeline.compaction import compaction
+        from quorum_pipeline.compaction.values import Unusual
+
+        if self._left is None and not self._take_out():
+            return False
+        assert self._left is not None
+        try:
+            run = _run(pieces)
+            if self._held is not None:
+                run = compaction.joined(self._held, run)
+            counted, held = compaction.settled(run)
+            if len(held) > BLOCK_RECORDS:
+                return False
+            left = compaction.compacted(self._left, counted)
+            others = compaction.decoded(compaction.others(counted))
+            compaction.decoded(held)  # so that nothing is held that is no record
+        except (Unusual, MalformedRecord):
+            return False
+        self._committed.replay(others)
+        self._left, self._held = left, held if len(held) else None
+        return True
+
+    def _take_out(self) -> bool:
+        """Topics and configs become records again; False: that would not be the same."""
+        from quorum_pipeline.compaction.compaction import run_of_values
+
+        image = self._committed.image
+        if self._committed.in_transaction or len(image.topics.ids) != len(image.topics):
+            return False
+        level = image.features.metadata_version
+        self._left = run_of_values(list(_told(image)))
+        self._committed.image = replace(image, topics=TopicsImage(), configs=ConfigsImage())
+        assert self._committed.image.features.metadata_version == level
+        return True
+
+    def _put_back(self) -> None:
+        from_block = self._left
+        if from_block is None:
+            return
+        from quorum_pipeline.compaction.compaction import decoded
+
+        self._committed.replay(decoded(from_block))
+        self._left, held = None, self._held
+        if held is not None:
+            self._held = None
+            self._committed.replay(decoded(held))
+
+    def _replay(self, pieces: list[Batch | Values]) -> None:
+        """Record by record, as a node does it."""
+        offsets: list[int] = []
+        records: list[AnyMetadata] = []
+        for piece in pieces:
+            if isinstance(piece, Batch) and piece.header.record_count >= _MANY_CONFIGS:
+                changes = config_changes(piece)
+                if changes is not None:
+                    self._replay_records(offsets, records)
+                    offsets, records = [], []
+                    if not self._committed.in_transaction:
+                        self._committed.replay_configs(changes)
+                        continue
+            for offset, record in _decoded(piece):
+                offsets.append(offset)
+                records.append(record)
+            if len(records) >= _AT_ONCE:
+                self._replay_records(offsets, records)
+                offsets, records = [], []
+        self._replay_records(offsets, records)
+
+    def _replay_records(self, offsets: list[int], records: list[AnyMetadata]) -> None:
+        image, was_open = self._committed.image, self._committed.in_transaction
+        try:
+            self._committed.replay(records)
+        except ValueError as error:
+            index = 0 if was_open else _failing(image, records)
+            raise BadRecord(offsets[index], str(error)) from None
+
+
+def _run(pieces: list[Batch | Values]) -> "Run":
+    """All their records. Raises Unusual."""
+    from quorum_pipeline.compaction.compaction import EMPTY, joined, run_of_batches, run_of_values
+
+    batches = [each for each in pieces if isinstance(each, Batch)]
+    if len(batches) == len(pieces):
+        data = bytearray().join(each.data for each in batches)
+        return run_of_batches(data, sum(each.header.record_count for each in batches))
+    found = EMPTY
+    for piece in pieces:
+        run = _run([piece]) if isinstance(piece, Batch) else run_of_values(piece.values)
+        found = joined(found, run)
+    return found
+
+
+def _told(image: ClusterImage) -> Iterator[bytes]:
+    """Records that make its topics and configs again, whatever the finalized level has fields for."""
+    for record in (*image.topics.snapshot_records(LATEST_LEVEL), *image.configs.snapshot_records()):
+        yield encode_metadata(record, record_version(type(record), LATEST_LEVEL))
+
+
+def _decoded(piece: Batch | Values) -> Iterator[tuple[int, AnyMetadata]]:
+    if isinstance(piece, Batch):
+        try:
+            yield from enumerate(decode_batch(piece), piece.header.base_offset)
+            return
+        except CorruptBatch as error:
+            raise BadRecord(piece.header.base_offset, str(error)) from None
+        except MalformedRecord:
+            # Told record by record: which one it is.
+            found = [(each.offset, each.value) for each in decode_records(piece)]
+    else:
+        found = [*enumerate(piece.values, piece.offset)]
+    for offset, value in found:
+        try:
+            yield offset, decode_metadata(value or b"")
+        except MalformedRecord as error:
+            raise BadRecord(offset, str(error)) from None
+
+
+def _failing(image: ClusterImage, records: list[AnyMetadata]) -> int:
+    """Which of them contradicts what came before."""
+    changes, transactions = ImageChanges(image), Transactions()
+    for index, record in enumerate(records):
+        try:
+            for each in transactions.take(record):
+                changes.replay(each)
+        except ValueError:
+            return index
+    raise AssertionError("one of them did")

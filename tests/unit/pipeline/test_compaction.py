@@ -1,0 +1,237 @@
+"""What is left after compaction gives the image that all records give: any history, any borders between blocks."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.committed import CommittedImage
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import Batch, encode_values, split_batches
+from quorum_node.records.metadata import decode_metadata, encode_metadata
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.state.replaying import BadRecord, Replaying
+from support.metadata_histories import histories
+
+A, B = UUID(int=1), UUID(int=2)
+
+
+def batch_of(values: Sequence[bytes], offset: int = 0) -> Batch:
+    data = encode_values(base_offset=offset, leader_epoch=1, timestamp_ms=5, values=values)
+    (batch,), _ = split_batches(data)
+    return batch
+
+
+def replayed(values: Sequence[bytes]) -> CommittedImage:
+    image = CommittedImage()
+    image.replay(map(decode_metadata, values))
+    return image
+
+
+def compacting(values: Sequence[bytes], borders: Sequence[int] = (), block: int = 1) -> Replaying:
+    """Replay in blocks that end with a batch; batches end at the borders."""
+    found = Replaying(worth_records=0, block_records=block)
+    places = [0, *sorted({each for each in borders if each < len(values)} - {0}), len(values)]
+    for begin, end in itertools.pairwise(places):
+        if begin < end:
+            found.batch(batch_of(values[begin:end], begin))
+    return found
+
+
+def assert_same(found: ClusterImage, expected: ClusterImage) -> None:
+    assert found == expected
+    assert list(found.snapshot_records()) == list(expected.snapshot_records())
+    for broker in range(6):
+        topics = [{each.name for each in i.topics.topics_of(broker)} for i in (found, expected)]
+        assert topics[0] == topics[1], "which topics a broker is in is no part of a comparison"
+
+
+def encoded(*records: md.AnyMetadata) -> list[bytes]:
+    return [encode_metadata(each, getattr(each, "HIGHEST_VERSION", 0)) for each in records]
+
+
+def created(topic: UUID = A, name: str = "t", **fields: Any) -> list[md.AnyMetadata]:
+    """A topic with one partition on brokers 1 and 2."""
+    partition = {
+        "replicas": (1, 2), "isr": (1, 2), "leader": 1, "leader_epoch": 3, "partition_epoch": 7
+    } | fields  # fmt: skip
+    return [
+        md.TopicRecord(name=name, topic_id=topic),
+        md.PartitionRecord(partition_id=0, topic_id=topic, **partition),
+    ]
+
+
+def config(name: str = "k", value: str | None = "v", topic: str = "t") -> md.AnyMetadata:
+    return md.ConfigRecord(resource_type=TOPIC, resource_name=topic, name=name, value=value)
+
+
+def change(topic: UUID = A, partition_id: int = 0, **fields: Any) -> md.AnyMetadata:
+    return md.PartitionChangeRecord(partition_id=partition_id, topic_id=topic, **fields)
+
+
+@pytest.fixture
+def no_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("record by record")
+
+    monkeypatch.setattr(Replaying, "_replay", fail)
+
+
+BORDERS = st.lists(st.integers(0, 60), max_size=8)
+SETTINGS = settings(
+    deadline=None,
+    max_examples=40,
+    phases=set(Phase) - {Phase.explain},
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@SETTINGS
+@given(histories(max_size=60, newer=False), BORDERS, st.integers(1, 30))
+def test_what_is_left_gives_the_same_image(
+    no_way_back: None, values: list[bytes], borders: list[int], block: int
+) -> None:
+    found, expected = compacting(values, borders, block), replayed(values)
+    assert_same(found.image, expected.image)
+    assert found.in_transaction == expected.in_transaction
+
+
+@SETTINGS
+@given(histories(max_size=60), BORDERS, st.integers(1, 30))
+def test_so_it_does_with_records_of_newer_versions(
+    values: list[bytes], borders: list[int], block: int
+) -> None:
+    found, expected = compacting(values, borders, block), replayed(values)
+    assert_same(found.image, expected.image)
+    assert found.in_transaction == expected.in_transaction
+
+
+BROKER_RECORDS = st.one_of(
+    st.builds(
+        md.BrokerRegistrationChangeRecord, broker_id=st.just(1), broker_epoch=st.integers(1, 2),
+        fenced=st.integers(-1, 1), in_controlled_shutdown=st.integers(0, 1),
+        log_dirs=st.sampled_from([(), (A,), (B,)]), cordoned_log_dirs=st.sampled_from([None, (), (A,)]),
+    ),
+    st.builds(
+        md.RegisterBrokerRecord, broker_id=st.just(1), incarnation_id=st.just(A), features=st.just(()),
+        broker_epoch=st.integers(1, 2), end_points=st.just(()), rack=st.sampled_from([None, "a"]), fenced=st.booleans(),
+    ),
+    st.builds(md.UnregisterBrokerRecord, broker_id=st.just(1), broker_epoch=st.integers(1, 2)),
+    st.builds(md.FenceBrokerRecord, id=st.just(1), epoch=st.integers(1, 2)),
+    st.builds(md.ProducerIdsRecord, broker_id=st.just(1), broker_epoch=st.just(1), next_producer_id=st.integers(0, 9)),
+    st.just(md.NoOpRecord()),
+)  # fmt: skip
+
+
+@SETTINGS
+@given(st.lists(BROKER_RECORDS, min_size=6, max_size=25), BORDERS, st.integers(1, 30))
+def test_of_brokers_what_is_overtaken_is_missed_by_nobody(
+    no_way_back: None, records: list[md.AnyMetadata], borders: list[int], block: int
+) -> None:
+    values = encoded(*records)
+    assert_same(compacting(values, borders, block).image, replayed(values).image)
+
+
+def test_a_transaction_that_was_taken_back_leaves_nothing(no_way_back: None) -> None:
+    begin, abort, end = (
+        md.BeginTransactionRecord(name="n"), md.AbortTransactionRecord(), md.EndTransactionRecord()
+    )  # fmt: skip
+    records = [
+        begin, *created(), abort, begin, *created(B, "u"), end, end, begin, config(), begin, config("other"),
+    ]  # fmt: skip
+    values = encoded(*records)
+    for count in range(len(values) + 1):
+        for block in (1, 3, 20):
+            found, expected = compacting(values[:count], range(20), block), replayed(values[:count])
+            assert_same(found.image, expected.image)
+            assert found.in_transaction == expected.in_transaction
+
+
+def test_a_topic_that_is_gone_leaves_nothing(no_way_back: None) -> None:
+    records = [
+        *created(), config(), change(isr=(2,)), md.RemoveTopicRecord(topic_id=A),
+        *created(B), change(B, leader=2),
+    ]  # fmt: skip
+    found = compacting(encoded(*records))
+    found._replay_block()
+    assert found._left is not None
+    assert len(found._left) == 2
+    assert found.image.topics.partition_count == 1
+    assert not found.image.configs.by_resource
+
+
+def test_every_change_counts_for_the_epochs(no_way_back: None) -> None:
+    changes = [change(isr=(1,)), change(leader=2), change(leader=-2), change(), change(leader=2)]
+    found = compacting(encoded(*created(), *changes)).image.topics.partition(A, 0)
+    assert found is not None
+    assert (found.partition_epoch, found.leader_epoch, found.leader) == (12, 5, 2)
+    assert (found.isr, found.replicas) == ((1,), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([*created(), change(partition_id=1)], "a change of partition .*-1, which does not exist"),
+        ([*created(), md.RemoveTopicRecord(topic_id=A), change()], "which does not exist"),
+        ([*created()[:1], *created(B)[1:]], "a partition of topic .*, which does not exist"),
+        ([*created(), change(replicas=(1, 2), directories=(B,))], "1 directories for 2 replicas"),
+    ],
+)
+def test_what_contradicts_itself_is_told_with_its_offset(
+    records: list[md.AnyMetadata], reason: str
+) -> None:
+    values = encoded(*records, *created(UUID(int=3), "u"))
+    with pytest.raises(BadRecord, match=rf"^offset {len(records) - 1}: .*{reason}"):
+        compacting(values, block=100).finish()
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [*created(), *created(B), md.RemoveTopicRecord(topic_id=B), config()],
+        [*created(), *created()[:1]],
+        [*created(), change(tagged_fields=((900, b"newer"),))],
+        [md.UnknownMetadata(type=99, version=0, payload=b""), *created()],
+        [*created(), change(replicas=(1, 2, 3)), change(replicas=(3,), directories=(B,))],
+        [config(name="\u00e9\U0001f600"), config(name="x" * 20_000), config(name="x" * 20_000)],
+    ],
+    ids=["name of two", "twice", "newer field", "unknown", "no directories", "long names"],
+)
+def test_what_is_unusual_is_as_replay_has_it(records: list[md.AnyMetadata]) -> None:
+    values = encoded(*records)
+    assert_same(compacting(values).image, replayed(values).image)
+
+
+def test_a_value_that_is_no_record_is_found_even_if_it_is_overtaken() -> None:
+    values = encoded(*created(), change(isr=(1,)), change(isr=(2,)), config())
+    for index in range(2, len(values)):
+        for cut in range(len(values[index])):
+            broken = [*values]
+            broken[index] = values[index][:cut]
+            with pytest.raises(BadRecord, match=rf"^offset {index}:"):
+                compacting(broken, block=100).finish()
+
+
+@SETTINGS
+@given(histories(max_size=30), st.data())
+def test_flipped_bits_are_told_by_both_ways_or_by_none(
+    values: list[bytes], data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, len(values) - 1))
+    place = data.draw(st.integers(0, 8 * len(values[index]) - 1))
+    broken = bytearray(values[index])
+    broken[place // 8] ^= 1 << place % 8
+    values[index] = bytes(broken)
+    try:
+        expected = replayed(values)
+    except (MalformedRecord, ValueError):
+        with pytest.raises(BadRecord):
+            compacting(values, block=100).finish()
+        return
+    assert_same(compacting(values, block=100).image, expected.image)
