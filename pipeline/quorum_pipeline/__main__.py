@@ -7,34 +7,22 @@ import argparse
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
-from quorum_pipeline.commands import (
-    archive,
-    audit,
-    diff,
-    executor,
-    plan,
-    prepare,
-    restore,
-    state,
-    timeline,
-)
 from quorum_pipeline.errors import PipelineError
 
 _COMMANDS = {
-    "archive": (archive, "every record of a log, once, in Parquet"),
-    "state": (state, "the state of the cluster at an offset or a time"),
-    "audit": (audit, "whether replicas hold the same history, and which one doesn't"),
-    "diff": (diff, "what changed between two offsets"),
-    "timeline": (timeline, "what happened to the cluster, when, and how long it took"),
-    "restore": (
-        restore,
-        "a node's directory from which a quorum begins anew at an offset or a time",
-    ),
-    "plan": (plan, "a reassignment that balances the cluster with few moves"),
-    "prepare": (prepare, "once after installation: later runs start in half the time"),
-    "executor": (executor, "for Spark on Kubernetes: what the pod of an executor runs"),
+    "archive": "every record of a log, once, in Parquet",
+    "state": "the state of the cluster at an offset or a time",
+    "audit": "whether replicas hold the same history, and which one doesn't",
+    "diff": "what changed between two offsets",
+    "timeline": "what happened to the cluster, when, and how long it took",
+    "restore": "a node's directory from which a quorum begins anew at an offset or a time",
+    "plan": "a reassignment that balances the cluster with few moves",
+    "prepare": "once after installation: later runs start in half the time",
+    "executor": "for Spark on Kubernetes: what the pod of an executor runs",
 }
+"""Each is a module of `quorum_pipeline.commands`, and loads what it needs: no other one is imported."""
 
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
@@ -45,13 +33,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="quorum-pipeline", description="The history of a metadata quorum as tables."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, text) in _COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=text, description=text))
-    parsed = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    for name, text in _COMMANDS.items():
+        found = commands.add_parser(name, help=text, description=text)
+        if given[:1] == [name]:
+            command = import_module(f"quorum_pipeline.commands.{name}")
+            command.add_arguments(found)
+    parsed = parser.parse_args(given)
     # States are millions of objects without cycles: looking for cycles among them takes as long as making them.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        run: Callable[[argparse.Namespace], int] = _COMMANDS[parsed.command][0].run
+        run: Callable[[argparse.Namespace], int] = command.run
         return run(parsed)
     except (PipelineError, OSError) as error:
         print(f"quorum-pipeline {parsed.command}: {error}", file=sys.stderr)

@@ -5,6 +5,7 @@ Everything works without it, some seconds slower.
 
 import argparse
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     file = classes_file(SPARK_HOME / "jars")
     if file is None:
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
+    import_module(
+        "quorum_pipeline.compaction.compaction"
+    )  # what `state` runs is compiled when it is imported
     fresh = file.with_suffix(".new")
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         _write_log(Path(scratch) / "log")

@@ -8,7 +8,6 @@ from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.table_files import write_tables
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 
@@ -34,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     with opened_history(arguments, progress) as history:
         state = history.at(moment_of(arguments))
     if arguments.output is not None:
+        from quorum_pipeline.files.table_files import write_tables
+
         progress.say(f"writing tables to {arguments.output}")
         write_tables(arguments.output, state)
     snapshot = write_snapshot(arguments.snapshot, state) if arguments.snapshot else None
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in table.rows(state):
             print(json.dumps(row, ensure_ascii=False))
         return 0
-    counts = ", ".join(f"{sum(1 for _ in t.rows(state))} {t.name}" for t in STATE_TABLES)
+    counts = ", ".join(f"{t.count(state)} {t.name}" for t in STATE_TABLES)
     print(
         f"state at offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
     )

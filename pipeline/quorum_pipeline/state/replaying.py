@@ -32,7 +32,7 @@ from quorum_pipeline.errors import PipelineError
 if TYPE_CHECKING:
     from quorum_pipeline.compaction.compaction import Run
 
-BLOCK_RECORDS, BLOCK_BYTES = 1_000_000, 64 << 20
+BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
 """So much is compacted at once."""
 WORTH_RECORDS = 200_000
 """What is less at the end of a short history is replayed before the compiled loops are loaded."""

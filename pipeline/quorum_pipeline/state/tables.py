@@ -5,6 +5,9 @@ Owns which tables there are, their columns and what identifies a row. Shows no s
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from immutables import Map
 
 from quorum_node.image.resource_types import resource_type_name
 from quorum_node.records.identity import uuid_text
@@ -16,12 +19,13 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row."""
+    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row; `count`: how many rows, without making them."""
 
     name: str
     columns: dict[str, str]
     key: tuple[str, ...]
     rows: Callable[[Replayed], Iterator[Row]]
+    count: Callable[[Replayed], int]
 
 
 def _brokers(state: Replayed) -> Iterator[Row]:
@@ -120,6 +124,15 @@ def _quotas(state: Replayed) -> Iterator[Row]:
             yield {"entity": ",".join(named), "name": name, "value": value}
 
 
+def _partition_count(state: Replayed) -> int:
+    topics = (state.image.topics.named(name) for name in state.image.topics.ids)
+    return sum(len(each.partitions) for each in topics if each is not None)
+
+
+def _values_in(named: Map[Any, Map[str, Any]]) -> int:
+    return sum(len(values) for values in named.values())
+
+
 _INTS = "array<int>"
 _TEXTS = "array<string>"
 
@@ -133,12 +146,14 @@ STATE_TABLES = (
         },
         ("broker_id",),
         _brokers,
+        lambda state: len(state.image.brokers.by_id),
     ),
     StateTable(
         "topics",
         {"topic_id": "string", "name": "string", "partitions": "int"},
         ("topic_id",),
         _topics,
+        lambda state: len(state.image.topics.ids),
     ),
     StateTable(
         "partitions",
@@ -150,15 +165,18 @@ STATE_TABLES = (
         },
         ("topic_id", "partition_id"),
         _partitions,
+        _partition_count,
     ),
     StateTable(
         "configs",
         {"resource_type": "string", "resource_name": "string", "name": "string", "value": "string"},
         ("resource_type", "resource_name", "name"),
         _configs,
+        lambda state: _values_in(state.image.configs.by_resource),
     ),
     StateTable(
-        "voters", {"id": "int", "uuid": "string", "endpoints": _TEXTS}, ("id", "uuid"), _voters
+        "voters", {"id": "int", "uuid": "string", "endpoints": _TEXTS}, ("id", "uuid"), _voters,
+        lambda state: len(state.voters.voters) if state.voters else 0,
     ),
     StateTable(
         "acls",
@@ -169,13 +187,18 @@ STATE_TABLES = (
         },
         ("id",),
         _acls,
+        lambda state: len(state.image.acls.by_id),
     ),
-    StateTable("features", {"name": "string", "level": "int"}, ("name",), _features),
+    StateTable(
+        "features", {"name": "string", "level": "int"}, ("name",), _features,
+        lambda state: len(state.image.features.levels),
+    ),
     StateTable(
         "quotas",
         {"entity": "string", "name": "string", "value": "double"},
         ("entity", "name"),
         _quotas,
+        lambda state: _values_in(state.image.client_quotas.by_entity),
     ),
 )  # fmt: skip
 """In the order in which they are shown."""

@@ -114,7 +114,9 @@ def test_tables(written: tuple[Path, dict[int, bytes]]) -> None:
     assert rows(state, "features") == [{"name": "metadata.version", "level": 27}]
     assert state.leader_id == 2
     for table in STATE_TABLES:
-        assert all(list(row) == list(table.columns) for row in table.rows(state))
+        found = list(table.rows(state))
+        assert all(list(row) == list(table.columns) for row in found)
+        assert table.count(state) == len(found)
 
 
 def test_by_time_it_ends_behind_the_last_record_up_to_then(
