@@ -87,6 +87,8 @@ from support.local_quorum import wait_until
 from support.one_request import ask
 
 TOPIC, BROKER, GROUP = 2, 4, 32
+BATCH_RECORDS = 10_000
+"""What a stock controller lets one request make."""
 
 
 class Controller:
@@ -194,6 +196,36 @@ def topics(_: Controller) -> Iterator[Message]:
     yield CreateTopicsRequest(topics=tuple(wrong), validate_only=True)
     yield CreateTopicsRequest(topics=(topic("b.c", (1,)),))
     yield CreateTopicsRequest(topics=(topic("b_c", (1,)), topic("b.c", (2,))))
+
+
+def oversized(_: Controller) -> Iterator[Message]:
+    """More records than one request may make: the whole request, or what of it does not fit any more."""
+    many = BATCH_RECORDS + 1
+    for wanted in (
+        (topic("m0", partitions=many, factor=1),),
+        (topic("m1", *[(1,)] * many),),
+        (topic("m2", partitions=BATCH_RECORDS - 9, factor=1), topic("m3", partitions=20, factor=1)),
+        (topic("m4", partitions=1 << 30, factor=1),),
+        tuple(topic(f"m-{number}", partitions=250, factor=1) for number in range(41)),
+        tuple(topic(f"m-{number}", partitions=243, factor=1) for number in range(41)),
+        (topic("m5", partitions=BATCH_RECORDS - 1, factor=1), topic("t", partitions=1, factor=1)),
+        (topic("m6", partitions=BATCH_RECORDS, factor=1),),
+        (topic("m7", partitions=many, factor=1), topic("m7", partitions=1, factor=1)),
+    ):
+        yield CreateTopicsRequest(topics=wanted, validate_only=True)
+    for counts in ((many + 1,), (BATCH_RECORDS - 9, 20)):
+        asked = tuple(
+            CreatePartitionsTopic(name=name, count=count, assignments=None)
+            for name, count in zip(("t", "b.c"), counts, strict=False)
+        )
+        yield CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=True)
+    for operation in (0, 1):
+        changes = tuple(
+            AlterableConfig(name=f"k{number}", config_operation=operation, value="1")
+            for number in range(many)
+        )
+        resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=changes)
+        yield IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True)
 
 
 def deletions(controller: Controller) -> Iterator[Message]:
@@ -417,6 +449,6 @@ def _frame(request: Message) -> bytes:
 
 
 TABLES = (
-    topics, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
+    topics, oversized, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
     quotas, descriptions, identities, envelopes, passed_on,
 )  # fmt: skip

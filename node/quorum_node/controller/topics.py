@@ -72,14 +72,20 @@ class _Batch:
 
 
 def create_topics(view: View, request: CreateTopicsRequest) -> Decision:
-    """Every topic gets its own result; those without a fault are created in one step."""
+    """Every topic gets its own result; those without a fault are created in one step. All are refused if they are too many."""
     times = Counter(topic.name for topic in request.topics)
     batch = _Batch(placer(view), [], {})
     results = []
+    partitions = 0
     for topic in {topic.name: topic for topic in request.topics}.values():
         repeated = times[topic.name] > 1
         problem = _repeated(topic.name) if repeated else _right_problem(view, topic.name)
+        partitions += 0 if problem else _partitions(view, topic)
+        if partitions > MAX_RECORDS:
+            return Decision(answer=_too_many(request))
         made = problem or _create(view, topic, batch)
+        if len(batch.records) > MAX_RECORDS:
+            return Decision(answer=_too_many(request))
         results.append(_failed(topic.name, made) if isinstance(made, Problem) else made)
     answer = CreateTopicsResponse(topics=tuple(results))
     if request.validate_only:
@@ -97,6 +103,19 @@ def refuse_create_topics(
     )
 
 
+def _too_many(request: CreateTopicsRequest) -> CreateTopicsResponse:
+    text = f"one request makes at most {MAX_RECORDS} records: ask for fewer topics or partitions at once"
+    return refuse_create_topics(request, ErrorCode.POLICY_VIOLATION, text)
+
+
+def _partitions(view: View, topic: CreatableTopic) -> int:
+    """How many are asked for, whether that is possible or not."""
+    if topic.assignments:
+        return len(topic.assignments)
+    asked = topic.num_partitions
+    return view.settings.num_partitions if asked == BROKERS_DEFAULT else max(asked, 0)
+
+
 def _create(view: View, topic: CreatableTopic, batch: _Batch) -> CreatableTopicResult | Problem:
     configs = {each.name: each.value or "" for each in topic.configs}
     problem = (
@@ -108,11 +127,6 @@ def _create(view: View, topic: CreatableTopic, batch: _Batch) -> CreatableTopicR
     assignments = _assignments(view, topic, batch.placer)
     if isinstance(assignments, Problem):
         return assignments
-    if len(batch.records) + 1 + len(configs) + len(assignments) > MAX_RECORDS:
-        return Problem(
-            ErrorCode.POLICY_VIOLATION,
-            f"one request makes at most {MAX_RECORDS} records: ask for fewer topics or partitions at once",
-        )
     topic_id = view.fresh_uuid()
     batch.records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     batch.records.extend(
@@ -194,21 +208,14 @@ def _assignments(view: View, topic: CreatableTopic, placer: Placer) -> list[Assi
     """The replicas of every partition, by partition."""
     if topic.assignments:
         return _manual(view, topic)
-    partitions, factor = topic.num_partitions, topic.replication_factor
+    partitions, factor = _partitions(view, topic), topic.replication_factor
     if factor == BROKERS_DEFAULT:
         factor = view.settings.default_replication_factor
-    if partitions == BROKERS_DEFAULT:
-        partitions = view.settings.num_partitions
     problem = factor_fault(placer, factor)
     if topic.replication_factor < BROKERS_DEFAULT or factor == 0:
         return problem or Problem(ErrorCode.INVALID_REPLICATION_FACTOR, "at least 1 replica")
     if partitions <= 0:
-        text = f"a topic has at least 1 partition, not {partitions}"
-        return Problem(ErrorCode.INVALID_PARTITIONS, text)
-    if partitions > MAX_RECORDS:
-        text = (
-            f"one request makes at most {MAX_RECORDS} records, {partitions} partitions are too many"
-        )
+        text = f"a topic has at least 1 partition, not {topic.num_partitions}"
         return Problem(ErrorCode.INVALID_PARTITIONS, text)
     return problem or [placer.place(factor) for _ in range(partitions)]
 

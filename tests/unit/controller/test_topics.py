@@ -110,7 +110,7 @@ BAD_TOPICS: list[tuple[str, dict[str, Any], ErrorCode]] = [
     ("exists", {"name": "a_b"}, ErrorCode.TOPIC_ALREADY_EXISTS),
     ("no partitions", {"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
     ("negative partitions", {"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
-    ("too many partitions", {"num_partitions": 10_001}, ErrorCode.INVALID_PARTITIONS),
+    ("too many partitions", {"num_partitions": 10_001}, ErrorCode.POLICY_VIOLATION),
     ("no replicas", {"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ("negative replicas", {"replication_factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ("more than brokers", {"replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -196,9 +196,17 @@ def test_without_a_live_broker_no_topic_can_be() -> None:
 
 def test_a_request_makes_a_bounded_number_of_records() -> None:
     cluster = ControlledCluster([1])
-    first, second = create(cluster, numbered("a", 6000), numbered("b", 6000))
-    assert first.error_code == ErrorCode.NONE
-    assert second.error_code == ErrorCode.POLICY_VIOLATION
+    before = cluster.image
+    for wanted in (
+        [numbered("a", 6000), numbered("b", 6000)],
+        [numbered("a", 1 << 30)],
+        [numbered(f"t{number}", 243) for number in range(41)],
+    ):
+        results = create(cluster, *wanted)
+        assert {each.error_code for each in results} == {ErrorCode.POLICY_VIOLATION}
+        assert cluster.image == before
+    (result,) = create(cluster, numbered("a", 9_999))
+    assert result.error_code == ErrorCode.NONE
 
 
 @pytest.mark.requirement("KV3-03")
