@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", metavar="URI", help="default: _checkpoint in the archive")
     parser.add_argument("--follow", action="store_true", help="go on until stopped")
     parser.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="with --follow")
-    parser.add_argument("--max-rows", type=int, default=5_000_000, help="of one micro batch")
+    parser.add_argument("--max-rows", type=int, default=10_000_000, help="of one micro batch")
     parser.add_argument(
         "--span-bytes", type=int, default=32 << 20, help="of a directory's log: what one task reads"
     )

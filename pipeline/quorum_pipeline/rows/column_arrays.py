@@ -38,17 +38,16 @@ def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
         return _repeated(plain(field.default), _arrow_type(field.type), count)
     kind, default = field.spec.type, field.spec.default
     if isinstance(kind, Fixed):
-        # What has no tag is in every record.
-        return _fixed(data, kind, field.begins, None if field.spec.tag is None else default)
-    absent = field.begins == ABSENT
-    nulls = (field.counts < 0) & ~absent
-    if absent.any():
-        if default is None:
-            nulls |= absent
-        elif default not in ("", ()):
+        return _fixed(data, kind, field.begins, None if field.is_everywhere else default)
+    counts, nulls = field.counts, field.counts < 0
+    if not field.is_everywhere:
+        absent = field.begins == ABSENT
+        if default is not None and default not in ("", ()):
             raise Unusual
-    counts = np.where(absent | nulls, 0, field.counts)
+        nulls = nulls & ~absent if default is not None else nulls | absent
+        counts = np.where(absent, 0, counts)
     mask = nulls if nulls.any() else None
+    counts = counts if mask is None else np.where(nulls, 0, counts)
     if isinstance(kind, Array):
         assert isinstance(kind.element, Fixed)
         offsets = _offsets(counts)

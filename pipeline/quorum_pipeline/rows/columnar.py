@@ -46,10 +46,12 @@ class Places:
     spec: FieldSpec
     begins: Numbers
     counts: Numbers
+    is_everywhere: bool
+    """None is ABSENT."""
 
 
 Fields = dict[str, Places | FieldSpec]
-"""By name; a field that the version does not have is its declaration, for the default."""
+"""By name; a field that no record has is its declaration, for the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,15 @@ def fields_of(
         raise Unusual
     shape = len(program.names), len(begins)
     places, counts = np.full(shape, ABSENT, np.int64), np.empty(shape, np.int64)
-    if not fields(data, begins, ends, program.numbers, places, counts):
+    present = np.zeros(len(program.names), np.int64)
+    if not fields(data, begins, ends, program.numbers, places, counts, present):
         raise Unusual
-    found = zip(program.names, program.specs, places, counts, strict=True)
-    return program.left_out | {name: Places(spec, *rest) for name, spec, *rest in found}
+    found: Fields = dict(program.left_out)
+    for field, (name, spec) in enumerate(zip(program.names, program.specs, strict=True)):
+        is_everywhere = bool(present[field] == len(begins))
+        row = Places(spec, places[field], counts[field], is_everywhere)
+        found[name] = row if present[field] else spec
+    return found
 
 
 @cache

@@ -102,11 +102,12 @@ def fields(
     program: Numbers,
     places: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
+    present: Numbers,
 ) -> bool:
     """Fills in where each field of each record begins, and how many elements it has. False: there is something unusual.
 
     `program`: for each field its tag (-1 for those without, which come first), the size of an element, its form. `places`
-    and `counts` have a row for each field; `places` are all ABSENT before.
+    and `counts` have a row for each field; `places` are all ABSENT before. `present`: in how many records each field is, 0 before.
     """
     fields_count = len(program)
     untagged = 0
@@ -119,6 +120,7 @@ def fields(
             if count == UNUSUAL or at > end:
                 return False
             places[field, record], counts[field, record] = place, count
+            present[field] += 1
         left, at = _uvarint(data, at)
         last_tag = -1
         while left > 0:
@@ -133,6 +135,7 @@ def fields(
                     if count == UNUSUAL or at != behind:
                         return False
                     places[field, record], counts[field, record] = place, count
+                    present[field] += 1
             last_tag, at = tag, behind
             left -= 1
         if left < 0 or at != end:
@@ -170,9 +173,8 @@ def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.u
 def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found: Bytes) -> None:
     """Fills in one text behind the other: that from `begins[i]` on goes to `offsets[i]` up to `offsets[i + 1]`."""
     for index in range(len(begins)):
-        begin, to = begins[index], offsets[index]
-        for byte in range(offsets[index + 1] - to):
-            found[to + byte] = data[begin + byte]
+        begin, to, behind = begins[index], offsets[index], offsets[index + 1]
+        found[to:behind] = data[begin : begin + behind - to]
 
 
 @_compiled
@@ -191,7 +193,7 @@ def compile_all() -> None:
     own, none, borders = data.copy(), np.zeros(0, np.int64), np.zeros(1, np.int64)
     offsets, tables = np.zeros(1, np.int32), np.zeros((0, 0), np.int64)
     frames(data, borders, borders, none, none)
-    fields(data, none, none, np.zeros((0, 3), np.int64), tables, tables)
+    fields(data, none, none, np.zeros((0, 3), np.int64), tables, tables, none)
     turned(data, none, own, np.zeros((0, len(own)), np.uint8))
     base64(data, none, data, np.zeros((0, 22), np.uint8))
     gathered(data, none, offsets, own)

@@ -38,7 +38,7 @@ from quorum_pipeline.rows.table import table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_start, origin_of
-from quorum_pipeline.spark.part_writer import write_tasks
+from quorum_pipeline.spark.part_writer import start_workers, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.replayed import LogRecord
 
@@ -84,6 +84,11 @@ class Archive:
         if not ranges:
             return Archived(0, 0, (), 0)
         return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
+
+    def start_workers(self) -> None:
+        """Those that will write. Raises what Spark raises."""
+        if self._local is not None:
+            start_workers(self._session.sparkContext)
 
     def follow(
         self, source: str, options: dict[str, str], *, every_seconds: float | None = None

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numba import njit
+from numba.core import caching
 
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import (
@@ -226,3 +228,16 @@ def test_all_loops_are_compiled_before_workers_are_forked() -> None:
     assert [len(each.signatures) for each in compiled if not each.__name__.startswith("_")] == [
         1
     ] * 6
+
+
+def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
+    with pytest.raises(RuntimeError, match="no locator"):
+        njit(cache=True)(twice)
+    assert loops._compiled(twice)(21) == 42
+
+
+def twice(number: int) -> int:
+    return 2 * number
