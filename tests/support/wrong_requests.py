@@ -226,6 +226,20 @@ def oversized(_: Controller) -> Iterator[Message]:
         )
         resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=changes)
         yield IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True)
+    replaced = tuple(ReplacedConfig(name=f"k{number}", value="1") for number in range(many))
+    for size in (many, BATCH_RECORDS):
+        whole = ReplacedResource(resource_type=BROKER, resource_name="1", configs=replaced[:size])
+        yield AlterConfigsRequest(resources=(whole,), validate_only=True)
+    rate = QuotaOperation(key="producer_byte_rate", value=1.0, remove=False)
+    entries = tuple(
+        AlteredQuotaEntity(
+            entity=(QuotaEntityPart(entity_type="user", entity_name=f"u{number}"),), ops=(rate,)
+        )
+        for number in range(many)
+    )
+    for size in (many, BATCH_RECORDS):
+        yield AlterClientQuotasRequest(entries=entries[:size], validate_only=True)
+    # As many credentials are not asked for: a stock controller resigns.
 
 
 def deletions(controller: Controller) -> Iterator[Message]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.problem import Problem
+from quorum_node.controller.topics import MAX_RECORDS
 from quorum_node.controller.view import View
 from quorum_node.image.quotas import Entity
 from quorum_node.protocol.client_quotas import (
@@ -49,6 +50,11 @@ def alter_client_quotas(view: View, request: AlterClientQuotasRequest) -> Decisi
         results.append(_result(entry, problem))
         if problem is None:
             records += _records(entry, current.get(_key_of(entry), {}))
+    if len(records) > MAX_RECORDS:
+        text = f"one request changes at most {MAX_RECORDS} quotas: ask for fewer at once"
+        return Decision(
+            answer=refuse_alter_client_quotas(request, ErrorCode.POLICY_VIOLATION, text)
+        )
     answer = AlterClientQuotasResponse(entries=tuple(results))
     return Decision(() if request.validate_only else tuple(records), answer)
 

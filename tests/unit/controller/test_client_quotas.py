@@ -113,3 +113,10 @@ def test_the_default_address_and_names_of_hosts_are_allowed(cluster: ControlledC
     )  # fmt: skip
     entries = [entry(parts, connection_creation_rate=1) for parts in entities]
     assert alter(cluster, *entries) == [ErrorCode.NONE] * 4
+
+
+def test_a_request_changes_a_bounded_number(cluster: ControlledCluster) -> None:
+    many = [entry((("user", f"u{number}"),), producer_byte_rate=1.0) for number in range(10_001)]
+    assert set(alter(cluster, *many)) == {ErrorCode.POLICY_VIOLATION}
+    assert not cluster.image.client_quotas.by_entity
+    assert set(alter(cluster, *many[:-1])) == {ErrorCode.NONE}
