@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
@@ -14,6 +15,8 @@ from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.replay import Moment
+from quorum_pipeline.rows.column_types import arrow_schema
+from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.archived_state import replay_archive
@@ -44,6 +47,7 @@ def test_a_log_is_read_archived_and_replayed(spark: SparkSession, tmp_path: Path
     images = write_history(writer)
     writer.snapshot()
     log = spark.read.format("metadata_log").option("spanBytes", "500").load(str(tmp_path / "node"))
+    assert to_arrow_schema(log.schema, timezone="UTC") == arrow_schema(table_columns())
     changes = log.where("partition_change IS NOT NULL").select("offset", "partition_change.isr")
     assert [tuple(row) for row in changes.collect()] == [(51, [2, 3])]
     snapshots = spark.read.format("metadata_snapshot").load(str(tmp_path / "node"))

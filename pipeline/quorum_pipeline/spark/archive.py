@@ -16,7 +16,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import DataType, StructType
 
 from quorum_pipeline.archive.layout import (
     CHECKPOINT,
@@ -34,7 +33,8 @@ from quorum_pipeline.archive.layout import (
 )
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
-from quorum_pipeline.rows.table import table_ddl
+from quorum_pipeline.rows.column_types import arrow_schema
+from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_start, origin_of
@@ -44,6 +44,9 @@ from quorum_pipeline.state.replayed import LogRecord
 
 _COLUMNS = table_ddl("data")
 """The record as JSON says nothing that the typed column does not say, and takes longer than all the rest."""
+_ARROW_COLUMNS = arrow_schema(
+    {name: kind for name, kind in table_columns().items() if name != "data"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +231,9 @@ class Archive:
         assert self._local is not None
         records, apart = (self._local / table / wanted.directory for table in (RECORDS, QUARANTINE))
         self._files.delete(self._directory(RECORDS, wanted))
-        schema = DataType.fromDDL(_COLUMNS)
-        assert isinstance(schema, StructType)
         check_start(origin, wanted.start)
         tasks = origin.tasks(wanted.start, wanted.end)
-        parts = write_tasks(self._session.sparkContext, tasks, schema, records, apart)
+        parts = write_tasks(self._session.sparkContext, tasks, _ARROW_COLUMNS, records, apart)
         return _Written(
             sum(each.rows + each.quarantined for each in parts),
             sum(each.quarantined for each in parts),

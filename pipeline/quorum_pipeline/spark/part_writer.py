@@ -12,8 +12,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from quorum_pipeline.files.archive_part import Part, keep_only, write_part
 from quorum_pipeline.spark.origins import LogTask
@@ -22,17 +20,16 @@ from quorum_pipeline.spark.origins import LogTask
 def write_tasks(
     context: SparkContext,
     tasks: Sequence[LogTask],
-    schema: StructType,
+    schema: pa.Schema,
     records: Path,
     quarantine: Path,
 ) -> list[Part]:
     """What was written. Files that a lost attempt left are removed. Raises what Spark raises, and PipelineError."""
-    columns = to_arrow_schema(schema, timezone="UTC")
-    writer = _Writer(columns, records, quarantine)
+    writer = _Writer(schema, records, quarantine)
     parts = context.parallelize(tasks, len(tasks)).mapPartitions(writer).collect()
     records.mkdir(parents=True, exist_ok=True)
-    keep_only(records, {name for each in parts for name in each.records}, columns)
-    keep_only(quarantine, {name for each in parts for name in each.quarantine}, columns)
+    keep_only(records, {name for each in parts for name in each.records}, schema)
+    keep_only(quarantine, {name for each in parts for name in each.quarantine}, schema)
     return parts
 
 

@@ -14,9 +14,9 @@ from quorum_pipeline.files import archive_part
 from quorum_pipeline.files.archive_part import keep_only, write_part
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.table import PLAIN_COLUMNS, table_columns
-from support.column_types import arrow_schema
 from support.written_log import LogWriter, write_history
 
 SCHEMA = pa.schema({"offset": pa.int64(), "type": pa.string(), "problem": pa.string()})

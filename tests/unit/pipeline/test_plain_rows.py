@@ -21,10 +21,10 @@ from quorum_node.records.batches import (
 )
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
+from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
 from quorum_pipeline.rows.plain_rows import OneType, PlainRows, may_be_plain
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows, table_columns
-from support.column_types import arrow_schema
 from support.metadata_histories import histories
 from support.wire_messages import messages
 

@@ -1,4 +1,4 @@
-"""Columns of the pipeline's tables as Arrow has them, without Spark's help."""
+"""Types of columns, as they are declared, as Arrow has them: what Spark makes of them, without asking it. PURE."""
 
 from collections.abc import Mapping
 
