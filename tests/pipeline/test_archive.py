@@ -13,6 +13,7 @@ from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
 from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.rows.column_types import arrow_schema
@@ -179,6 +180,29 @@ def test_workers_and_spark_write_the_same_records(
         assert archive.contents().quarantined == 1
     assert found[0] == found[1]
     assert len(found[0][0][1]) == writer.end_offset - 1
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-02")
+def test_files_by_type_are_one_table_for_whoever_reads_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark itself, which knows nothing of this project, takes all columns from the directory."""
+    count = WORTH_FILES_ROWS
+    writer = LogWriter(tmp_path / "node")
+    known, setting = md.encode_metadata(md.NoOpRecord()), config(TOPIC, "orders", "a", "1")
+    writer.append_bytes([known, md.encode_metadata(setting)] * count)
+    writer.close()
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, writer)
+    records = tmp_path / "archive" / "records"
+    files = list(records.rglob("*.parquet"))
+    assert len(files) == 2, files
+    frame = spark.read.parquet(str(records))
+    assert {*frame.columns} == {*table_columns()} - {"data"} | {"offsets"}
+    assert frame.where("config.name = 'a'").count() == count
+    assert frame.where("config IS NULL AND type = 'NoOpRecord'").count() == count
+    assert offsets(archive) == list(range(2 * count))
 
 
 @pytest.mark.long
