@@ -12,7 +12,7 @@ from quorum_pipeline.compaction.compiled import Bytes, Numbers, compiled, inner
 from quorum_pipeline.compaction.values import Unusual, int32, uvarint
 
 OTHER = 0xFF
-"""A record that is not known, or whose head is not of one byte each."""
+"""A record that is not known."""
 HEAD_BYTES = 3
 _OTHER_FORMS = COMPRESSION_MASK | CONTROL_FLAG
 _ATTRIBUTES_AT, _LAST_DELTA_AT, _COUNT_AT = 21, 23, 57
@@ -63,12 +63,12 @@ def find_values(data: Bytes, begins: Numbers, ends: Numbers) -> None:
 
 @compiled
 def find_kinds(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes) -> None:
-    """Fills in the type of each record, or OTHER."""
+    """Fills in the type of each record, or OTHER. Raises Unusual where that is not told by one byte: it might be any type."""
     for index in range(len(begins)):
         at = begins[index]
-        kind = OTHER
-        if ends[index] - at >= HEAD_BYTES and data[at] == FRAME_VERSION:
-            number, version = data[at + 1], data[at + 2]
-            if number < 0x80 and version < 0x80 and version <= _HIGHEST_VERSIONS[number]:
-                kind = number
-        kinds[index] = kind
+        if ends[index] - at < HEAD_BYTES or data[at] != FRAME_VERSION:
+            raise Unusual
+        number, version = data[at + 1], data[at + 2]
+        if number >= 0x80 or version >= 0x80:
+            raise Unusual
+        kinds[index] = number if version <= _HIGHEST_VERSIONS[number] else OTHER

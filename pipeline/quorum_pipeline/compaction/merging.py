@@ -19,6 +19,7 @@ from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table, compiled,
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.values import (
     ABSENT,
+    MOST_BYTES,
     Unusual,
     array_count,
     array_end,
@@ -253,6 +254,8 @@ def _clear_topic(topics: Table, partitions: Table, topic: int) -> None:
         if fields[c.ELR] >= 0 or fields[c.LAST_KNOWN_ELR] >= 0:
             fields[c.ELR] = fields[c.LAST_KNOWN_ELR] = ABSENT
             fields[c.PARTITION_EPOCH] += 1
+            if fields[c.PARTITION_EPOCH] > _MOST_INT32:
+                raise Unusual
         row = fields[c.NEXT_PARTITION]
 
 
@@ -286,6 +289,8 @@ def merge(
     """All records of the types above, in order; the others are passed over. Raises Unusual."""
     for index in range(len(begins)):
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
+        if end - begin > MOST_BYTES and kind != CONFIG:
+            raise Unusual
         if kind == PARTITION_CHANGE:
             _change(data, begin, end, partitions)
         elif kind == PARTITION:

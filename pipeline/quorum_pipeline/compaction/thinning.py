@@ -13,6 +13,7 @@ from quorum_pipeline.compaction.columns import UUID_BYTES
 from quorum_pipeline.compaction.compiled import Bytes, Numbers, compiled, inner
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.values import (
+    MOST_BYTES,
     Unusual,
     array_end,
     check_tags,
@@ -125,6 +126,8 @@ def thin_out(data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, kept: By
     has_block = False
     for index in range(len(begins) - 1, -1, -1):
         kind, at, end = int64(kinds[index]), begins[index] + HEAD_BYTES, ends[index]
+        if end - at > MOST_BYTES:
+            continue  # stays, and is decoded
         if kind == _NO_OP:
             check_tags(data, at, end)
             kept[index] = 0

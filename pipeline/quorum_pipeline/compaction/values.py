@@ -11,6 +11,9 @@ import numpy as np
 
 from quorum_pipeline.compaction.compiled import Bytes, inner
 
+MOST_BYTES = 1 << 14
+"""Of a record that says more than one value: the arrays of several that are as long still make a partition that can be decoded, which has a
+limit of elements."""
 ABSENT = -1
 """Instead of a position: null, or not there."""
 if TYPE_CHECKING:

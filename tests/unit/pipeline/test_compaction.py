@@ -15,7 +15,7 @@ from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import Batch, encode_values, split_batches
 from quorum_node.records.metadata import decode_metadata, encode_metadata
-from quorum_node.schema.primitives import MalformedRecord
+from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
 from quorum_pipeline.state.replaying import BadRecord, Replaying
 from support.metadata_histories import histories
 
@@ -200,12 +200,47 @@ def test_what_contradicts_itself_is_told_with_its_offset(
         [md.UnknownMetadata(type=99, version=0, payload=b""), *created()],
         [*created(), change(replicas=(1, 2, 3)), change(replicas=(3,), directories=(B,))],
         [config(name="\u00e9\U0001f600"), config(name="x" * 20_000), config(name="x" * 20_000)],
+        [*created(), change(isr=(1,) * 30_000), change(adding_replicas=(2,) * 30_000)],
     ],
-    ids=["name of two", "twice", "newer field", "unknown", "no directories", "long names"],
-)
+    ids=[
+        "name of two", "twice", "newer field", "unknown", "no directories", "long names", "long arrays",
+    ],
+)  # fmt: skip
 def test_what_is_unusual_is_as_replay_has_it(records: list[md.AnyMetadata]) -> None:
     values = encoded(*records)
     assert_same(compacting(values).image, replayed(values).image)
+
+
+@pytest.mark.parametrize("place", [1, 2], ids=["type", "version"])
+def test_a_head_that_is_longer_than_it_need_be_is_as_replay_has_it(place: int) -> None:
+    begin, end = md.BeginTransactionRecord(name="n"), md.EndTransactionRecord()
+    values = encoded(
+        *created(), config(), begin, config(value=None), end, md.RemoveTopicRecord(topic_id=A)
+    )
+    for index, value in enumerate(values):
+        longer = bytes((*value[:place], value[place] | 0x80, 0, *value[place + 1 :]))
+        some = [*values[:index], longer, *values[index + 1 : -1]]
+        assert_same(compacting(some, block=100).image, replayed(some).image)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        encoded(change(isr=(1,) * 60_000))[0],
+        encoded(md.NoOpRecord())[0][:-1] + encode_tagged_fields(dict.fromkeys(range(60_000), b"")),
+    ],
+    ids=["elements", "tagged fields"],
+)  # fmt: skip
+def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes) -> None:
+    values = [*encoded(*created()), value, *encoded(change(isr=(1,)))]
+    with pytest.raises(BadRecord, match=r"^offset 2: .* too many"):
+        compacting(values, block=100).finish()
+
+
+def test_an_epoch_beyond_its_type_is_as_replay_has_it() -> None:
+    last = created(partition_epoch=(1 << 31) - 1, last_known_elr=(1,))
+    values = encoded(*last, md.ClearElrRecord(topic_name="t"))
+    assert compacting(values).image == replayed(values).image
 
 
 def test_a_value_that_is_no_record_is_found_even_if_it_is_overtaken() -> None:
