@@ -38,8 +38,7 @@ def replay_directory(
     state = Replayed()
     start = _snapshot(log, moment)
     if start is not None:
-        bounds = start.bounds()
-        state.begin(start.id, (batch for _, batch in start.batches()), bounds)
+        _begin(state, start)
     elif log.start_offset > 0:
         wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
         raise _not_there(log, wanted, end_offset)
@@ -49,6 +48,14 @@ def replay_directory(
     except BadRecord as error:
         raise PipelineError(f"{_file_of(log, error.offset)}, {error}") from None
     return state
+
+
+def _begin(state: Replayed, start: SnapshotFile) -> None:
+    bounds = start.bounds()
+    try:
+        state.begin(start.id, (batch for _, batch in start.batches()), bounds)
+    except BadRecord as error:
+        raise PipelineError(f"{start.path}, {error}") from None
 
 
 def _file_of(log: LogDirectory, offset: int) -> Path:

@@ -66,11 +66,12 @@ class Replayed:
         return self._replaying.in_transaction
 
     def begin(self, id: SnapshotId, batches: Iterable[Batch], bounds: SnapshotBounds) -> None:
-        """Start from a verified snapshot."""
+        """Start from a verified snapshot. Raises BadRecord, whose offset is one of the snapshot's."""
         assert self.end_offset == 0, "a snapshot comes first"
         for batch in batches:
             if not batch.header.is_control:
                 self._replaying.batch(batch)
+        self._replaying.replay_block()
         self._at(id.end_offset, id.epoch, bounds.last_contained_log_timestamp_ms)
         if bounds.voters is not None:
             self._voters.append(bounds.voters)

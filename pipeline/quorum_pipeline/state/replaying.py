@@ -101,14 +101,15 @@ class Replaying:
         self._count += count
         self._size_bytes += size_bytes
         if self._count >= self._block_records or self._size_bytes >= BLOCK_BYTES:
-            self._replay_block()
+            self.replay_block()
 
     def finish(self) -> None:
         """Everything that came is in the image."""
-        self._replay_block()
+        self.replay_block()
         self._put_back()
 
-    def _replay_block(self) -> None:
+    def replay_block(self) -> None:
+        """What was gathered until now: what is wrong with it is told, and what can be left out is."""
         pieces, count = self._pieces, self._count
         self._pieces, self._count, self._size_bytes = [], 0, 0
         if not pieces:

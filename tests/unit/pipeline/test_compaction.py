@@ -159,7 +159,7 @@ def test_a_topic_that_is_gone_leaves_nothing(no_way_back: None) -> None:
         *created(B), change(B, leader=2),
     ]  # fmt: skip
     found = compacting(encoded(*records))
-    found._replay_block()
+    found.replay_block()
     assert found._left is not None
     assert len(found._left) == 2
     assert found.image.topics.partition_count == 1

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.metadata import decode_metadata
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.records import metadata as md
+from quorum_node.records.metadata import decode_metadata, encode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.commands.moments import parsed_time_ms
@@ -19,6 +22,7 @@ from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.replayed import LogRecord, Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories
+from support.metadata_records import config
 from support.written_log import BEGAN_MS, LogWriter, write_history
 
 
@@ -90,6 +94,22 @@ def test_from_a_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
         PipelineError, match=rf"no state at offset 3: .* snapshots at {begins.end_offset}"
     ):
         replay_directory(writer.directory, Moment(offset=3))
+
+
+def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=200)
+    for number in range(6):
+        writer.append(config(TOPIC, "t", "k" * 100, str(number)))
+    named = writer.snapshot(drop_log=True)
+    writer.append(config(TOPIC, "t", "k", "last"))
+    writer.close()
+    change = encode_metadata(md.PartitionChangeRecord(partition_id=0, topic_id=UUID(int=5)))
+    whole = b"".join(encode_snapshot(named, SnapshotBounds(BEGAN_MS, 1, None), [change]))
+    (writer.directory / named.file_name).write_bytes(whole)
+    with pytest.raises(
+        PipelineError, match=rf"{named.file_name}, offset \d: a change of partition"
+    ):
+        replay_directory(writer.directory, Moment())
 
 
 def test_records_that_are_missing_or_doubled_are_refused() -> None:
