@@ -108,6 +108,9 @@ def test_a_voter_that_missed_what_stock_kafka_has_deleted(tmp_path: Path) -> Non
         quorum.leader.kill()
         quorum.put("elected", "by a voter that begins behind a snapshot")
         quorum.wait_value(node, "elected", "by a voter that begins behind a snapshot")
+        for number in range(10):  # the snapshot may have come with the last record before
+            quorum.put(f"behind-{number}", "x" * 100)
+        quorum.wait_value(node, "behind-9", "x" * 100)
         assert node.terminate() == 0
         assert_same_suffix(ours, quorum.leader.log_directory, local["logStartOffset"])
 

@@ -23,7 +23,12 @@ from quorum_node.protocol.alter_partition import (
 )
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS
-from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from quorum_node.protocol.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    PlacedDirectory,
+    PlacedPartition,
+    PlacedTopic,
+)
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -92,15 +97,15 @@ BATCH_RECORDS = 10_000
 
 
 class Controller:
-    """A controller of either kind with brokers 1 and 2 (nobody's processes) and the topic t on them."""
+    """A controller of either kind with brokers 1 and 2 (nobody's processes) and the topics t, on both, and o, on 2."""
 
     def __init__(self, port: int, cluster_id: str) -> None:
         self.address = ("127.0.0.1", port)
         self.epochs = {broker_id: self._register(broker_id, cluster_id) for broker_id in (1, 2)}
-        made = self.ask(CreateTopicsRequest(topics=(topic("t", (1, 2)),)))
+        made = self.ask(CreateTopicsRequest(topics=(topic("t", (1, 2)), topic("o", (2,)))))
         assert isinstance(made, CreateTopicsResponse)
-        assert made.topics[0].error_code == 0, made
-        self.topic_id = made.topics[0].topic_id
+        assert [each.error_code for each in made.topics] == [0, 0], made
+        self.topic_ids = {each.name: each.topic_id for each in made.topics}
 
     def ask(self, request: Message) -> Message:
         """The answer, at the newest version."""
@@ -120,7 +125,7 @@ class Controller:
                 for name in (*SUPPORTED, "eligible.leader.replicas.version", "kraft.version")
             ),
             rack=None,
-            log_dirs=(UUID(int=(9 << 100) + broker_id),),
+            log_dirs=(directory_of(broker_id),),
         )
         answer = self.ask(request)
         assert isinstance(answer, BrokerRegistrationResponse)
@@ -249,7 +254,7 @@ def deletions(controller: Controller) -> Iterator[Message]:
             DeleteTopicState(name="nope"),
             DeleteTopicState(topic_id=UUID(int=5 << 70)),
             DeleteTopicState(),
-            DeleteTopicState(name="t", topic_id=controller.topic_id),
+            DeleteTopicState(name="t", topic_id=controller.topic_ids["t"]),
         ),
     )
 
@@ -307,7 +312,31 @@ def isr_changes(controller: Controller) -> Iterator[Message]:
     yield _alter(controller, 1, 0, 0, (1, 2), 0, seen_epoch=12_345)
     yield _alter(controller, 1, 0, 0, (1, 2), 0, topic_id=UUID(int=5 << 70))
     yield _alter(controller, 1, 0, 0, (1, 2), 0, partition_id=9)
+
+
+def directories(controller: Controller) -> Iterator[Message]:
+    """By broker 1; in the end its replica of t is in a directory that nobody has."""
     yield AssignReplicasToDirsRequest(broker_id=1, broker_epoch=12_345, directories=())
+    yield AssignReplicasToDirsRequest(broker_id=9, broker_epoch=1, directories=())
+    t, o = controller.topic_ids["t"], controller.topic_ids["o"]
+    own, of_another = directory_of(1), directory_of(2)
+    for directory, topic_id, partition_id in (
+        (own, UUID(int=5 << 70), 0), (own, None, 0), (own, t, 9), (own, t, -1), (own, o, 0),
+        (None, t, 0), (UUID(int=1), t, 0), (own, t, 0), (of_another, t, 0),
+    ):  # fmt: skip
+        placed = PlacedTopic(
+            topic_id=topic_id, partitions=(PlacedPartition(partition_index=partition_id),)
+        )
+        yield AssignReplicasToDirsRequest(
+            broker_id=1,
+            broker_epoch=controller.epochs[1],
+            directories=(PlacedDirectory(id=directory, topics=(placed,)),),
+        )
+
+
+def directory_of(broker_id: int) -> UUID:
+    """The only one of a broker."""
+    return UUID(int=(9 << 100) + broker_id)
 
 
 def _alter(
@@ -328,7 +357,7 @@ def _alter(
         ),
         leader_recovery_state=recovery,
     )
-    topic_id = given.get("topic_id", controller.topic_id)
+    topic_id = given.get("topic_id", controller.topic_ids["t"])
     return AlterPartitionRequest(
         broker_id=sender,
         broker_epoch=given.get("broker_epoch", controller.epochs.get(sender, 0)),
@@ -464,5 +493,5 @@ def _frame(request: Message) -> bytes:
 
 TABLES = (
     topics, oversized, deletions, partitions, configs, elections, isr_changes, reassignments, rights, features,
-    quotas, descriptions, identities, envelopes, passed_on,
+    quotas, descriptions, identities, envelopes, passed_on, directories,
 )  # fmt: skip

@@ -225,11 +225,13 @@ def test_without_a_live_replica_in_sync_nobody_leads_and_the_isr_is_remembered(
     assert cluster.partition("t").isr == (1,)
 
 
-def place(cluster: ControlledCluster, directory: Any, partition_id: int = 0) -> ErrorCode:
-    """Broker 1 says where its replica of t is."""
+def place(
+    cluster: ControlledCluster, directory: Any, partition_id: int = 0, broker_id: int = 1
+) -> ErrorCode:
+    """A broker says where its replica of t is."""
     request = AssignReplicasToDirsRequest(
-        broker_id=1,
-        broker_epoch=cluster.epoch(1),
+        broker_id=broker_id,
+        broker_epoch=cluster.epoch(broker_id),
         directories=(
             PlacedDirectory(
                 id=directory,
@@ -255,6 +257,13 @@ def test_a_replica_moves_to_another_directory(cluster: ControlledCluster) -> Non
     assert now.directories == (other, directory_of(2), directory_of(3))
     assert (now.leader, now.leader_epoch, now.isr) == (1, 0, (1, 2, 3))
     assert place(cluster, other, 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_broker_places_its_own_replicas_only(cluster: ControlledCluster) -> None:
+    cluster.register(9)
+    before = cluster.partition("t")
+    assert place(cluster, directory_of(9), broker_id=9) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster.partition("t") == before
 
 
 def test_a_replica_in_a_lost_directory_leads_no_more(cluster: ControlledCluster) -> None:

@@ -173,6 +173,17 @@ def test_a_new_process_wins_its_id_at_once_and_the_old_one_loses_with_its_next_h
             },
             ErrorCode.UNSUPPORTED_VERSION,
         ),
+        (
+            {
+                "features": tuple(
+                    SupportedFeatureRange(
+                        name=name, min_supported_version=level + 1, max_supported_version=level + 9
+                    )
+                    for name, level in OF_A_NEW_CLUSTER.items()
+                )
+            },
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
         ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": (UUID(int=1),)}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": (UUID(int=1 << 90),) * 2}, ErrorCode.INVALID_REGISTRATION),
@@ -254,6 +265,7 @@ def test_a_controlled_shutdown_waits_for_leaders_to_move_and_for_everybody_to_kn
     cluster.topic(((7, 8), (7, 8)))
     first = cluster.beat(7, leaving, want_shut_down=True)
     assert (first.should_shut_down, first.is_fenced) == (False, False)
+    cluster.beat(8, staying)  # it knows of the shutdown, and nothing of what follows
     assert cluster.repair() == 1
     assert cluster.state() == (8, (8,), 1, 1)
     second = cluster.beat(7, leaving, want_shut_down=True)
@@ -263,6 +275,22 @@ def test_a_controlled_shutdown_waits_for_leaders_to_move_and_for_everybody_to_kn
     assert (third.should_shut_down, third.is_fenced) == (True, True)
     new = cluster.register(7, incarnation=2)
     assert not cluster.beat(7, new.broker_epoch).is_fenced
+
+
+@pytest.mark.requirement("K631-09")
+def test_who_shuts_down_too_is_not_waited_for() -> None:
+    """Two that wait for each other to know what they have stopped to replay would never end."""
+    cluster = Cluster()
+    one, other, staying = cluster.active(7, 8, 9)
+    cluster.topic(((7, 9), (7, 9)), ((8, 9), (8, 9)))
+    for broker_id, epoch in ((7, one), (8, other)):
+        assert not cluster.beat(broker_id, epoch, other, want_shut_down=True).should_shut_down
+    cluster.repair()
+    for broker_id, epoch in ((7, one), (8, other)):
+        assert not cluster.beat(broker_id, epoch, other, want_shut_down=True).should_shut_down
+    cluster.beat(9, staying)
+    for broker_id, epoch in ((7, one), (8, other)):
+        assert cluster.beat(broker_id, epoch, other, want_shut_down=True).should_shut_down
 
 
 @pytest.mark.requirement("K631-09")

@@ -105,6 +105,8 @@ def test_below_the_level_of_registrations_controllers_are_not_asked() -> None:
         (30, 29, UpgradeType.UPGRADE, "without setting the upgrade type"),
         (30, 6, UpgradeType.SAFE_DOWNGRADE, "only supports versions 7-30"),
         (29, 24, UpgradeType.SAFE_DOWNGRADE, None),
+        (29, 23, UpgradeType.SAFE_DOWNGRADE, None),
+        (29, 22, UpgradeType.SAFE_DOWNGRADE, "might delete metadata information"),
     ],
 )
 def test_metadata_version_goes_down_only_where_nothing_is_lost(

@@ -101,6 +101,43 @@ def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
 
 
 @pytest.mark.requirement("K631-02")
+def test_who_leads_again_in_another_epoch_begins_anew() -> None:
+    """Between two looks it may have been deposed and elected."""
+
+    async def test() -> None:
+        scene, epoch = await scene_with_broker()
+        scene.epoch = 5
+        scene.controller.check()
+        assert not scene.controller.is_active
+        asked = scene.ask(heartbeat(7, epoch, epoch))
+        assert asked.answer.error_code == ErrorCode.NOT_CONTROLLER
+        await scene.lead(5)
+        assert (scene.controller.is_active, scene.controller.epoch) == (True, 5)
+
+    play(test)
+
+
+@pytest.mark.requirement("K631-02")
+def test_what_brokers_reported_in_an_earlier_epoch_does_not_count() -> None:
+    """What they had applied may be gone from the log."""
+
+    async def test() -> None:
+        scene, epoch = await scene_with_broker()
+        reported = scene.controller.leases.get(7, epoch)
+        assert reported is not None
+        assert reported.metadata_offset == epoch
+        await scene.lose()
+        scene.now_ms = 20_000
+        await scene.lead(5)
+        renewed = scene.controller.leases.get(7, epoch)
+        assert renewed is not None
+        assert (renewed.metadata_offset, renewed.shutdown_offset) == (-1, -1)
+        assert renewed.renewed_ms == 20_000, "and it has the time of a whole lease to report"
+
+    play(test)
+
+
+@pytest.mark.requirement("K631-02")
 def test_it_is_not_active_before_everything_committed_is_applied() -> None:
     async def test() -> None:
         scene, epoch = await scene_with_broker()

@@ -1,0 +1,135 @@
+"""Requests in Envelopes, through a connection of the listener: what is let in, and how an answer goes back (KIP-590)."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import DESCRIBE_CONFIGS
+from quorum_node.protocol.broker_apis import ENVELOPE
+from quorum_node.protocol.configs import DescribeConfigsRequest
+from quorum_node.protocol.create_topics import CreatableTopicResult, CreateTopicsResponse
+from quorum_node.protocol.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from quorum_node.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
+from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
+from quorum_node.protocol.topic_apis import ELECT_LEADERS
+from quorum_node.schema.schema import Message
+from quorum_node.server.controller.forwarded import ForwardedRequest, says, unwrap
+from quorum_node.server.listener import InboundRequest, KafkaConnection, KafkaListener
+from quorum_node.server.metrics import Metrics
+
+ALICE = encode_principal(DefaultPrincipal(type="User", name="alice", token_authenticated=False))
+ADDRESS = bytes((10, 0, 0, 7))
+INSIDE = ElectLeadersRequest(topic_partitions=None)
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+
+def framed(api: Api, body: Message, correlation_id: int = 7) -> bytes:
+    return encode_request(api, api.max_version, correlation_id, "a client", body)[SIZE_BYTES:]
+
+
+def forwarded(
+    envelope: EnvelopeRequest, answer: Callable[[ForwardedRequest], None]
+) -> EnvelopeResponse:
+    """What the broker hears, if `answer` is asked for what is in the envelope."""
+
+    def handle(inbound: InboundRequest) -> None:
+        body = inbound.request.body
+        assert isinstance(body, EnvelopeRequest)
+        found = unwrap(inbound, body)
+        if isinstance(found, ForwardedRequest):
+            answer(found)
+        else:
+            inbound.reply(EnvelopeResponse(error_code=found))
+
+    async def play() -> bytes:
+        listener = KafkaListener(handle, Metrics(), 1 << 20, lambda why, detail, peer: None)
+        connection, wire = KafkaConnection(listener), Wire()
+        connection.connection_made(wire)
+        connection.data_received(encode_request(ENVELOPE, 0, 1, "a broker", envelope))
+        return wire.written
+
+    heard = decode_response(ENVELOPE, 0, asyncio.run(play())[SIZE_BYTES:])
+    assert isinstance(heard, EnvelopeResponse)
+    return heard
+
+
+def envelope(
+    data: bytes, principal: bytes | None = ALICE, address: bytes = ADDRESS
+) -> EnvelopeRequest:
+    return EnvelopeRequest(
+        request_data=data, request_principal=principal, client_host_address=address
+    )
+
+
+def test_the_client_asks_and_its_answer_is_in_the_envelope() -> None:
+    said = ElectLeadersResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, replica_election_results=()
+    )
+
+    def answer(request: ForwardedRequest) -> None:
+        assert request.request.body == INSIDE
+        assert (request.caller.principal, request.caller.host) == ("User:alice", "10.0.0.7")
+        request.reply(said)
+
+    heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), answer)
+    assert heard.error_code == ErrorCode.NONE
+    assert heard.response_data is not None
+    version = ELECT_LEADERS.max_version
+    assert decode_response(ELECT_LEADERS, version, heard.response_data) == said
+
+
+def test_a_node_that_is_not_the_controller_says_so_to_the_broker_and_not_to_the_client() -> None:
+    """The broker asks the next controller then."""
+    said = ElectLeadersResponse(error_code=ErrorCode.NOT_CONTROLLER, replica_election_results=())
+    heard = forwarded(envelope(framed(ELECT_LEADERS, INSIDE)), lambda request: request.reply(said))
+    assert heard == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (CreateTopicsResponse(topics=(CreatableTopicResult(name="t", error_code=41),)), True),
+        (CreateTopicsResponse(topics=(CreatableTopicResult(name="t", error_code=36),)), False),
+        (DeleteTopicsResponse(responses=(DeletableTopicResult(name="t", error_code=41),)), True),
+        (DeleteTopicsResponse(responses=()), False),
+        (ElectLeadersResponse(error_code=41, replica_election_results=()), True),
+    ],
+)
+def test_an_error_may_stand_with_each_of_the_things_that_were_asked_for(
+    body: Message, expected: bool
+) -> None:
+    assert says(body, ErrorCode.NOT_CONTROLLER) is expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (envelope(framed(ELECT_LEADERS, INSIDE), b""), 97),
+        (envelope(framed(ELECT_LEADERS, INSIDE), None), 97),
+        (envelope(framed(ELECT_LEADERS, INSIDE), ALICE, b""), 42),
+        (envelope(b"\0"), 35),
+        (envelope(framed(DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=()))), 42),
+        (envelope(framed(ENVELOPE, envelope(framed(ELECT_LEADERS, INSIDE)))), 42),
+    ],
+    ids=["no principal", "null principal", "no address", "no request", "asked by itself", "nested"],
+)
+def test_what_is_not_let_in(request_: EnvelopeRequest, error: int) -> None:
+    def never(request: ForwardedRequest) -> None:
+        raise AssertionError(f"{request.request.api.name} was let in")
+
+    assert forwarded(request_, never) == EnvelopeResponse(error_code=error)
