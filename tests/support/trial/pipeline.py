@@ -170,7 +170,7 @@ class Pipeline:
 
     def _has_worked(self, pod: str) -> bool:
         """Once a task of ours ran in it, Python runs beside Spark's Java."""
-        search = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ^pyspark.daemon"
+        search = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ^quorum_pipeline.spark.worker_daemon"
         try:
             return int(self._shell(pod, search)) > 0
         except TestbedError:
