@@ -151,15 +151,22 @@ def archives(root: Path, log: WrittenLog) -> Found:
 
 
 def states(root: Path, log: WrittenLog) -> Found:
-    """The state at the end, from the log itself and from an archive."""
-    say(f"replaying {log.records:,} records")
-    from_log = measured(command("state", "--log", log.directory), WAIT_SECONDS)
-    yield "log", from_log.figures(log.records)
+    """The state at the end, from the log itself and from an archive, by the number of pieces that are read at a time."""
+    for partitions in PARTITIONS:
+        say(f"state of {log.records:,} records, {partitions} partition(s)")
+        options = ("--log", log.directory, "--partitions", partitions)
+        yield (
+            f"log {partitions}",
+            measured(command("state", *options), WAIT_SECONDS).figures(log.records),
+        )
     archived(log, root / "archive", max(PARTITIONS))
-    options = ("--archive", root / "archive", "--master", MASTER)
-    say("replaying the archive")
-    from_archive = measured(command("state", *options), WAIT_SECONDS)
-    yield "archive", from_archive.figures(log.records)
+    for partitions in PARTITIONS:
+        say(f"state from the archive, {partitions} partition(s)")
+        options = ("--archive", root / "archive", "--master", MASTER, "--partitions", partitions)
+        yield (
+            f"archive {partitions}",
+            measured(command("state", *options), WAIT_SECONDS).figures(log.records),
+        )
 
 
 def memory(root: Path, logs: list[WrittenLog]) -> Found:

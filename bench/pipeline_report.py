@@ -16,7 +16,7 @@ READERS = {
     DUMP: "stock `kafka-dump-log --cluster-metadata-decoder`",
     "plain": "plain Python reader, one process",
 }
-STATES = {"log": "`state --log`, one process", "archive": "`state --archive`"}
+STATES = {"log": "`state --log`", "archive": "`state --archive`, local[2]"}
 FASTER_THAN_DUMP = 3.0
 PLAN_SECONDS, PLAN_MIB = 180.0, 4096.0
 GROWTH = 1.25
@@ -31,7 +31,9 @@ def commands(found: Found) -> list[tuple[str, Found]]:
         found.get("archive", {}).items(), key=lambda each: int(each[0])
     ):
         named.append((f"`archive`, local[2], {partitions} partition(s)", figures))
-    named += [(text, found.get("state", {}).get(name)) for name, text in STATES.items()]
+    for what, figures in found.get("state", {}).items():
+        name, _, partitions = what.partition(" ")
+        named.append((f"{STATES[name]}, {partitions or 1} partition(s)", figures))
     return [(text, figures) for text, figures in named if figures is not None]
 
 
@@ -82,22 +84,36 @@ def growth(found: Found, name: str) -> float | None:
     return sums[-1] / sums[0] if len(sums) > 1 else None
 
 
+def fastest(found: Found, part: str, prefix: str) -> Found | None:
+    """Of the runs of a part that differ in the number of partitions."""
+    runs = [each for what, each in found.get(part, {}).items() if what.startswith(prefix)]
+    return max(runs, key=lambda each: each["per_second"], default=None)
+
+
 def targets(found: Found) -> str:
     """What was aimed at, and what came out."""
-    archives = list(found.get("archive", {}).values())
-    best = max(archives, key=lambda each: each["per_second"]) if archives else None
+    archive, state, archived_state = (
+        fastest(found, part, prefix)
+        for part, prefix in (("archive", ""), ("state", "log"), ("state", "archive"))
+    )
     planned = found.get("plan", {}).get("plan")
     memory = None if planned is None else sum(planned["peak_mb"].values()) * 1e6 / 2**20
     checks: list[Target] = [
         (
             "archive: ≥ 3 × the rate of kafka-dump-log",
-            through_dump(found, best),
+            through_dump(found, archive),
             FASTER_THAN_DUMP,
             False,
         ),
         (
             "state: ≥ 3 × the rate of kafka-dump-log",
-            through_dump(found, found.get("state", {}).get("log")),
+            through_dump(found, state),
+            FASTER_THAN_DUMP,
+            False,
+        ),
+        (
+            "state from an archive: ≥ 3 × the rate of kafka-dump-log",
+            through_dump(found, archived_state),
             FASTER_THAN_DUMP,
             False,
         ),
@@ -143,8 +159,9 @@ def section(found: Found) -> str:
 
 `make bench-pipeline` makes this section ({found["date"]}). Every command is a process of its own, its start included: a JVM
 and Spark take some seconds of it, after `quorum-pipeline prepare`, which ran once before. {log_text(found)}
-The partitions of `archive` are tasks of a micro batch, of a million records each; the Python workers decode and write. `state` replays in one
-process, in order. What the workers hold counts pages that they share with each other as often as there are workers.
+The partitions of `archive` are tasks of a micro batch of a million records; the Python workers decode and write. Those of `state` are pieces
+that are read at a time; what later records overtake is left out in one process, in order.
+What the workers hold counts pages that they share with each other as often as there are workers.
 
 {speed_table(found)}
 

@@ -29,14 +29,27 @@ def add_history(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--log", type=Path, metavar="DIR", help="directory of a metadata log")
     group.add_argument("--archive", metavar="URI", help="what `archive` wrote")
+    parser.add_argument(
+        "--partitions",
+        type=_count,
+        default=2,
+        metavar="N",
+        help="read so many pieces at a time; default 2",
+    )
     parser.add_argument("--master", help="of Spark, with --archive; default local[*]")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 @contextmanager
 def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterator[History]:
     """Open for as long as the context is."""
     if arguments.archive is None:
-        yield _Directory(arguments.log, progress)
+        yield _Directory(arguments.log, progress, arguments.partitions)
         return
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.session import open_session
@@ -44,26 +57,28 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master)
     try:
-        yield _Archived(Archive(session, arguments.archive), progress)
+        yield _Archived(Archive(session, arguments.archive), progress, arguments.partitions)
     finally:
         session.stop()
 
 
 class _Directory:
-    def __init__(self, path: Path, progress: Progress) -> None:
+    def __init__(self, path: Path, progress: Progress, partitions: int) -> None:
         self._path = path
         self._progress = progress
+        self._partitions = partitions
 
     def at(self, moment: Moment) -> Replayed:
-        return replay_directory(self._path, moment, self._progress)
+        return replay_directory(self._path, moment, self._progress, self._partitions)
 
 
 class _Archived:
-    def __init__(self, archive: "Archive", progress: Progress) -> None:
+    def __init__(self, archive: "Archive", progress: Progress, partitions: int) -> None:
         self._archive = archive
         self._progress = progress
+        self._partitions = partitions
 
     def at(self, moment: Moment) -> Replayed:
         from quorum_pipeline.spark.archived_state import replay_archive
 
-        return replay_archive(self._archive, moment, self._progress)
+        return replay_archive(self._archive, moment, self._progress, self._partitions)

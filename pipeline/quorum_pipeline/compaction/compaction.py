@@ -71,15 +71,16 @@ class Run:
         return Run(self.data, self.begins[indexes], self.ends[indexes], self.kinds[indexes])
 
 
-def run_of(data: bytes, begins: Numbers, ends: Numbers) -> Run:
-    """Records that lie there."""
-    return _known(np.frombuffer(bytearray(data), np.uint8), begins, ends)
+def run_of_array(data: Bytes, begins: Numbers, ends: Numbers) -> Run:
+    """Records whose values lie there."""
+    return _known(data.copy(), begins, ends)
 
 
 def run_of_values(values: Sequence[bytes]) -> Run:
     """Records that are not one behind the other yet."""
     borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
-    return run_of(b"".join(values), borders[:-1].copy(), borders[1:].copy())
+    data = np.frombuffer(bytearray().join(values), np.uint8)
+    return _known(data, borders[:-1].copy(), borders[1:].copy())
 
 
 def run_of_batches(data: bytearray, count: int) -> Run:

@@ -1,22 +1,26 @@
 """The state of a cluster at an offset or a time, from the directory of one replica.
 
-Owns where replay begins (the newest snapshot that is not too new) and where it ends. Knows no Spark: replay is one after
-another by nature, and a process does it at the speed of the decoder.
+Owns where replay begins (the newest snapshot that is not too new), where it ends, and what is read meanwhile. Knows no Spark: replay is one
+after another by nature, and compiled loops do it as fast as a process starts elsewhere.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from quorum_node.records.batches import HEADER_BYTES, read_header
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_directory import LogDirectory, open_log
-from quorum_pipeline.files.log_span import read_whole
+from quorum_pipeline.files.log_directory import LogDirectory, LogSpan, open_log
+from quorum_pipeline.files.log_span import PlacedBatch, read_whole
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
 
 _WHOLE_SEGMENT = 1 << 62
+_SPAN_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,12 @@ class Moment:
 
 
 def replay_directory(
-    path: Path, moment: Moment, progress: Callable[[int], None] = lambda end_offset: None
+    path: Path,
+    moment: Moment,
+    progress: Callable[[int], None] = lambda end_offset: None,
+    side_by_side: int = 1,
 ) -> Replayed:
-    """Raises PipelineError: not a log, damaged, contradicting itself, or without this moment."""
+    """`side_by_side`: pieces of the log that are read at a time, ahead of the replay. Raises PipelineError: not a log, damaged, contradicting itself, or without this moment."""
     log = open_log(path)
     end_offset = log.end_offset()
     if moment.offset is not None and not 0 <= moment.offset <= end_offset:
@@ -43,7 +50,7 @@ def replay_directory(
         wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
         raise _not_there(log, wanted, end_offset)
     try:
-        _replay_log(log, state, moment, progress)
+        _replay_log(log, state, moment, progress, side_by_side)
         state.finish()
     except BadRecord as error:
         raise PipelineError(f"{_file_of(log, error.offset)}, {error}") from None
@@ -66,13 +73,17 @@ def _file_of(log: LogDirectory, offset: int) -> Path:
 
 
 def _replay_log(
-    log: LogDirectory, state: Replayed, moment: Moment, progress: Callable[[int], None]
+    log: LogDirectory,
+    state: Replayed,
+    moment: Moment,
+    progress: Callable[[int], None],
+    side_by_side: int,
 ) -> None:
     until = moment.offset if moment.offset is not None else _WHOLE_SEGMENT
-    for span in log.spans(state.end_offset, _WHOLE_SEGMENT):
-        if span.base_offset >= until:
-            return
-        for placed in read_whole(span):
+    spans = log.spans(state.end_offset, _SPAN_BYTES)
+    wanted = takewhile(lambda span: span.base_offset < until, spans)
+    for batches in _read(wanted, side_by_side):
+        for placed in batches:
             header = placed.batch.header
             if header.end_offset <= state.end_offset:
                 continue
@@ -81,6 +92,21 @@ def _replay_log(
                 return
             state.batch(placed.batch, until)
             progress(state.end_offset)
+
+
+def _read(spans: Iterable[LogSpan], side_by_side: int) -> Iterator[Iterable[PlacedBatch]]:
+    """The batches of each span, in order. What is wrong with one is raised where it is reached."""
+    if side_by_side == 1:
+        yield from map(read_whole, spans)
+        return
+    ahead: deque[Future[list[PlacedBatch]]] = deque()
+    with ThreadPoolExecutor(side_by_side) as pool:
+        for span in spans:
+            ahead.append(pool.submit(lambda span: list(read_whole(span)), span))
+            if len(ahead) > side_by_side:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:

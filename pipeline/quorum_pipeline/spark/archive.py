@@ -32,6 +32,7 @@ from quorum_pipeline.archive.layout import (
     unexplained,
 )
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_records import COLUMNS, log_columns, read_records
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
@@ -40,7 +41,7 @@ from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_start, origin_of
 from quorum_pipeline.spark.part_writer import start_workers, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
-from quorum_pipeline.state.replayed import LogRecord
+from quorum_pipeline.state.log_columns import LogColumns
 
 _COLUMNS = table_ddl("data")
 """The record as JSON says nothing that the typed column does not say, and takes longer than all the rest."""
@@ -149,8 +150,11 @@ class Archive:
         self._files.download(f"{self._uri}/{SNAPSHOTS}/{names[-1]}", str(local))
         return open_snapshot(local)
 
-    def log_records(self, end_offset: int | None) -> Iterator[list[LogRecord]]:
-        """All below an offset, in order, a directory of the archive at a time. Raises PipelineError."""
+    def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
+        """All records below an offset, in order, a directory of the archive at a time. Raises PipelineError.
+
+        `side_by_side`: files that are read at a time.
+        """
         found = self.contents()
         if found.quarantined:
             raise PipelineError(
@@ -162,21 +166,20 @@ class Archive:
             raise self._not_there(found, limit)
         for each in found.ranges:
             if each.start < limit:
-                columns = (
-                    self._rows(self._directory(RECORDS, each))
-                    .where(sf.col("offset") < limit)
-                    .select(
-                        "offset",
-                        "epoch",
-                        sf.unix_millis("timestamp").alias("timestamp_ms"),
-                        "control",
-                        "record_key",
-                        "value",
-                    )
-                )
-                with _in_words(f"offsets {each.start} to {each.end} of {self._uri} can't be read"):
-                    ordered = columns.toArrow().sort_by("offset").to_pydict().values()
-                yield [LogRecord(*row) for row in zip(*ordered, strict=True)]
+                what = f"offsets {each.start} to {each.end} of {self._uri} can't be read"
+                with _in_words(what):
+                    try:
+                        columns = self._columns_of(each, side_by_side)
+                    except PipelineError as error:
+                        raise PipelineError(f"{what}: {error}") from None
+                yield columns if each.end <= limit else columns.before_offset(limit)
+
+    def _columns_of(self, range: OffsetRange, side_by_side: int) -> LogColumns:
+        # Files that are here are read here: a JVM in between takes several times as long.
+        if self._local is not None:
+            return read_records(self._local / RECORDS / range.directory, side_by_side)
+        frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)
+        return log_columns([frame.toArrow()])
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge neighbours into directories of up to so many rows; how many are left."""

@@ -11,9 +11,12 @@ from quorum_pipeline.state.replayed import Replayed
 
 
 def replay_archive(
-    archive: Archive, moment: Moment, progress: Callable[[int], None] = lambda end_offset: None
+    archive: Archive,
+    moment: Moment,
+    progress: Callable[[int], None] = lambda end_offset: None,
+    side_by_side: int = 1,
 ) -> Replayed:
-    """Raises PipelineError: the archive does not have this moment, or has records in quarantine."""
+    """`side_by_side`: files that are read at a time. Raises PipelineError: the archive does not have this moment, or has records in quarantine."""
     state = Replayed()
     with tempfile.TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         snapshot = archive.snapshot(Path(scratch))
@@ -29,13 +32,12 @@ def replay_archive(
                     " state before that"
                 )
             state.begin(snapshot.id, (batch for _, batch in snapshot.batches()), bounds)
-    for records in archive.log_records(moment.offset):
-        new = [each for each in records if each.offset >= state.end_offset]
-        if moment.time_ms is not None:
-            late = [n for n, each in enumerate(new) if each.timestamp_ms > moment.time_ms]
-            if late:
-                state.records(new[: late[0]])
-                break
-        state.records(new)
+    for found in archive.log_columns(moment.offset, side_by_side):
+        new = found.from_offset(state.end_offset)
+        before = new if moment.time_ms is None else new.up_to_time(moment.time_ms)
+        state.columns(before)
         progress(state.end_offset)
+        if len(before) < len(new):
+            break
+    state.finish()
     return state

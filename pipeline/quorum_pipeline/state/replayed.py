@@ -7,7 +7,7 @@ offset, byte for byte (K595-30).
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records
@@ -15,21 +15,14 @@ from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.state.log_record import LogRecord
 from quorum_pipeline.state.replaying import Replaying
+
+if TYPE_CHECKING:
+    from quorum_pipeline.state.log_columns import LogColumns
 
 KRAFT_VERSION_WITH_VOTERS = 1
 """Of a log without a record of it, too: a node of ours has voters in the log from the beginning."""
-
-
-class LogRecord(NamedTuple):
-    """A record with what its batch says about it."""
-
-    offset: int
-    epoch: int
-    timestamp_ms: int
-    control: bool
-    key: bytes | None
-    value: bytes
 
 
 class Replayed:
@@ -95,10 +88,7 @@ class Replayed:
         begin, values = self.end_offset, list[bytes]()
         for record in records:
             if record.offset != self.end_offset:
-                raise PipelineError(
-                    f"offset {record.offset} where {self.end_offset} must follow: records are missing,"
-                    " or there twice"
-                )
+                raise _missing(record.offset, self.end_offset)
             self._at(record.offset + 1, record.epoch, record.timestamp_ms)
             if not record.control:
                 values.append(record.value)
@@ -107,6 +97,19 @@ class Replayed:
             self._replaying.values(begin, values)
             begin, values = self.end_offset, []
         self._replaying.values(begin, values)
+
+    def columns(self, found: "LogColumns") -> None:
+        """The same, without a step for each of them."""
+        wrong = found.first_wrong(self.end_offset)
+        if wrong is not None:
+            raise _missing(int(found.offsets[wrong]), self.end_offset + wrong)
+        if not len(found):
+            return
+        for index in found.control.nonzero()[0].tolist():
+            self._control(found.record(index))
+        self._replaying.columns(found.some(~found.control))
+        last = found.record(len(found) - 1)
+        self._at(last.offset + 1, last.epoch, last.timestamp_ms)
 
     def finish(self) -> None:
         """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""
@@ -149,6 +152,12 @@ class Replayed:
 
     def _at(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
+
+
+def _missing(offset: int, expected: int) -> PipelineError:
+    return PipelineError(
+        f"offset {offset} where {expected} must follow: records are missing, or there twice"
+    )
 
 
 def _forms(record: VotersRecord) -> bool:

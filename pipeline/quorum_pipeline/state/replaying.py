@@ -6,9 +6,9 @@ at once. A block with anything that the compiled loops do not know, or that cont
 a node does it: so nothing is decided here that a node would decide otherwise, and an error is told with its offset.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from quorum_node.image.changes import ImageChanges
 from quorum_node.image.cluster_image import ClusterImage
@@ -31,6 +31,7 @@ from quorum_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from quorum_pipeline.compaction.compaction import Run
+    from quorum_pipeline.state.log_columns import LogColumns
 
 BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
 """So much is compacted at once."""
@@ -58,6 +59,13 @@ class Values:
     offset: int
     values: Sequence[bytes]
 
+    def each(self) -> Iterator[tuple[int, bytes]]:
+        """Offset and value of each."""
+        return enumerate(self.values, self.offset)
+
+
+Piece = Union[Batch, Values, "LogColumns"]
+
 
 class Replaying:
     """Takes records in order, and has the image that they amount to. Everything may raise BadRecord."""
@@ -67,7 +75,7 @@ class Replaying:
     ) -> None:
         self._committed = CommittedImage()
         self._worth_records, self._block_records = worth_records, block_records
-        self._pieces: list[Batch | Values] = []
+        self._pieces: list[Piece] = []
         """What came and is not replayed yet: so many records and bytes."""
         self._count = self._size_bytes = 0
         self._left: Run | None = None
@@ -96,7 +104,12 @@ class Replaying:
         if values:
             self._add(Values(offset, values), len(values), sum(map(len, values)))
 
-    def _add(self, piece: Batch | Values, count: int, size_bytes: int) -> None:
+    def columns(self, found: "LogColumns") -> None:
+        """Some records, none of which is a control record."""
+        if len(found):
+            self._add(found, len(found), int((found.ends - found.begins).sum()))
+
+    def _add(self, piece: Piece, count: int, size_bytes: int) -> None:
         self._pieces.append(piece)
         self._count += count
         self._size_bytes += size_bytes
@@ -119,7 +132,7 @@ class Replaying:
             self._put_back()
             self._replay(pieces)
 
-    def _compact(self, pieces: list[Batch | Values]) -> bool:
+    def _compact(self, pieces: list[Piece]) -> bool:
         """Whether it went well; else nothing has changed."""
         # Not before it is needed: the loops are loaded, or compiled.
         from quorum_pipeline.compaction import compaction
@@ -169,7 +182,7 @@ class Replaying:
             self._held = None
             self._committed.replay(decoded(held))
 
-    def _replay(self, pieces: list[Batch | Values]) -> None:
+    def _replay(self, pieces: list[Piece]) -> None:
         """Record by record, as a node does it."""
         offsets: list[int] = []
         records: list[AnyMetadata] = []
@@ -185,9 +198,9 @@ class Replaying:
             for offset, record in _decoded(piece):
                 offsets.append(offset)
                 records.append(record)
-            if len(records) >= _AT_ONCE:
-                self._replay_records(offsets, records)
-                offsets, records = [], []
+                if len(records) >= _AT_ONCE:
+                    self._replay_records(offsets, records)
+                    offsets, records = [], []
         self._replay_records(offsets, records)
 
     def _replay_records(self, offsets: list[int], records: list[AnyMetadata]) -> None:
@@ -199,9 +212,15 @@ class Replaying:
             raise BadRecord(offsets[index], str(error)) from None
 
 
-def _run(pieces: list[Batch | Values]) -> "Run":
+def _run(pieces: list[Piece]) -> "Run":
     """All their records. Raises Unusual."""
-    from quorum_pipeline.compaction.compaction import EMPTY, joined, run_of_batches, run_of_values
+    from quorum_pipeline.compaction.compaction import (
+        EMPTY,
+        joined,
+        run_of_array,
+        run_of_batches,
+        run_of_values,
+    )
 
     batches = [each for each in pieces if isinstance(each, Batch)]
     if len(batches) == len(pieces):
@@ -209,7 +228,12 @@ def _run(pieces: list[Batch | Values]) -> "Run":
         return run_of_batches(data, sum(each.header.record_count for each in batches))
     found = EMPTY
     for piece in pieces:
-        run = _run([piece]) if isinstance(piece, Batch) else run_of_values(piece.values)
+        if isinstance(piece, Batch):
+            run = _run([piece])
+        elif isinstance(piece, Values):
+            run = run_of_values(piece.values)
+        else:
+            run = run_of_array(piece.data, piece.begins, piece.ends)
         found = joined(found, run)
     return found
 
@@ -220,21 +244,23 @@ def _told(image: ClusterImage) -> Iterator[bytes]:
         yield encode_metadata(record, record_version(type(record), LATEST_LEVEL))
 
 
-def _decoded(piece: Batch | Values) -> Iterator[tuple[int, AnyMetadata]]:
-    if isinstance(piece, Batch):
+def _decoded(piece: Piece) -> Iterator[tuple[int, AnyMetadata]]:
+    if not isinstance(piece, Batch):
+        yield from _one_by_one(piece.each())
+        return
+    try:
+        yield from enumerate(decode_batch(piece), piece.header.base_offset)
+    except CorruptBatch as error:
+        raise BadRecord(piece.header.base_offset, str(error)) from None
+    except MalformedRecord:
+        # Told record by record: which one it is.
+        yield from _one_by_one((each.offset, each.value or b"") for each in decode_records(piece))
+
+
+def _one_by_one(values: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, AnyMetadata]]:
+    for offset, value in values:
         try:
-            yield from enumerate(decode_batch(piece), piece.header.base_offset)
-            return
-        except CorruptBatch as error:
-            raise BadRecord(piece.header.base_offset, str(error)) from None
-        except MalformedRecord:
-            # Told record by record: which one it is.
-            found = [(each.offset, each.value) for each in decode_records(piece)]
-    else:
-        found = [*enumerate(piece.values, piece.offset)]
-    for offset, value in found:
-        try:
-            yield offset, decode_metadata(value or b"")
+            yield offset, decode_metadata(value)
         except MalformedRecord as error:
             raise BadRecord(offset, str(error)) from None
 

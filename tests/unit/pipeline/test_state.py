@@ -19,7 +19,8 @@ from quorum_pipeline.commands.moments import parsed_time_ms
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.state.difference import differences
-from quorum_pipeline.state.replayed import LogRecord, Replayed
+from quorum_pipeline.state.log_record import LogRecord
+from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories
 from support.metadata_records import config
@@ -34,8 +35,9 @@ def written(tmp_path: Path) -> tuple[Path, dict[int, bytes]]:
     return writer.directory, images
 
 
-def snapshot_at(path: Path, offset: int) -> bytes:
-    return b"".join(replay_directory(path, Moment(offset=offset)).snapshot())
+def snapshot_at(path: Path, offset: int, side_by_side: int = 1) -> bytes:
+    state = replay_directory(path, Moment(offset=offset), side_by_side=side_by_side)
+    return b"".join(state.snapshot())
 
 
 def rows(state: Replayed, name: str) -> list[Row]:
@@ -49,6 +51,7 @@ def test_at_every_batch_it_is_what_a_node_would_write(
     assert len(images) == 10
     for offset, expected in images.items():
         assert snapshot_at(path, offset) == expected, f"offset {offset}"
+        assert snapshot_at(path, offset, 3) == expected, f"offset {offset}, read side by side"
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
@@ -68,6 +71,23 @@ def test_record_by_record_is_the_image_of_the_node(
     elif cut:
         with pytest.raises(PipelineError, match=r"transaction is open|not known"):
             list(state.snapshot())
+
+
+@pytest.mark.parametrize("side_by_side", [1, 3])
+def test_a_record_that_contradicts_the_others_is_told_with_file_and_offset(
+    tmp_path: Path, side_by_side: int
+) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    write_history(writer)
+    wrong = writer.end_offset
+    change = md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=1), leader=1)
+    writer.append_bytes([md.encode_metadata(change)])
+    writer.elect(3)
+    writer.close()
+    path = max(each for each in writer.directory.glob("*.log") if int(each.stem) <= wrong)
+    with pytest.raises(PipelineError, match=rf"{path}, offset {wrong}: a change of partition"):
+        replay_directory(writer.directory, Moment(), side_by_side=side_by_side)
+    assert replay_directory(writer.directory, Moment(offset=wrong)).end_offset == wrong
 
 
 def test_within_a_batch_only_what_was_before_counts(written: tuple[Path, dict[int, bytes]]) -> None:

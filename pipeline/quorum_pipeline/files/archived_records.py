@@ -1,0 +1,82 @@
+"""Records of an archive from its Parquet files, whichever file holds which: as columns, in order of their offsets.
+
+Owns the reading. A file may lack columns; then they are null. Must not know Spark, nor which files count.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.state.log_columns import LogColumns
+
+COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
+
+
+def read_records(directory: Path, side_by_side: int) -> LogColumns:
+    """All records in a directory; so many files are read at a time. Raises PipelineError, OSError."""
+    paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
+    try:
+        with ThreadPoolExecutor(side_by_side) as pool:
+            return log_columns(pool.map(_read, paths))
+    except pa.ArrowException as error:
+        raise PipelineError(str(error)) from None
+
+
+def _read(path: Path) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        names = [name for name in COLUMNS if name in file.schema_arrow.names]
+        return _uniform(file.read(names, use_threads=False))
+
+
+_KINDS = {"epoch": pa.int64(), "offset": pa.int64(), "timestamp": pa.int64(), "control": pa.bool_()}
+_BYTES = pa.large_binary()
+
+
+def _uniform(table: pa.Table) -> pa.Table:
+    columns = []
+    for name in COLUMNS:
+        kind = _KINDS.get(name, _BYTES)
+        if name not in table.column_names:
+            columns.append(pa.nulls(len(table), kind))
+            continue
+        column = table.column(name)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        elif pa.types.is_string(column.type):
+            raise PipelineError(f"the column {name} holds {column.type}, not {kind}")
+        columns.append(column.cast(kind))
+    return pa.table(columns, names=COLUMNS)
+
+
+def log_columns(tables: Iterable[pa.Table]) -> LogColumns:
+    """All rows of tables with COLUMNS."""
+    table = pa.concat_tables([_uniform(pa.table({})), *map(_uniform, tables)])
+    values = pc.fill_null(table.column("value").combine_chunks(), b"")
+    _, borders, data = values.buffers()
+    places = np.frombuffer(borders, np.int64)[values.offset : values.offset + len(values) + 1]
+    offsets = _numbers(table, "offset")
+    control = pc.fill_null(table.column("control"), False).to_numpy()
+    order = np.argsort(offsets, kind="stable")
+    keys = table.column("record_key")
+    return LogColumns(
+        np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8),
+        {int(offsets[index]): keys[int(index)].as_py() for index in np.flatnonzero(control)},
+        offsets[order],
+        _numbers(table, "epoch")[order],
+        _numbers(table, "timestamp")[order],
+        control[order],
+        places[:-1][order],
+        places[1:][order],
+    )
+
+
+def _numbers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = table.column(name).to_numpy()
+    return found

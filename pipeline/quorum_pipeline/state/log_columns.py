@@ -1,0 +1,70 @@
+"""Records of a log as columns, as an archive gives them: nothing is made for each of them. PURE."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from quorum_pipeline.state.log_record import LogRecord
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumns:
+    """Records in order of their offsets. The value of one is `data[begins[i]:ends[i]]`; `keys`: of control records, by offset."""
+
+    data: npt.NDArray[np.uint8]
+    keys: dict[int, bytes | None]
+    offsets: Numbers
+    epochs: Numbers
+    timestamps_ms: Numbers
+    control: npt.NDArray[np.bool_]
+    begins: Numbers
+    ends: Numbers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def each(self) -> Iterator[tuple[int, bytes]]:
+        """Offset and value of each."""
+        data = self.data.data
+        borders = (each.tolist() for each in (self.offsets, self.begins, self.ends))
+        for offset, begin, end in zip(*borders, strict=True):
+            yield offset, bytes(data[begin:end])
+
+    def record(self, index: int) -> LogRecord:
+        """One of them."""
+        offset = int(self.offsets[index])
+        return LogRecord(
+            offset,
+            int(self.epochs[index]),
+            int(self.timestamps_ms[index]),
+            bool(self.control[index]),
+            self.keys.get(offset),
+            self.data[self.begins[index] : self.ends[index]].tobytes(),
+        )
+
+    def some(self, wanted: slice | npt.NDArray[np.bool_]) -> "LogColumns":
+        """Those of them."""
+        columns = [getattr(self, each.name)[wanted] for each in fields(self)[2:]]
+        return LogColumns(self.data, self.keys, *columns)
+
+    def from_offset(self, offset: int) -> "LogColumns":
+        """Those from this offset on."""
+        return self.some(slice(int(np.searchsorted(self.offsets, offset)), None))
+
+    def before_offset(self, offset: int) -> "LogColumns":
+        """Those before it."""
+        return self.some(slice(int(np.searchsorted(self.offsets, offset))))
+
+    def up_to_time(self, time_ms: int) -> "LogColumns":
+        """Those before the first one that is later."""
+        late = np.flatnonzero(self.timestamps_ms > time_ms)
+        return self.some(slice(int(late[0]))) if len(late) else self
+
+    def first_wrong(self, start: int) -> int | None:
+        """Which is not where it must be if the first has the offset `start`, and none is missing."""
+        wrong = np.flatnonzero(self.offsets != np.arange(start, start + len(self)))
+        return int(wrong[0]) if len(wrong) else None

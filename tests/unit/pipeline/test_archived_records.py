@@ -1,0 +1,102 @@
+"""Records come out of an archive's files in order, whichever file holds which, and whatever columns it has."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from quorum_node.records.batches import decode_records
+from quorum_node.records.metadata import PartitionChangeRecord, encode_metadata
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.log_span import read_whole
+from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.replaying import BadRecord
+from support.written_log import LogWriter, write_history
+
+TOPIC_ID = UUID(int=5)
+Rows = list[dict[str, object]]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Rows, bytes]:
+    """The rows of a log, and the image at its end."""
+    writer = LogWriter(tmp_path / "node")
+    write_history(writer)
+    writer.close()
+    rows: Rows = []
+    for span in open_log(writer.directory).spans(0, 1 << 30):
+        for placed in read_whole(span):
+            header = placed.batch.header
+            for record in decode_records(placed.batch):
+                rows.append(
+                    {
+                        "offset": record.offset,
+                        "epoch": header.leader_epoch,
+                        "timestamp": record.timestamp_ms,
+                        "control": header.is_control or None,
+                        "record_key": record.key,
+                        "value": record.value,
+                    }
+                )
+    return rows, writer.image_bytes()
+
+
+def write_files(directory: Path, rows: Rows) -> None:
+    """Every third record in a file of its own kind, without the columns that are null there; the others backwards."""
+    directory.mkdir()
+    stamp = pa.timestamp("us", tz="UTC")
+    schema = pa.schema(
+        [("offset", pa.int64()), ("epoch", pa.int32()), ("timestamp", stamp), ("value", pa.binary()),
+         ("control", pa.bool_()), ("record_key", pa.binary())]
+    )  # fmt: skip
+    timed = [each | {"timestamp": 1000 * int(str(each["timestamp"]))} for each in rows]
+    few = [each for each in timed if not each["control"]][::3]
+    others = [each for each in reversed(timed) if each not in few]
+    for name, some, columns in (("few", few, schema.names[:4]), ("others", others, schema.names)):
+        table = pa.Table.from_pylist(some, schema=schema).select(columns)
+        pq.write_table(table, directory / f"{name}.parquet", row_group_size=7)
+    pq.write_metadata(schema, directory / "_common_metadata")
+
+
+def test_they_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
+    rows, image = written
+    write_files(tmp_path / "part", rows)
+    found = read_records(tmp_path / "part", 2)
+    state = Replayed()
+    state.columns(found.before_offset(17))
+    assert (state.end_offset, state.timestamp_ms) == (17, rows[16]["timestamp"])
+    state.columns(found.from_offset(17))
+    assert b"".join(state.snapshot()) == image
+    assert state.leader_id == 2
+    time_ms = found.timestamps_ms[20]
+    assert len(found.up_to_time(time_ms)) == sum(each["timestamp"] <= time_ms for each in rows)
+
+
+def test_what_is_missing_or_no_record_is_told(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
+    rows, _ = written
+    write_files(tmp_path / "part", [each for each in rows if each["offset"] != 12])
+    with pytest.raises(PipelineError, match="offset 13 where 12 must follow"):
+        Replayed().columns(read_records(tmp_path / "part", 1))
+    last = rows[-1] | {
+        "value": encode_metadata(PartitionChangeRecord(partition_id=9, topic_id=TOPIC_ID))
+    }
+    write_files(tmp_path / "other", [*rows[:-1], last])
+    state = Replayed()
+    state.columns(read_records(tmp_path / "other", 1))
+    with pytest.raises(BadRecord, match=rf"offset {last['offset']}: a change of partition .*-9"):
+        state.finish()
+
+
+def test_an_empty_directory_and_one_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    assert len(read_records(tmp_path / "part", 1)) == 0
+    (tmp_path / "part" / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PipelineError):
+        read_records(tmp_path / "part", 1)
+    pq.write_table(pa.table({"offset": ["0"]}), tmp_path / "part" / "a.parquet")
+    with pytest.raises(PipelineError, match="the column offset holds string"):
+        read_records(tmp_path / "part", 1)
