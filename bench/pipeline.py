@@ -152,21 +152,18 @@ def archives(root: Path, log: WrittenLog) -> Found:
 
 def states(root: Path, log: WrittenLog) -> Found:
     """The state at the end, from the log itself and from an archive, by the number of pieces that are read at a time."""
+
+    def state(partitions: int, *options: object) -> dict[str, Any]:
+        say(f"state of {log.records:,} records, {options[0]}, {partitions} partition(s)")
+        run = command("state", *options, "--partitions", partitions)
+        return measured(run, WAIT_SECONDS).figures(log.records)
+
     for partitions in PARTITIONS:
-        say(f"state of {log.records:,} records, {partitions} partition(s)")
-        options = ("--log", log.directory, "--partitions", partitions)
-        yield (
-            f"log {partitions}",
-            measured(command("state", *options), WAIT_SECONDS).figures(log.records),
-        )
+        yield f"log {partitions}", state(partitions, "--log", log.directory)
     archived(log, root / "archive", max(PARTITIONS))
     for partitions in PARTITIONS:
-        say(f"state from the archive, {partitions} partition(s)")
-        options = ("--archive", root / "archive", "--master", MASTER, "--partitions", partitions)
-        yield (
-            f"archive {partitions}",
-            measured(command("state", *options), WAIT_SECONDS).figures(log.records),
-        )
+        found = state(partitions, "--archive", root / "archive", "--master", MASTER)
+        yield f"archive {partitions}", found
 
 
 def memory(root: Path, logs: list[WrittenLog]) -> Found:
