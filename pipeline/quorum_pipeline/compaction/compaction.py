@@ -24,6 +24,7 @@ from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table
 from quorum_pipeline.compaction.frames import find_kinds, find_values
 from quorum_pipeline.compaction.merging import merge
 from quorum_pipeline.compaction.thinning import thin_out
+from quorum_pipeline.compaction.values import Unusual
 from quorum_pipeline.compaction.writing import size_of, write
 
 _MERGED = np.array(
@@ -85,6 +86,8 @@ def run_of_values(values: Sequence[bytes]) -> Run:
 
 def run_of_batches(data: bytearray, count: int) -> Run:
     """The records of whole batches, one behind the other. Raises Unusual."""
+    if count > len(data):
+        raise Unusual  # before room is made for them
     found = np.frombuffer(data, np.uint8)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     find_values(found, begins, ends)

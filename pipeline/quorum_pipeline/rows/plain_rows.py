@@ -30,10 +30,10 @@ Placed = tuple[Batch, int]
 
 
 def may_be_plain(batch: Batch) -> bool:
-    """By its header."""
+    """By its header. Room is made for as many records as it tells, so they have to fit into it."""
     header = batch.header
     return not header.attributes & _OTHER_FORMS and (
-        header.record_count == header.last_offset_delta + 1
+        header.record_count == header.last_offset_delta + 1 < header.size_bytes
     )
 
 

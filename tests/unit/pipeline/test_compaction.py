@@ -16,6 +16,8 @@ from quorum_node.records import metadata as md
 from quorum_node.records.batches import Batch, encode_values, split_batches
 from quorum_node.records.metadata import decode_metadata, encode_metadata
 from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
+from quorum_pipeline.compaction.compaction import run_of_batches
+from quorum_pipeline.compaction.values import Unusual
 from quorum_pipeline.state.replaying import BadRecord, Replaying
 from support.metadata_histories import histories
 
@@ -235,6 +237,12 @@ def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes
     values = [*encoded(*created()), value, *encoded(change(isr=(1,)))]
     with pytest.raises(BadRecord, match=r"^offset 2: .* too many"):
         compacting(values, block=100).finish()
+
+
+def test_no_room_is_made_for_more_records_than_fit_into_a_batch() -> None:
+    batch = batch_of(encoded(config()))
+    with pytest.raises(Unusual):
+        run_of_batches(bytearray(batch.data), 1 << 60)
 
 
 def test_an_epoch_beyond_its_type_is_as_replay_has_it() -> None:

@@ -179,6 +179,14 @@ def test_other_batches_are_left_to_the_reference() -> None:
     assert kinds == [PlainRows, Rows, PlainRows]
 
 
+def test_no_room_is_made_for_more_records_than_fit_into_a_batch() -> None:
+    batch = written([b"\1\x14\0\0"])
+    assert may_be_plain(batch)
+    most = (1 << 31) - 1
+    told = batch.header._replace(record_count=most, last_offset_delta=most - 1)
+    assert not may_be_plain(batch._replace(header=told))
+
+
 @pytest.mark.parametrize(
     ("size", "is_plain"), [(10_000, True), (1_000_000, True), (1 << 20, False)]
 )
