@@ -29,12 +29,15 @@ _BYTES = numba.types.Array(numba.uint8, 1, "C")
 _ROWS = numba.types.Array(numba.int64, 2, "C")
 _TABLE = cast("Any", numba.types).NamedTuple((numba.types.Array(numba.int32, 1, "C"), _ROWS), Table)
 _TYPES = {int: numba.int64, bool: numba.boolean, Bytes: _BYTES, Numbers: _NUMBERS, Table: _TABLE}
+_PACKAGES = (
+    "quorum_pipeline.compaction", "quorum_node.records", "quorum_node.records.metadata", "quorum_node.image"
+)  # fmt: skip
 _SOURCES = [
-    each for each in files("quorum_pipeline.compaction").iterdir() if each.name.endswith(".py")
+    each for name in _PACKAGES for each in files(name).iterdir() if each.name.endswith(".py")
 ]
 _VERSION = f"{zlib.crc32(b''.join(sorted(each.read_bytes() for each in _SOURCES))):08x}"
 """Of what is compiled. Numba looks at the file of the function alone to find out whether what it kept is still right, and not at those of
-the functions that it calls."""
+the functions that it calls, nor at those that its constants are from: numbers and versions of records."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

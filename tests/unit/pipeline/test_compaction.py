@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -9,13 +10,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from quorum_node.image import resource_types
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.resource_types import TOPIC
+from quorum_node.records import batches
 from quorum_node.records import metadata as md
 from quorum_node.records.batches import Batch, encode_values, split_batches
-from quorum_node.records.metadata import decode_metadata, encode_metadata
+from quorum_node.records.metadata import decode_metadata, encode_metadata, record, topic_records
 from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
+from quorum_pipeline.compaction import compiled, merging
 from quorum_pipeline.compaction.compaction import run_of_batches
 from quorum_pipeline.compaction.values import Unusual
 from quorum_pipeline.state.replaying import BadRecord, Replaying
@@ -237,6 +241,11 @@ def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes
     values = [*encoded(*created()), value, *encoded(change(isr=(1,)))]
     with pytest.raises(BadRecord, match=r"^offset 2: .* too many"):
         compacting(values, block=100).finish()
+
+
+@pytest.mark.parametrize("source", [merging, batches, resource_types, topic_records, record])
+def test_what_was_compiled_with_other_numbers_of_records_is_not_used(source: ModuleType) -> None:
+    assert source.__file__ in map(str, compiled._SOURCES)
 
 
 def test_no_room_is_made_for_more_records_than_fit_into_a_batch() -> None:
