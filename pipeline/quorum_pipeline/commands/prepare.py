@@ -16,7 +16,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 
-_JAVA_ENDS_SECONDS = 120.0
+_JAVA_ENDS_SECONDS = 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
         # It ends when nobody holds its standard input any more.
         assert java.stdin is not None
         java.stdin.close()
-        java.wait(_JAVA_ENDS_SECONDS)
+        try:
+            java.wait(_JAVA_ENDS_SECONDS)
+        except subprocess.TimeoutExpired:
+            java.kill()
+            raise PipelineError(f"Java did not end within {_JAVA_ENDS_SECONDS:.0f} s") from None
+    if not fresh.is_file():
+        raise PipelineError(f"this Java kept no classes in {fresh}: nothing is lost but time")
     fresh.replace(file)
     print(f"Spark's classes are in {file}; {progress.seconds:.1f} s")
     return 0
