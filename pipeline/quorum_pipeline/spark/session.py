@@ -7,7 +7,8 @@ the master included, and so the same command runs on a cluster unchanged.
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,15 +86,30 @@ def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
     first = SparkConf(loadDefaults=False)
     for key, value in {**_AT_BIRTH, **more}.items():
         first.set(key, value)
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options)
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LITTLE_TO_COMPILE)
-    # Its environment is that of the workers.
-    os.environ.setdefault("QUORUM_PIPELINE_PYTHON", sys.executable)
-    SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
+    # The last of these is for the processes that Java starts.
+    at_birth = {
+        "SPARK_SUBMIT_OPTS": java_options,
+        "SPARK_LAUNCHER_OPTS": _LITTLE_TO_COMPILE,
+        "QUORUM_PIPELINE_PYTHON": sys.executable,
+    }
+    with _environment(at_birth):
+        SparkContext._ensure_initialized(conf=first)  # noqa: SLF001 - there is no public way
     conf = SparkConf()
     for key, value in more.items():
         conf.set(key, value)
     return conf
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """What is not set from outside, for a moment: it is not for other processes that this one starts."""
+    missing = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(missing)
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
 
 
 def _java_options(rows_in_jvm: bool, keep_classes: Path | None) -> str:
