@@ -57,6 +57,9 @@ class ClusterImage:
 
     def snapshot_messages(self) -> Iterator[MetadataMessage]:
         """Records that make this image again, in an order that all replicas share; the features come first."""
+        return (each for each in self._snapshot_messages() if each is not None)
+
+    def _snapshot_messages(self) -> Iterator[MetadataMessage | None]:
         level = self.features.metadata_version
         yield from self.features.snapshot_records()
         yield from self.brokers.snapshot_records(level)
@@ -71,9 +74,16 @@ class ClusterImage:
 
     def snapshot_records(self) -> Iterator[bytes]:
         """The same as values of the log, at the versions that the finalized level asks for."""
+        return (value for value in self.snapshot_with_pauses() if value is not None)
+
+    def snapshot_with_pauses(self) -> Iterator[bytes | None]:
+        """These values, and None while they are being sorted: a moment at which others may have their turn."""
         level = self.features.metadata_version
         encoders: dict[type[MetadataMessage], Callable[[MetadataMessage], bytes]] = {}
-        for record in self.snapshot_messages():
+        for record in self._snapshot_messages():
+            if record is None:
+                yield None
+                continue
             kind = type(record)
             encode = encoders.get(kind)
             if encode is None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from immutables import Map, MapMutation
 
-from quorum_node.image.ordering import sorted_lazily
+from quorum_node.image.ordering import sorted_lazily, sorted_with_pauses
 from quorum_node.records.config_changes import ConfigChange
 from quorum_node.records.metadata import ConfigRecord, MetadataMessage
 
@@ -49,15 +49,24 @@ class ConfigsImage:
             for name in sorted_lazily(values):
                 yield ConfigKey(*resource, name), values[name]
 
-    def snapshot_records(self) -> Iterator[MetadataMessage]:
-        """One for each value."""
-        for key, value in self.entries():
-            yield ConfigRecord(
-                resource_type=key.resource_type,
-                resource_name=key.resource_name,
-                name=key.name,
-                value=value,
-            )
+    def snapshot_records(self) -> Iterator[MetadataMessage | None]:
+        """One for each value; None as in `sorted_with_pauses`."""
+        for resource in sorted_with_pauses(self.by_resource):
+            if resource is None:
+                yield None
+                continue
+            kind, resource_name = resource
+            values = self.by_resource[resource]
+            for name in sorted_with_pauses(values):
+                if name is None:
+                    yield None
+                else:
+                    yield ConfigRecord(
+                        resource_type=kind,
+                        resource_name=resource_name,
+                        name=name,
+                        value=values[name],
+                    )
 
 
 class ConfigsChanges:

@@ -22,8 +22,15 @@ Key = TypeVar("Key", bound=Sortable)
 
 def sorted_lazily(keys: Iterable[Key]) -> Iterator[Key]:
     """Sorting a million keys at once would hold up every other thread for a second."""
+    return (key for key in sorted_with_pauses(keys) if key is not None)
+
+
+def sorted_with_pauses(keys: Iterable[Key]) -> Iterator[Key | None]:
+    """None while many keys are being sorted, now and then: a moment at which others may have their turn."""
     every = iter(keys)
     runs: list[list[Key]] = []
     while run := sorted(islice(every, _SORTED_AT_ONCE)):
         runs.append(run)
-    return iter(runs[0]) if len(runs) == 1 else merge(*runs)
+        if len(run) == _SORTED_AT_ONCE:
+            yield None
+    yield from runs[0] if len(runs) == 1 else merge(*runs)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from immutables import Map
 
-from quorum_node.image.ordering import sorted_lazily
+from quorum_node.image.ordering import sorted_lazily, sorted_with_pauses
 from quorum_node.image.partition import Partition, at_level
 from quorum_node.image.partition_sets import IndexKey, PartitionSet
 from quorum_node.image.topics_of_brokers import TopicsOfBrokers
@@ -135,11 +135,17 @@ class TopicsImage:
         for number, partition_id in marked:
             yield PartitionKey(self.by_id[number].topic_id, partition_id)
 
-    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage]:
-        """Each topic by name, followed by its partitions."""
+    def snapshot_records(self, metadata_version: int) -> Iterator[MetadataMessage | None]:
+        """Each topic by name, followed by its partitions; None as in `sorted_with_pauses`."""
         has_all = metadata_version >= ELIGIBLE_LEADER_REPLICAS_LEVEL
-        for name in self.names():
+        for name in sorted_with_pauses(self.ids):
+            if name is None:
+                yield None
+                continue
             topic = self.by_id[self.ids[name]]
             yield TopicRecord(name=name, topic_id=topic.topic_id, tagged_fields=topic.tagged_fields)
-            for _, partition in sorted_lazily(topic.partitions.items()):
-                yield partition if has_all else at_level(partition, metadata_version)
+            for each in sorted_with_pauses(topic.partitions.items()):
+                if each is None:
+                    yield None
+                else:
+                    yield each[1] if has_all else at_level(each[1], metadata_version)

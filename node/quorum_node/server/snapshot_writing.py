@@ -66,7 +66,7 @@ class SnapshotWriting:
         store: SnapshotStore,
         id: SnapshotId,
         bounds: SnapshotBounds,
-        values: Iterator[bytes],
+        values: Iterator[bytes | None],
         done: Callable[[Written | NotWritten], None],
     ) -> None:
         self._store = store
@@ -176,7 +176,7 @@ class SnapshotWriting:
             return  # the loop is closed: the process ends
 
 
-def _with_pauses(values: Iterator[bytes]) -> Iterator[bytes | None]:
+def _with_pauses(values: Iterator[bytes | None]) -> Iterator[bytes | None]:
     """None now and then: a moment at which others may have their turn."""
     for number, value in enumerate(values):
         yield value

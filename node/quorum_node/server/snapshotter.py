@@ -221,7 +221,7 @@ class Snapshotter:
         self._since_before = (self._record_bytes, self._last_at)
         self._record_bytes, self._last_at = 0, self._loop.time()
         self._course = SnapshotWriting(
-            self._store, snapshot, bounds, committed.image.snapshot_records(), self._written
+            self._store, snapshot, bounds, committed.image.snapshot_with_pauses(), self._written
         )
         self._course.start()
 

@@ -241,7 +241,8 @@ def _run(pieces: list[Piece]) -> "Run":
 def _told(image: ClusterImage) -> Iterator[bytes]:
     """Records that make its topics and configs again, whatever the finalized level has fields for."""
     for record in (*image.topics.snapshot_records(LATEST_LEVEL), *image.configs.snapshot_records()):
-        yield encode_metadata(record, record_version(type(record), LATEST_LEVEL))
+        if record is not None:
+            yield encode_metadata(record, record_version(type(record), LATEST_LEVEL))
 
 
 def _decoded(piece: Piece) -> Iterator[tuple[int, AnyMetadata]]:

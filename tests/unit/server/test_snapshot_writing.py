@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshot_writing
@@ -19,13 +20,14 @@ from quorum_node.server.snapshot_writing import (
 )
 from quorum_node.storage.snapshot_writer import SnapshotWriter
 from quorum_node.storage.snapshots import SnapshotStore
+from support.metadata_records import config
 
 ID, BOUNDS = SnapshotId(9, 2), SnapshotBounds(5)
 VALUES = [b"%d" % number * 10 for number in range(20_000)]
 CHUNK_BYTES = 1 << 20
 
 
-async def written(store: SnapshotStore, values: Iterator[bytes]) -> Written | NotWritten:
+async def written(store: SnapshotStore, values: Iterator[bytes | None]) -> Written | NotWritten:
     """The outcome."""
     ended: asyncio.Future[Written | NotWritten] = asyncio.get_running_loop().create_future()
     SnapshotWriting(store, ID, BOUNDS, values, ended.set_result).start()
@@ -156,3 +158,13 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0.005)
+
+
+def test_sorting_many_keys_has_pauses_too() -> None:
+    """A million keys in one go would hold up the loop for a fifth of a second."""
+    names = [f"k{number}" for number in range(2_000)]
+    image = ClusterImage().replay_all([config(2, "t", name, "v") for name in names])
+    values = list(image.snapshot_with_pauses())
+    assert values.count(None) == 3
+    assert [value for value in values if value is not None] == list(image.snapshot_records())
+    assert sum(1 for _ in image.snapshot_records()) == len(names)
