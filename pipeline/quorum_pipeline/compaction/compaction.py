@@ -60,12 +60,12 @@ class Run:
         return found
 
     def from_on(self, index: int) -> "Run":
-        """A copy of the rest."""
+        """A copy of the rest. In `data` they may lie in any order."""
         if index == len(self):
             return EMPTY
-        begin = int(self.begins[index])
-        begins, ends = self.begins[index:] - begin, self.ends[index:] - begin
-        return Run(self.data[begin : ends[-1] + begin].copy(), begins, ends, self.kinds[index:])
+        begins, ends = self.begins[index:], self.ends[index:]
+        first, last = int(begins.min()), int(ends.max())
+        return Run(self.data[first:last].copy(), begins - first, ends - first, self.kinds[index:])
 
     def some(self, indexes: Any) -> "Run":
         """These of them."""

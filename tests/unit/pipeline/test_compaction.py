@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
 from quorum_pipeline.compaction import compiled, merging
 from quorum_pipeline.compaction.compaction import run_of_batches
 from quorum_pipeline.compaction.values import Unusual
+from quorum_pipeline.state.log_columns import LogColumns
 from quorum_pipeline.state.replaying import BadRecord, Replaying
 from support.metadata_histories import histories
 
@@ -157,6 +159,22 @@ def test_a_transaction_that_was_taken_back_leaves_nothing(no_way_back: None) -> 
             found, expected = compacting(values[:count], range(20), block), replayed(values[:count])
             assert_same(found.image, expected.image)
             assert found.in_transaction == expected.in_transaction
+
+
+def test_a_transaction_goes_on_behind_a_block_whose_records_lie_in_another_order(
+    no_way_back: None,
+) -> None:
+    begin, end = md.BeginTransactionRecord(name="n"), md.EndTransactionRecord()
+    values = encoded(begin, *created(), config(), config("longer" * 9), end)
+    found = Replaying(worth_records=0, block_records=1)
+    backwards = b"".join(reversed(values[:-1]))
+    borders = np.cumsum([0, *map(len, reversed(values[:-1]))])[::-1]
+    begins, ends = borders[1:].copy(), borders[:-1].copy()
+    numbers = np.arange(len(begins))
+    data = np.frombuffer(backwards, np.uint8)
+    found.columns(LogColumns(data, {}, numbers, numbers, numbers, numbers < 0, begins, ends))
+    found.batch(batch_of(values[-1:], len(begins)))
+    assert_same(found.image, replayed(values).image)
 
 
 def test_a_topic_that_is_gone_leaves_nothing(no_way_back: None) -> None:
