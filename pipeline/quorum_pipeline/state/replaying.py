@@ -71,10 +71,11 @@ class Replaying:
     """Takes records in order, and has the image that they amount to. Everything may raise BadRecord."""
 
     def __init__(
-        self, worth_records: int = WORTH_RECORDS, block_records: int = BLOCK_RECORDS
+        self, worth_records: int | None = None, block_records: int = BLOCK_RECORDS
     ) -> None:
         self._committed = CommittedImage()
-        self._worth_records, self._block_records = worth_records, block_records
+        self._worth_records = WORTH_RECORDS if worth_records is None else worth_records
+        self._block_records = block_records
         self._pieces: list[Piece] = []
         """What came and is not replayed yet: so many records and bytes."""
         self._count = self._size_bytes = 0
