@@ -30,7 +30,8 @@ def read_records(directory: Path, side_by_side: int) -> LogColumns:
 
 
 def _read(path: Path) -> pa.Table:
-    with pq.ParquetFile(path) as file:
+    # Spark writes times in a form that would else become nanoseconds, which end in the year 2262.
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
         names = [name for name in COLUMNS if name in file.schema_arrow.names]
         return _uniform(file.read(names, use_threads=False))
 

@@ -13,6 +13,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_span import read_whole
+from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.replaying import BadRecord
 from support.written_log import LogWriter, write_history
@@ -74,6 +75,17 @@ def test_they_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, byt
     assert state.leader_id == 2
     time_ms = found.timestamps_ms[20]
     assert len(found.up_to_time(time_ms)) == sum(each["timestamp"] <= time_ms for each in rows)
+
+
+@pytest.mark.parametrize("is_spark", [False, True])
+@pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MOST_TIMESTAMP_MS])
+def test_times_are_those_of_the_log_whoever_wrote_them(
+    tmp_path: Path, time_ms: int, is_spark: bool
+) -> None:
+    times = pa.array([1000 * time_ms], pa.timestamp("us", tz="UTC"))
+    table = pa.table({"offset": [0], "epoch": [1], "timestamp": times, "value": [b""]})
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=is_spark)
+    assert read_records(tmp_path, 1).timestamps_ms.tolist() == [time_ms]
 
 
 def test_what_is_missing_or_no_record_is_told(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
