@@ -43,7 +43,6 @@ PARTITIONS = (1, 2, 4)
 SHARES_FOR_MEMORY = (0.1, 0.4)
 """Logs of a million and of four million records, if the long one has ten."""
 MASTER = "local[2]"
-RECORDS_OF_A_TASK = 1_000_000
 WAIT_SECONDS = 600.0
 BUDGET_SECONDS = 25 * 60.0
 _CODEC = REPOSITORY / "node" / "quorum_node" / "records"
@@ -129,15 +128,15 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "quorum_pipeline", *map(str, arguments)]
 
 
-def archived(log: WrittenLog, to: Path, partitions: int) -> dict[str, Any]:
-    """A new archive; so many tasks in a micro batch."""
-    micro_batch = min(partitions * RECORDS_OF_A_TASK, log.records)
-    span_bytes = 1 + log.size_bytes * micro_batch // log.records // partitions
+def archived(log: WrittenLog, to: Path, partitions: int | None = None) -> dict[str, Any]:
+    """A new archive; so many tasks read the log, by default as many as the command itself makes of it."""
     shutil.rmtree(to, ignore_errors=True)
-    say(f"archiving {log.records:,} records, {partitions} partition(s) in a micro batch")
-    options = ("--log", log.directory, "--to", to, "--master", MASTER)
-    sizes = ("--max-rows", micro_batch, "--span-bytes", span_bytes)
-    figures = measured(command("archive", *options, *sizes), WAIT_SECONDS).figures(log.records)
+    tasks = f"{partitions} partition(s)" if partitions else "the defaults"
+    say(f"archiving {log.records:,} records, {tasks}")
+    options = ["--log", log.directory, "--to", to, "--master", MASTER]
+    if partitions:
+        options += ["--max-rows", log.records, "--span-bytes", 1 + log.size_bytes // partitions]
+    figures = measured(command("archive", *options), WAIT_SECONDS).figures(log.records)
     files = [path for path in to.glob("records/*/*") if path.is_file()]
     return figures | {"bytes": sum(path.stat().st_size for path in files)}
 
@@ -147,7 +146,8 @@ def archives(root: Path, log: WrittenLog) -> Found:
     say("what is done once after installation")
     measured(command("prepare"), WAIT_SECONDS)
     for partitions in PARTITIONS:
-        yield str(partitions), archived(log, root / "archive", partitions)
+        yield f"{partitions} partition(s)", archived(log, root / "archive", partitions)
+    yield "defaults", archived(log, root / "archive")
 
 
 def states(root: Path, log: WrittenLog) -> Found:
@@ -160,7 +160,7 @@ def states(root: Path, log: WrittenLog) -> Found:
 
     for partitions in PARTITIONS:
         yield f"log {partitions}", state(partitions, "--log", log.directory)
-    archived(log, root / "archive", max(PARTITIONS))
+    archived(log, root / "archive")
     for partitions in PARTITIONS:
         found = state(partitions, "--archive", root / "archive", "--master", MASTER)
         yield f"archive {partitions}", found
@@ -169,7 +169,7 @@ def states(root: Path, log: WrittenLog) -> Found:
 def memory(root: Path, logs: list[WrittenLog]) -> Found:
     """What the processes hold at most, while the log grows and the cluster doesn't."""
     for log in logs:
-        yield f"archive, {log.records}", archived(log, root / "archive", max(PARTITIONS))
+        yield f"archive, {log.records}", archived(log, root / "archive")
         usage = measured(command("state", "--log", log.directory), WAIT_SECONDS)
         yield f"state, {log.records}", usage.figures(log.records)
 

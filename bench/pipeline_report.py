@@ -27,10 +27,8 @@ Found = dict[str, Any]
 def commands(found: Found) -> list[tuple[str, Found]]:
     """All that went through the whole log: label and figures."""
     named = [(text, found.get("readers", {}).get(name)) for name, text in READERS.items()]
-    for partitions, figures in sorted(
-        found.get("archive", {}).items(), key=lambda each: int(each[0])
-    ):
-        named.append((f"`archive`, local[2], {partitions} partition(s)", figures))
+    for what, figures in found.get("archive", {}).items():
+        named.append((f"`archive`, local[2], {what}", figures))
     for what, figures in found.get("state", {}).items():
         name, _, partitions = what.partition(" ")
         named.append((f"{STATES[name]}, {partitions or 1} partition(s)", figures))
@@ -159,8 +157,8 @@ def section(found: Found) -> str:
 
 `make bench-pipeline` makes this section ({found["date"]}). Every command is a process of its own, its start included: a JVM
 and Spark take some seconds of it, after `quorum-pipeline prepare`, which ran once before. {log_text(found)}
-The partitions of `archive` are tasks of a micro batch of a million records; the Python workers decode and write. Those of `state` are pieces
-that are read at a time; what later records overtake is left out in one process, in order.
+The partitions of `archive` are the tasks that read the log, in one micro batch; the Python workers decode and write. With its defaults
+it makes tasks of 32 MiB. Those of `state` are pieces that are read at a time; what later records overtake is left out in one process, in order.
 What the workers hold counts pages that they share with each other as often as there are workers.
 
 {speed_table(found)}
