@@ -21,6 +21,8 @@ from quorum_pipeline.state.replaying import BadRecord
 
 _WHOLE_SEGMENT = 1 << 62
 _SPAN_BYTES = 8 << 20
+_Piece = tuple[list[PlacedBatch], PipelineError | OSError | None]
+"""The batches of a span up to what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ def _replay_log(
                 return
             state.batch(placed.batch, until)
             progress(state.end_offset)
+            if state.end_offset >= until:
+                return
 
 
 def _read(spans: Iterable[LogSpan], side_by_side: int) -> Iterator[Iterable[PlacedBatch]]:
@@ -99,14 +103,31 @@ def _read(spans: Iterable[LogSpan], side_by_side: int) -> Iterator[Iterable[Plac
     if side_by_side == 1:
         yield from map(read_whole, spans)
         return
-    ahead: deque[Future[list[PlacedBatch]]] = deque()
+    ahead: deque[Future[_Piece]] = deque()
     with ThreadPoolExecutor(side_by_side) as pool:
         for span in spans:
-            ahead.append(pool.submit(lambda span: list(read_whole(span)), span))
+            ahead.append(pool.submit(_piece, span))
             if len(ahead) > side_by_side:
-                yield ahead.popleft().result()
+                yield from _told(ahead.popleft().result())
         while ahead:
-            yield ahead.popleft().result()
+            yield from _told(ahead.popleft().result())
+
+
+def _piece(span: LogSpan) -> _Piece:
+    """On a thread: what is before damage may be all that is wanted."""
+    found: list[PlacedBatch] = []
+    try:
+        found.extend(read_whole(span))
+    except (PipelineError, OSError) as error:
+        return found, error
+    return found, None
+
+
+def _told(piece: _Piece) -> Iterator[Iterable[PlacedBatch]]:
+    found, error = piece
+    yield found
+    if error is not None:
+        raise error
 
 
 def _snapshot(log: LogDirectory, moment: Moment) -> SnapshotFile | None:

@@ -132,6 +132,26 @@ def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> No
         replay_directory(writer.directory, Moment())
 
 
+@pytest.mark.parametrize("side_by_side", [1, 2])
+def test_damage_hides_nothing_that_is_before_it(tmp_path: Path, side_by_side: int) -> None:
+    writer = LogWriter(tmp_path / "node")
+    images = write_history(writer)
+    writer.close()
+    *_, before, last = images
+    (segment,) = writer.directory.glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+
+    def state(offset: int | None) -> Replayed:
+        return replay_directory(writer.directory, Moment(offset), side_by_side=side_by_side)
+
+    assert b"".join(state(before).snapshot()) == images[before]
+    with pytest.raises(PipelineError, match=rf"{segment.name}.*offset {before}"):
+        state(None)
+    assert last > before
+
+
 def test_records_that_are_missing_or_doubled_are_refused() -> None:
     for numbers in ((0, 2), (0, 0), (1,)):
         with pytest.raises(PipelineError, match="must follow"):
