@@ -3,8 +3,9 @@
 Owns the reading. A file may lack columns; then they are null. Must not know Spark, nor which files count.
 """
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +17,57 @@ import pyarrow.parquet as pq
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.state.log_columns import LogColumns
 
+_MOST_OFFSET = (1 << 63) - 1
 COLUMNS = ("offset", "epoch", "timestamp", "control", "record_key", "value")
 
 
-def read_records(directory: Path, side_by_side: int) -> LogColumns:
-    """All records in a directory; so many files are read at a time. Raises PipelineError, OSError."""
+def read_records(directory: Path, side_by_side: int) -> Iterator[LogColumns]:
+    """All records in a directory, in order, as many at a time as lie in files whose offsets overlap: those of one task.
+
+    So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
+    """
     paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
+    waiting: deque[list[Future[pa.Table]]] = deque()
     try:
         with ThreadPoolExecutor(side_by_side) as pool:
-            return log_columns(pool.map(_read, paths))
+            for group in _overlapping(list(zip(pool.map(_bounds, paths), paths, strict=True))):
+                waiting.append([pool.submit(_read, path) for path in group])
+                if len(waiting) > 1:
+                    yield _found(waiting.popleft())
+            while waiting:
+                yield _found(waiting.popleft())
     except pa.ArrowException as error:
         raise PipelineError(str(error)) from None
+
+
+def _found(tables: list[Future[pa.Table]]) -> LogColumns:
+    return log_columns(each.result() for each in tables)
+
+
+def _overlapping(files: list[tuple[tuple[int, int], Path]]) -> Iterator[list[Path]]:
+    """Files by their least and their greatest offset: together where one begins before another ends."""
+    group: list[Path] = []
+    end = 0
+    for (least, most), path in sorted(files):
+        if group and least > end:
+            yield group
+            group = []
+        end = max(end, most) if group else most
+        group.append(path)
+    if group:
+        yield group
+
+
+def _bounds(path: Path) -> tuple[int, int]:
+    """Least and greatest offset; all that there can be, where the file does not say it."""
+    with pq.ParquetFile(path) as file:
+        index = file.schema_arrow.get_field_index("offset")
+        parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        told = [part.column(index).statistics for part in parts] if index >= 0 else []
+    bounds = [(each.min, each.max) for each in told if each is not None]
+    if not bounds or len(bounds) < len(told) or not isinstance(bounds[0][0], int):
+        return 0, _MOST_OFFSET
+    return min(least for least, _ in bounds), max(most for _, most in bounds)
 
 
 def _read(path: Path) -> pa.Table:

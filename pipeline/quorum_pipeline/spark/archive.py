@@ -151,7 +151,7 @@ class Archive:
         return open_snapshot(local)
 
     def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
-        """All records below an offset, in order, a directory of the archive at a time. Raises PipelineError.
+        """All records below an offset, in order, those of one task at a time. Raises PipelineError.
 
         `side_by_side`: files that are read at a time.
         """
@@ -169,17 +169,18 @@ class Archive:
                 what = f"offsets {each.start} to {each.end} of {self._uri} can't be read"
                 with _in_words(what):
                     try:
-                        columns = self._columns_of(each, side_by_side)
+                        for columns in self._columns_of(each, side_by_side):
+                            yield columns if each.end <= limit else columns.before_offset(limit)
                     except PipelineError as error:
                         raise PipelineError(f"{what}: {error}") from None
-                yield columns if each.end <= limit else columns.before_offset(limit)
 
-    def _columns_of(self, range: OffsetRange, side_by_side: int) -> LogColumns:
+    def _columns_of(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
         # Files that are here are read here: a JVM in between takes several times as long.
         if self._local is not None:
-            return read_records(self._local / RECORDS / range.directory, side_by_side)
+            yield from read_records(self._local / RECORDS / range.directory, side_by_side)
+            return
         frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)
-        return log_columns([frame.toArrow()])
+        yield log_columns([frame.toArrow()])
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge neighbours into directories of up to so many rows; how many are left."""

@@ -66,7 +66,7 @@ def write_files(directory: Path, rows: Rows) -> None:
 def test_they_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
     rows, image = written
     write_files(tmp_path / "part", rows)
-    found = read_records(tmp_path / "part", 2)
+    (found,) = read_records(tmp_path / "part", 2)
     state = Replayed()
     state.columns(found.before_offset(17))
     assert (state.end_offset, state.timestamp_ms) == (17, rows[16]["timestamp"])
@@ -77,6 +77,31 @@ def test_they_give_the_state_of_the_log(tmp_path: Path, written: tuple[Rows, byt
     assert len(found.up_to_time(time_ms)) == sum(each["timestamp"] <= time_ms for each in rows)
 
 
+def replayed(directory: Path) -> Replayed:
+    state = Replayed()
+    for columns in read_records(directory, 2):
+        state.columns(columns)
+    return state
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_no_more_is_read_at_a_time_than_files_overlap(
+    tmp_path: Path, written: tuple[Rows, bytes], said: bool
+) -> None:
+    """Files of three tasks, whose names say nothing of their order; with and without bounds in them."""
+    rows, image = written
+    (tmp_path / "all").mkdir()
+    for number, name in enumerate("bca"):
+        write_files(tmp_path / name, rows[10 * number : 10 * number + 10 if number < 2 else None])
+        for path in (tmp_path / name).glob("*.parquet"):
+            table = pq.read_table(path)
+            pq.write_table(table, tmp_path / "all" / f"{name}-{path.name}", write_statistics=said)
+    found = list(read_records(tmp_path / "all", 2))
+    sizes = [10, 10, len(rows) - 20] if said else [len(rows)]
+    assert [len(each) for each in found] == sizes
+    assert b"".join(replayed(tmp_path / "all").snapshot()) == image
+
+
 @pytest.mark.parametrize("is_spark", [False, True])
 @pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MOST_TIMESTAMP_MS])
 def test_times_are_those_of_the_log_whoever_wrote_them(
@@ -85,30 +110,30 @@ def test_times_are_those_of_the_log_whoever_wrote_them(
     times = pa.array([1000 * time_ms], pa.timestamp("us", tz="UTC"))
     table = pa.table({"offset": [0], "epoch": [1], "timestamp": times, "value": [b""]})
     pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=is_spark)
-    assert read_records(tmp_path, 1).timestamps_ms.tolist() == [time_ms]
+    (found,) = read_records(tmp_path, 1)
+    assert found.timestamps_ms.tolist() == [time_ms]
 
 
 def test_what_is_missing_or_no_record_is_told(tmp_path: Path, written: tuple[Rows, bytes]) -> None:
     rows, _ = written
     write_files(tmp_path / "part", [each for each in rows if each["offset"] != 12])
     with pytest.raises(PipelineError, match="offset 13 where 12 must follow"):
-        Replayed().columns(read_records(tmp_path / "part", 1))
+        replayed(tmp_path / "part")
     last = rows[-1] | {
         "value": encode_metadata(PartitionChangeRecord(partition_id=9, topic_id=TOPIC_ID))
     }
     write_files(tmp_path / "other", [*rows[:-1], last])
-    state = Replayed()
-    state.columns(read_records(tmp_path / "other", 1))
+    state = replayed(tmp_path / "other")
     with pytest.raises(BadRecord, match=rf"offset {last['offset']}: a change of partition .*-9"):
         state.finish()
 
 
 def test_an_empty_directory_and_one_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
-    assert len(read_records(tmp_path / "part", 1)) == 0
+    assert not list(read_records(tmp_path / "part", 1))
     (tmp_path / "part" / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(PipelineError):
-        read_records(tmp_path / "part", 1)
+        list(read_records(tmp_path / "part", 1))
     pq.write_table(pa.table({"offset": ["0"]}), tmp_path / "part" / "a.parquet")
     with pytest.raises(PipelineError, match="the column offset holds string"):
-        read_records(tmp_path / "part", 1)
+        list(read_records(tmp_path / "part", 1))
