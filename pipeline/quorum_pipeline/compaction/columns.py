@@ -45,6 +45,15 @@ def table(rows: int, columns: int) -> Table:
 
 
 @inner
+def _new_row(table: Table, place: int) -> int:
+    """The next row, which is found from a place of the hash table that is free."""
+    table.rows[0, 0] += 1
+    row = int64(table.rows[0, 0])
+    table.places[place] = row
+    return row
+
+
+@inner
 def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
     """The row of a key; NONE, or with `make` a new one: then all but the key is 0."""
     places, rows = table.places, table.rows
@@ -59,9 +68,7 @@ def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
         place = (place + 1) & mask
     if not make:
         return NONE
-    rows[0, 0] += 1
-    row = int64(rows[0, 0])
-    places[place] = row
+    row = _new_row(table, place)
     rows[row, KEY], rows[row, KEY_BYTES] = at, size
     rows[row, 2:] = 0
     return row
@@ -85,9 +92,7 @@ def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
         place = (place + 1) & mask
     if not make:
         return NONE
-    rows[0, 0] += 1
-    row = int64(rows[0, 0])
-    places[place] = row
+    row = _new_row(table, place)
     fields = rows[row]
     fields[0], fields[1], fields[PARTITION_ID] = first, second, partition_id
     fields[THERE] = 0
