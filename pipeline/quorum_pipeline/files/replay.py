@@ -39,7 +39,10 @@ def replay_directory(
     progress: Callable[[int], None] = lambda end_offset: None,
     side_by_side: int = 1,
 ) -> Replayed:
-    """`side_by_side`: pieces of the log that are read at a time, ahead of the replay. Raises PipelineError: not a log, damaged, contradicting itself, or without this moment."""
+    """`side_by_side`: pieces of the log that are read at a time, ahead of the replay.
+
+    Raises PipelineError: not a log, damaged, contradicting itself, or without this moment.
+    """
     log = open_log(path)
     end_offset = log.end_offset()
     if moment.offset is not None and not 0 <= moment.offset <= end_offset:

@@ -16,7 +16,10 @@ def replay_archive(
     progress: Callable[[int], None] = lambda end_offset: None,
     side_by_side: int = 1,
 ) -> Replayed:
-    """`side_by_side`: files that are read at a time. Raises PipelineError: the archive does not have this moment, or has records in quarantine."""
+    """`side_by_side`: files that are read at a time.
+
+    Raises PipelineError: the archive does not have this moment, or has records in quarantine.
+    """
     state = Replayed()
     with tempfile.TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         snapshot = archive.snapshot(Path(scratch))
