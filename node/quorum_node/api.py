@@ -217,6 +217,10 @@ class NodeDescription(ApiModel):
     """Which of its quorum partitions this is about; everything but `storage` is that one's."""
     partitions: int = 1
     """How many of them the node hosts."""
+    log_end_epoch: int | None = None
+    """Epoch of the last record: of two logs the one with the higher (epoch, end offset) has more."""
+    voters: list["VoterModel"] | None = None
+    """The latest voter set in its log; it may not be committed."""
 
 
 class ReplicaStatus(ApiModel):

@@ -290,6 +290,30 @@ class RepairStatus(_Model):
     seconds: float | None = None
 
 
+class ReplicaAtLoss(_Model):
+    """What is known of one replica while the quorum is lost."""
+
+    id: int
+    uuid: str | None = None
+    voter: bool
+    pod: str | None = None
+    pvc: str | None = None
+    volume: str | None = None
+    lost: str | None = Field(default=None, description="Why it does not answer; it does without.")
+    epoch: int | None = Field(default=None, description="Epoch of the last record in its log.")
+    end_offset: int | None = Field(default=None, description="Where its log ends.")
+    committed_offset: int | None = Field(
+        default=None, description="Where what it knows to be committed ends."
+    )
+
+
+class QuorumLossStatus(_Model):
+    """A quorum without a majority: who answers, who does not, and what to do."""
+
+    message: str
+    replicas: list[ReplicaAtLoss]
+
+
 class Phase(StrEnum):
     """One word for people; the conditions carry the detail."""
 
@@ -319,6 +343,7 @@ class MetadataQuorumStatus(_Model):
     members: list[MemberStatus] = []
     plan: PlanStatus | None = None
     failure_tolerance: FailureTolerance | None = None
+    quorum_loss: QuorumLossStatus | None = None
     conditions: list[Condition] = Field(
         default=[],
         json_schema_extra={

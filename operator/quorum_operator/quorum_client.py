@@ -22,6 +22,7 @@ from quorum_node.api import (
 )
 from quorum_operator.desired.names import ADMIN_PORT, CONTROLLER_PORT
 from quorum_operator.planner.observed import (
+    HeldLog,
     Key,
     NodeReport,
     QuorumView,
@@ -79,6 +80,7 @@ class QuorumClient:
             caught_up=told.caught_up,
             storage=told.storage.state.value,
             storage_detail=told.storage.detail,
+            log=_log(told),
         )
 
     async def describe(self, ips: list[str]) -> Described:
@@ -175,6 +177,18 @@ def url_of(ip: str, path: str) -> str:
     """Of a pod's admin API; an IPv6 address in brackets."""
     host = f"[{ip}]" if ":" in ip else ip
     return f"http://{host}:{ADMIN_PORT}{path}"
+
+
+def _log(told: NodeDescription) -> HeldLog | None:
+    if told.log_end_epoch is None or told.voters is None:
+        return None
+    return HeldLog(
+        last_epoch=told.log_end_epoch,
+        end_offset=told.log_end_offset,
+        committed_offset=told.high_watermark,
+        leader_epoch=told.leader_epoch,
+        voters=frozenset(Key(each.id, each.uuid) for each in told.voters),
+    )
 
 
 def _view(told: QuorumDescription) -> QuorumView:

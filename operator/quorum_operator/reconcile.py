@@ -21,7 +21,7 @@ from quorum_operator.kube.errors import ApiError, Conflict, NotFound
 from quorum_operator.kube.events import post_event
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.metrics import Metrics
-from quorum_operator.planner.conditions import CONFIRMED
+from quorum_operator.planner.conditions import CONFIRMED, QUORUM_LOST
 from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
@@ -77,9 +77,11 @@ class Reconciler:
         step = plan(seen)
         outcome = await self._execute(owner, spec, seen, step)
         refusals = self._count_refusals(owner, step, outcome)
+        status = build_status(seen, step, earlier, owner.selector)
         await asyncio.gather(
             self._tell(owner, step, outcome, refusals),
-            self._write_status(path, resource, seen, step, earlier, owner),
+            self._tell_loss(owner, status, earlier),
+            self._write_status(path, resource, status, earlier, owner),
         )
         return _next(step, outcome, refusals)
 
@@ -179,9 +181,21 @@ class Reconciler:
         warning = isinstance(step, LatchFailure) or not outcome.changed
         message = step.reason + (f" — {outcome.message}" if outcome.message else "")
         kind = "Warning" if warning else "Normal"
-        name = type(step).__name__
+        await self._post(owner, kind, type(step).__name__, message)
+
+    async def _tell_loss(
+        self, owner: Owner, status: MetadataQuorumStatus, earlier: MetadataQuorumStatus
+    ) -> None:
+        """An event when the quorum is lost, and one when it is back."""
+        now, before = status.quorum_loss, earlier.quorum_loss
+        if now is not None and before is None:
+            await self._post(owner, "Warning", QUORUM_LOST, now.message)
+        elif now is None and before is not None:
+            await self._post(owner, "Normal", "QuorumRegained", "the quorum is not lost any more")
+
+    async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:
-            await post_event(self._api, owner, kind=kind, reason=name, message=message)
+            await post_event(self._api, owner, kind=kind, reason=reason, message=message)
         except ApiError as error:
             _log.warning("event not posted", quorum=owner.name, error=str(error))
 
@@ -189,12 +203,10 @@ class Reconciler:
         self,
         path: str,
         resource: Object,
-        seen: Observation,
-        step: Step,
+        status: MetadataQuorumStatus,
         earlier: MetadataQuorumStatus,
         owner: Owner,
     ) -> None:
-        status = build_status(seen, step, earlier, owner.selector)
         self._metrics.set_status(owner.namespace, owner.name, status)
         if _comparable(status) == _comparable(earlier):
             return

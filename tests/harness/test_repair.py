@@ -102,6 +102,7 @@ def test_a_second_disk_that_fails_during_the_first_replacement(scene: Scene) -> 
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-07")
 def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
     scene: Scene, operator: OperatorProcess
 ) -> None:
@@ -127,6 +128,13 @@ def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
 
     stays("everything is kept", kept, for_s=_QUIET_S)
     assert quorum.condition_is("QuorumLost")
+    left, *lost = quorum.status()["quorumLoss"]["replicas"]
+    local = quorum.fetch_from(pod, "/v1/node")
+    assert (left["uuid"], left["endOffset"]) == (survivor.uuid, local["logEndOffset"])
+    assert {(each["id"], each["uuid"]) for each in lost} == {each.key for each in failed}
+    assert {each["volume"] for each in lost} == {each.volume for each in failed}
+    assert all("Failed: StorageFailed" in each["lost"] for each in lost)
+    assert [e for e in scene.events("q") if e["reason"] == "QuorumLost"]
     assert quorum.fetch_from(pod, "/v1/voter-history")["history"] == history
 
 

@@ -13,6 +13,7 @@ from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
     ClaimFacts,
+    HeldLog,
     Identity,
     Incarnation,
     Key,
@@ -31,6 +32,13 @@ from support.modelled_pods import Disk, Pod, Set
 from support.pursued_target import pursue_target
 
 STORAGE = StorageChoice("1Gi", None)
+
+
+MOVES = (
+    *(steps.CreateIdentity, steps.CreateMember, steps.ScaleToZero, steps.DeleteIncarnation),
+    *(steps.AddVoter, steps.RemoveVoter, steps.TransferLeadership),
+)
+"""Steps that make, stop, remove or move a member."""
 
 
 class Unsafe(AssertionError):
@@ -190,7 +198,7 @@ class Model:
         report = None
         if ready and disk.uuid is not None:
             formed = self.formed.get(each.formation, False) and each.caught_up_at is not None
-            report = NodeReport(disk.uuid, f"c{each.formation}", "follower", formed, True, "ok")
+            report = self._report(each, disk.uuid, formed)
         return Incarnation(
             node_id=each.node_id,
             number=each.number,
@@ -213,6 +221,13 @@ class Model:
             ),
             report=report,
         )
+
+    def _report(self, each: Set, uuid: str, formed: bool) -> NodeReport:
+        """Every replica that has caught up once is taken to have all there is."""
+        held = self.offset if each.caught_up_at is not None else 0
+        voters = frozenset(self.voters.get(each.formation, []) if held else [])
+        log = HeldLog(self.epoch, held, held, self.epoch, voters)
+        return NodeReport(uuid, f"c{each.formation}", "follower", formed, True, "ok", None, log)
 
     def _claim(self, each: Set) -> ClaimFacts | None:
         """It is made together with the first pod, so it is missing for a moment."""
@@ -285,6 +300,8 @@ class Model:
         """Carry a step out, and check that it was safe."""
         self.steps.append(step)
         had_quorum = self.has_quorum()
+        if not had_quorum and self.formed.get(self.index, False):
+            self._check_hands_off(step)
         match step:
             case steps.CreateIdentity():
                 self._create_identity(step)
@@ -314,6 +331,15 @@ class Model:
         alone = isinstance(step, steps.RestartMember) and len(self.current_voters()) == 1
         if had_quorum and not self.has_quorum() and not alone:
             raise Unsafe(f"{step} took the majority away")
+
+    def _check_hands_off(self, step: steps.Step) -> None:
+        """A formed quorum without a majority is not touched: what may still bring it back stays as it is."""
+        if isinstance(step, MOVES):
+            raise Unsafe(f"{step} without a majority")
+        if isinstance(step, steps.RestartMember):
+            each = next(e for e in self.sets.values() if f"{e.name}-0" == step.pod)
+            if self.runs(each):
+                raise Unsafe(f"{step.pod} is deleted while it runs, without a majority")
 
     def _create_identity(self, step: steps.CreateIdentity) -> None:
         if any(each.index == step.index for each in self.identities):

@@ -140,6 +140,7 @@ def local(node: NodeDescription) -> list[str]:
         ("HighWatermark", node.high_watermark),
         ("LogStartOffset", node.log_start_offset),
         ("LogEndOffset", node.log_end_offset),
+        ("LogEndEpoch", _text(node.log_end_epoch)),
         ("LatestSnapshot", _snapshot(node.latest_snapshot)),
         *_state(node.state),
         ("CaughtUp", "yes" if node.caught_up else "no"),

@@ -6,7 +6,7 @@ Every finding says in its message what is so and, where there is something to do
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorum_operator.crd import MemberStatus, Phase
+from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
@@ -44,14 +44,22 @@ class Finding:
 
 
 def judge(
-    at: Situation, phase: Phase, lost: bool, step: Step, members: list[MemberStatus]
+    at: Situation,
+    phase: Phase,
+    loss: QuorumLossStatus | None,
+    step: Step,
+    members: list[MemberStatus],
 ) -> list[Finding]:
     """All conditions, in a fixed order."""
-    return list(_findings(at, phase, lost, step, members))
+    return list(_findings(at, phase, loss, step, members))
 
 
 def _findings(
-    at: Situation, phase: Phase, lost: bool, step: Step, members: list[MemberStatus]
+    at: Situation,
+    phase: Phase,
+    loss: QuorumLossStatus | None,
+    step: Step,
+    members: list[MemberStatus],
 ) -> Iterator[Finding]:
     ready = phase is Phase.READY or (phase is Phase.PAUSED and _complete(at))
     summary = f"{len(at.live)} of {len(at.voters)} voters are live, {at.target} are wanted"
@@ -66,12 +74,9 @@ def _findings(
     )
     yield Finding(
         QUORUM_LOST,
-        lost,
-        "NoMajority" if lost else "HasMajority",
-        "fewer members serve than a majority: bring members or their volumes back; nothing is"
-        " stopped, removed or deleted meanwhile"
-        if lost
-        else "the quorum is not lost",
+        loss is not None,
+        "HasMajority" if loss is None else "NoMajority",
+        "the quorum is not lost" if loss is None else loss.message,
     )
     moving = not isinstance(step, Nothing)
     blocked = f" (blocked by: {step.blocked_by})" if isinstance(step, Wait) else ""

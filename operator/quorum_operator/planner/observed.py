@@ -111,6 +111,25 @@ class VolumeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLog:
+    """The log that a member's process holds, and the latest voters in it, committed or not."""
+
+    last_epoch: int
+    """Epoch of the last record."""
+    end_offset: int
+    committed_offset: int
+    """All records before it are committed, as far as the replica knows."""
+    leader_epoch: int
+    """The newest epoch that it has heard of."""
+    voters: frozenset[Key]
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """What Raft compares logs by: of two logs the one with more has all that is committed in the other."""
+        return (self.last_epoch, self.end_offset)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReport:
     """What the member's process said of itself in this reconcile (GET /v1/node)."""
 
@@ -122,6 +141,8 @@ class NodeReport:
     storage: str
     """ok, failed or full."""
     storage_detail: str | None = None
+    log: HeldLog | None = None
+    """None: the node's version does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,18 @@ def _latch(at: Situation) -> Step | None:
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
     sign = evidence.proof(each, at.now)
-    if sign is not None and sign.reason == evidence.REPLICA_REPLACED and _is_heard(at, each):
-        return None  # the old replica fetches: someone else answered at the pod's former address
-    return sign
+    if sign is None or sign.reason != evidence.REPLICA_REPLACED:
+        return sign
+    # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
+    return None if _is_heard(at, each) or _is_foreign(at, each) else sign
+
+
+def _is_foreign(at: Situation, each: Incarnation) -> bool:
+    """Whether the answer came from another quorum's node of the same id."""
+    report, identity = each.report, at.identity
+    if report is None or identity is None:
+        return False
+    return report.cluster_id not in (None, identity.cluster_id)
 
 
 def _is_heard(at: Situation, each: Incarnation) -> bool:

@@ -16,15 +16,15 @@ from quorum_operator.crd import (
     PlanStatus,
     RepairStatus,
 )
+from quorum_operator.planner.ailments import ailment, is_disk_full
 from quorum_operator.planner.conditions import Finding, judge
-from quorum_operator.planner.gates import majority, tolerance
-from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, Key, Observation
+from quorum_operator.planner.gates import tolerance
+from quorum_operator.planner.observed import Incarnation, Key, Observation
+from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 
 MAX_REPAIRS = 10
-UNCONFIRMED_GRACE_S = 10.0
-"""An election is not a lost quorum; after this long without any confirmed describe it is."""
 
 
 def text_of(at: float) -> str:
@@ -45,8 +45,7 @@ def build_status(
     phase = _phase(at)
     view = at.view
     members = _members(at)
-    formed = at.identity is not None and at.identity.formed
-    lost = formed and view is None and is_lost(at)
+    loss = QuorumLoss(at).status() if is_lost(at) else None
     return MetadataQuorumStatus(
         phase=phase,
         observed_generation=seen.generation,
@@ -58,10 +57,13 @@ def build_status(
         leader=LeaderStatus(id=view.leader.id, epoch=view.epoch) if view is not None else None,
         members=members,
         plan=_plan(seen, step, earlier),
-        failure_tolerance=_tolerance(at, step) if view is not None else _no_tolerance(lost),
+        failure_tolerance=_tolerance(at, step)
+        if view is not None
+        else _no_tolerance(loss is not None),
+        quorum_loss=loss,
         conditions=[
             condition_of(finding, earlier.conditions, generation=seen.generation, now=seen.now)
-            for finding in judge(at, phase, lost, step, members)
+            for finding in judge(at, phase, loss, step, members)
         ],
         repairs=_repairs(at, earlier),
     )
@@ -90,26 +92,6 @@ def _phase(at: Situation) -> Phase:
     return Phase.READY if at.live == at.voters and ready else Phase.DEGRADED
 
 
-def is_disk_full(each: Incarnation) -> bool:
-    """Its own exit code or its own report says that the disk is full."""
-    if each.report is not None:
-        return each.report.storage == "full"
-    return each.pod is not None and not each.pod.ready and each.pod.exit_code == EXIT_DISK_FULL
-
-
-def is_lost(at: Situation) -> bool:
-    """Fewer members that could serve than a majority needs, or no leader for too long."""
-    able = sum(
-        1
-        for each in at.current
-        if each.failed is None and each.report is not None and each.report.storage != "failed"
-    )
-    if able < majority(at.seen.known_voters or at.target):
-        return True
-    since = at.seen.unconfirmed_since
-    return since is not None and at.now - since > UNCONFIRMED_GRACE_S
-
-
 def _is_ready(each: Incarnation) -> bool:
     return each.pod is not None and each.pod.ready and not each.pod.deleting
 
@@ -136,7 +118,7 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pod=each.pod.name if each.pod is not None else None,
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
-                condition=_member_condition(each),
+                condition=ailment(each),
             )
         )
     missing = sorted(at.voters - at.by_key.keys())
@@ -151,28 +133,6 @@ def _role(at: Situation, each: Incarnation, key: Key | None) -> str | None:
     if at.view is not None and key == at.view.leader:
         return "leader"
     return each.report.role if each.report is not None else None
-
-
-def _member_condition(each: Incarnation) -> str | None:
-    if each.failed is not None:
-        return f"Failed: {each.failed.reason}"
-    if is_disk_full(each):
-        return "DiskFull"
-    if each.stopped is not None:
-        return f"Stopped: {each.stopped}"
-    if each.claim is not None and each.claim.deleting:
-        return "ClaimTerminating"
-    pod = each.pod
-    if pod is None:
-        return "NoPod"
-    if pod.deleting:
-        return "PodTerminating"
-    if pod.unschedulable is not None:
-        return f"Unschedulable: {pod.unschedulable}"
-    if not pod.ready:
-        detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
-        return "NotReady" if detail is None else f"NotReady: {detail}"
-    return None
 
 
 def _plan(seen: Observation, step: Step, earlier: MetadataQuorumStatus) -> PlanStatus:

@@ -130,6 +130,11 @@ class Scene:
         assert verdict.reads > 0
         return verdict
 
+    def events(self, name: str) -> list[Json]:
+        """Events on a resource of this namespace."""
+        found = self.api.list(kube.core(self.namespace, "events"))
+        return [each for each in found if each["involvedObject"]["name"] == name]
+
     def discard(self, quorum: HarnessQuorum) -> None:
         """Deletes a quorum and its claims and waits until its name is free again."""
         self.api.delete(quorum.path)

@@ -152,6 +152,8 @@ def node_document(
         latest_snapshot=latest_snapshot,
         partition=partition,
         partitions=partitions,
+        log_end_epoch=d.log_end_epoch,
+        voters=[voter_model(voter) for voter in d.voters],
     )
 
 

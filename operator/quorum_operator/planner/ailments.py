@@ -1,0 +1,36 @@
+"""What ails a member, in words for people; None for a member that is well.
+
+Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
+"""
+
+from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation
+
+
+def is_disk_full(each: Incarnation) -> bool:
+    """Its own exit code or its own report says that the disk is full."""
+    if each.report is not None:
+        return each.report.storage == "full"
+    return each.pod is not None and not each.pod.ready and each.pod.exit_code == EXIT_DISK_FULL
+
+
+def ailment(each: Incarnation) -> str | None:
+    """One word, or a word and its detail."""
+    if each.failed is not None:
+        return f"Failed: {each.failed.reason}"
+    if is_disk_full(each):
+        return "DiskFull"
+    if each.stopped is not None:
+        return f"Stopped: {each.stopped}"
+    if each.claim is not None and each.claim.deleting:
+        return "ClaimTerminating"
+    pod = each.pod
+    if pod is None:
+        return "NoPod"
+    if pod.deleting:
+        return "PodTerminating"
+    if pod.unschedulable is not None:
+        return f"Unschedulable: {pod.unschedulable}"
+    if not pod.ready:
+        detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
+        return "NotReady" if detail is None else f"NotReady: {detail}"
+    return None

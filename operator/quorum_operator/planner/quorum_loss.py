@@ -1,0 +1,179 @@
+"""A lost quorum: whether it is one, which replicas answer and with what, and which do not.
+
+Owns the derivation and the words; decides no step. Nothing is stopped, removed, replaced or deleted meanwhile: that
+follows from the missing describe (`plan.py`), not from anything here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from quorum_operator.crd import QuorumLossStatus, ReplicaAtLoss
+from quorum_operator.planner.ailments import ailment
+from quorum_operator.planner.gates import majority
+from quorum_operator.planner.observed import HeldLog, Incarnation, Key
+from quorum_operator.planner.situation import Situation
+
+UNCONFIRMED_GRACE_S = 10.0
+"""An election is not a lost quorum; after this long without any confirmed describe it is."""
+
+
+def is_lost(at: Situation) -> bool:
+    """A formed quorum with fewer members that could serve than a majority, or without a leader for too long."""
+    if at.identity is None or not at.identity.formed or at.view is not None:
+        return False
+    able = sum(1 for each in at.current if _answers(at, each))
+    return able < majority(at.seen.known_voters or at.target) or lasts(at)
+
+
+def lasts(at: Situation) -> bool:
+    """No describe could be confirmed for longer than an election takes."""
+    since = at.seen.unconfirmed_since
+    return since is not None and at.now - since > UNCONFIRMED_GRACE_S
+
+
+def _answers(at: Situation, each: Incarnation) -> bool:
+    """From a sound disk, and as the replica that it was: an emptied one holds nothing of what is lost."""
+    report = each.report
+    if each.failed is not None or report is None or report.storage == "failed":
+        return False
+    same_cluster = at.identity is None or report.cluster_id in (None, at.identity.cluster_id)
+    return same_cluster and each.uuid in (None, report.uuid)
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """A replica that answers from a sound disk, and its log."""
+
+    key: Key
+    incarnation: Incarnation
+    log: HeldLog
+
+
+class QuorumLoss:
+    """Who is left of a lost quorum, by what the replicas that answer have in their logs."""
+
+    def __init__(self, at: Situation) -> None:
+        self._at = at
+
+    @cached_property
+    def answering(self) -> tuple[Answering, ...]:
+        """The longest log first; of equal ones a voter's."""
+        found = [
+            Answering(each.key, each, each.report.log)
+            for each in self._at.current
+            if _answers(self._at, each) and each.key is not None and each.report is not None
+            if each.report.log is not None
+        ]
+        return tuple(sorted(found, key=self._place))
+
+    def _place(self, each: Answering) -> tuple[int, int, bool, Key]:
+        epoch, end_offset = each.log.length
+        return (-epoch, -end_offset, each.key not in each.log.voters, each.key)
+
+    @cached_property
+    def voter_sets(self) -> tuple[frozenset[Key], ...]:
+        """Every set that some replica acts by, that of the longest log first."""
+        return tuple(dict.fromkeys(each.log.voters for each in self.answering if each.log.voters))
+
+    @cached_property
+    def voters(self) -> frozenset[Key]:
+        """The set of the longest log, as far as anyone answers."""
+        return self.voter_sets[0] if self.voter_sets else frozenset()
+
+    @cached_property
+    def _others(self) -> tuple[tuple[Key | None, Incarnation | None], ...]:
+        """Voters, and other members that should run, that do not answer."""
+        there = {each.key for each in self.answering}
+        by_key = self._at.by_key
+        voters: list[tuple[Key | None, Incarnation | None]] = [
+            (key, by_key.get(key)) for key in sorted(self.voters - there)
+        ]
+        named = {each.name for _, each in voters if each is not None}
+        named |= {each.incarnation.name for each in self.answering}
+        rest = [
+            (each.key, each)
+            for each in self._at.current
+            # Nobody tells who the voters are: whatever ran may have been one.
+            if each.name not in named and (each.replicas > 0 or not self.voters)
+        ]
+        return (*voters, *rest)
+
+    def status(self) -> QuorumLossStatus:
+        """For the resource's status."""
+        return QuorumLossStatus(message=self.message(), replicas=list(self._replicas()))
+
+    def _replicas(self) -> Iterator[ReplicaAtLoss]:
+        for each in self.answering:
+            found = _entry(each.key, each.incarnation, each.key in self.voters)
+            found.epoch, found.end_offset = each.log.length
+            found.committed_offset = each.log.committed_offset
+            yield found
+        for key, incarnation in self._others:
+            found = _entry(key, incarnation, key in self.voters)
+            found.lost = _why(incarnation)
+            yield found
+
+    def message(self) -> str:
+        """One paragraph: what is lost, what answers, what to do."""
+        answers = [
+            f"{_name(each.key)} in {each.incarnation.name} to offset {each.log.end_offset} of epoch"
+            f" {each.log.last_epoch}"
+            for each in self.answering
+        ]
+        lost = [
+            f"{_name(key)} on {_volume(incarnation)} ({_why(incarnation)})"
+            for key, incarnation in self._others
+        ]
+        return (
+            f"{self._count()}. Answering: {'; '.join(answers) or 'nobody'}. Not answering:"
+            f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back; nothing is stopped,"
+            " removed, replaced or deleted meanwhile"
+        )
+
+    def _count(self) -> str:
+        if not self.voters:
+            return "no replica tells who the voters are"
+        there = sum(1 for each in self.answering if each.key in self.voters)
+        size = len(self.voters)
+        if there >= majority(size):
+            return f"{there} of {size} voters answer, and none of them leads: look at the network"
+        return f"{there} of {size} voters answer, {majority(size)} are needed"
+
+
+def _entry(key: Key | None, each: Incarnation | None, voter: bool) -> ReplicaAtLoss:
+    claim = each.claim if each is not None else None
+    known_id = each.node_id if each is not None else None
+    node_id = key.id if key is not None else known_id
+    assert node_id is not None, "a key or an incarnation is known"
+    return ReplicaAtLoss(
+        id=node_id,
+        uuid=key.uuid if key is not None else None,
+        voter=voter,
+        pod=each.pod.name if each is not None and each.pod is not None else None,
+        pvc=claim.name if claim is not None else None,
+        volume=claim.volume if claim is not None else None,
+    )
+
+
+def _name(key: Key | None) -> str:
+    return "?" if key is None else f"{key.id} ({key.uuid})"
+
+
+def _volume(each: Incarnation | None) -> str:
+    if each is None or each.claim is None:
+        return "no claim"
+    return (
+        each.claim.name if each.claim.volume is None else f"{each.claim.name} = {each.claim.volume}"
+    )
+
+
+def _why(each: Incarnation | None) -> str:
+    if each is None:
+        return "no StatefulSet runs it"
+    words = ailment(each)
+    if each.uuid is not None and each.report is not None and each.report.uuid != each.uuid:
+        return f"its disk is blank now: it answers as {each.report.uuid}"
+    if words is None and each.report is not None and each.report.log is None:
+        return "its version does not tell what its log holds"
+    return words or "its pod is ready, but does not answer the operator"
