@@ -123,8 +123,7 @@ class KafkaCluster(Cluster):
         # A JVM client needs a longer warm-up than the others to be measured fairly.
         arguments = [self.bootstrap(), str(clients), str(seconds), str(max(warmup, 3.0)), "256"]
         return stock_kafka.java(
-            "-cp", f"{load_classes()}:{stock_kafka.jars()}/*", "ConfigLoad", *arguments,
-            heap_mb=1024, short_lived=False,
+            "ConfigLoad", *arguments, heap_mb=1024, short_lived=False, classes=load_classes(),
         )  # fmt: skip
 
     def probe_command(self, seconds: float) -> list[str]:

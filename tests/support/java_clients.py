@@ -5,7 +5,6 @@ answers, but for what every test that produces numbered messages has to show: th
 """
 
 import contextlib
-import hashlib
 import subprocess
 import threading
 from collections import deque
@@ -13,13 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quorum_node.fresh_uuid import fresh_uuid
 from support import stock_kafka
 from support.local_quorum import wait_until
 
 CLIENT_SHELL = "ClientShell"
 START_SECONDS = 120.0
-_COMPILE_TIMEOUT_SECONDS = 120.0
 
 
 class ClientFailed(Exception):
@@ -67,8 +64,7 @@ class Clients:
     @classmethod
     def here(cls, bootstrap: str, root: Path) -> "Clients":
         """On this machine; `bootstrap` are the brokers."""
-        classes = f"{compiled_shell()}:{stock_kafka.jars()}/*"
-        return cls([*stock_kafka.java("-cp", classes, CLIENT_SHELL), bootstrap], root)
+        return cls(stock_kafka.java(CLIENT_SHELL, bootstrap, classes=compiled_shell()), root)
 
     def __call__(self, command: str, timeout_seconds: float = 90.0) -> str:
         """The answer to one command. Raises ClientFailed."""
@@ -156,29 +152,7 @@ class Clients:
 
 def compiled_shell() -> Path:
     """The folder of the compiled client, made once per version of its source."""
-    source = stock_kafka.SOURCES / f"{CLIENT_SHELL}.java"
-    return compiled(source)
-
-
-def compiled(source: Path) -> Path:
-    """The folder of the classes of a program, made once per version of its source. Any Java from 17 on runs them."""
-    options = ["-nowarn", "--release", "17"]
-    made_of = source.read_bytes() + " ".join([str(stock_kafka.jars()), *options]).encode()
-    digest = hashlib.sha256(made_of).hexdigest()[:16]
-    folder = stock_kafka.cache_directory() / "kafka" / f"clients-{digest}"
-    if not folder.exists():
-        scratch = folder.with_name(f"{folder.name}-{fresh_uuid().hex}")
-        classes = ["-cp", f"{stock_kafka.jars()}/*", "-d", str(scratch)]
-        done = subprocess.run(
-            ["javac", *options, *classes, str(source)],
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_TIMEOUT_SECONDS,
-        )
-        assert done.returncode == 0, done.stderr
-        with contextlib.suppress(OSError):  # somebody else was faster
-            scratch.rename(folder)
-    return folder
+    return stock_kafka.compiled(stock_kafka.SOURCES / f"{CLIENT_SHELL}.java")
 
 
 def _ids(text: str) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ from quorum_node.protocol.apis import (
 )
 from support import stock_kafka
 from support.java_brokers import SIGTERM_EXIT, JavaBrokers
-from support.java_clients import compiled
 from support.java_quorum import JavaQuorum
 from support.kafka_api_notes import CALLS, KEYS
 from support.local_quorum import LocalQuorum
@@ -92,11 +91,11 @@ def _run(
         brokers.wait_for([101, 102, 103])
         assert brokers.brokers[103].terminate() == SIGTERM_EXIT
         brokers.wait_for([101, 102])
-        classes = f"{compiled(stock_kafka.SOURCES / f'{_PROGRAM}.java')}:{stock_kafka.jars()}/*"
+        classes = stock_kafka.compiled(stock_kafka.SOURCES / f"{_PROGRAM}.java")
         controllers = ",".join(f"127.0.0.1:{port}" for port in ports)
         arguments = [brokers.bootstrap, controllers, str(leader_id)]
         done = subprocess.run(
-            stock_kafka.java("-cp", classes, _PROGRAM, *arguments, heap_mb=256),
+            stock_kafka.java(_PROGRAM, *arguments, heap_mb=256, classes=classes),
             capture_output=True,
             text=True,
             timeout=_RUN_TIMEOUT_SECONDS,

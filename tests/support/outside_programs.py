@@ -18,12 +18,14 @@ from testbed import programs
 from testbed.commands import TestbedError
 from testbed.progress import say
 
-from support import stock_kafka
+from support import kept_kafka_classes, stock_kafka
+from support.java_clients import ClientFailed
 from support.linearizability import checker
 
 FAILURES = (
     TestbedError,
     stock_kafka.KafkaUnavailable,
+    ClientFailed,
     RuntimeError,
     OSError,
     subprocess.SubprocessError,
@@ -31,7 +33,7 @@ FAILURES = (
 NEEDED: dict[str, Callable[[], object]] = {
     "kube-apiserver, etcd and kubectl": programs.kubernetes,
     "helm": programs.helm,
-    "stock Kafka": stock_kafka.jars,
+    "stock Kafka": kept_kafka_classes.keep,
     "the linearizability checker": checker.program,
 }
 
@@ -43,7 +45,7 @@ def main() -> None:
         try:
             get()
         except FAILURES as error:
-            say(f"{name} can't be had, the tests that need it will fail: {error}")
+            say(f"{name} can't be had, tests that need it will fail or take longer: {error}")
         else:
             took = time.monotonic() - begun
             if took > 1:

@@ -1,9 +1,10 @@
 """Stock Apache Kafka from Maven Central: its jars, its tools, small Java programs against its classes.
 
-Owns resolving (once, into a cache outside of the checkout, under a hash of the pom) and running. Must not know
-what a test asks of it. Used by tests/interop and by bench/.
+Owns resolving and compiling (once, into a cache outside of the checkout, under a hash of what it is made of) and running.
+Must not know what a test asks of it. Used by tests/interop and by bench/.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -14,11 +15,15 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_pipeline.spark.kept_classes import classes_file, options_to_use
+
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE.parent / "interop" / "kafka"
 POM = SOURCES / "pom.xml"
 LOGGING = SOURCES / "log4j2.properties"
 RESOLVE_TIMEOUT_SECONDS = 900.0
+_COMPILE_TIMEOUT_SECONDS = 120.0
 
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
@@ -71,12 +76,43 @@ def _resolve(folder: Path) -> None:
         wanted.rename(folder)
 
 
-def java(*arguments: str, heap_mb: int = 128, short_lived: bool = True) -> list[str]:
-    """A command line with the jars on the class path; a short-lived program skips the slow compiler."""
-    speed = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if short_lived else ["-XX:+UseG1GC"]
-    classes = ["-cp", f"{jars()}/*"]
+def java(
+    *arguments: str, heap_mb: int = 128, short_lived: bool = True, classes: Path | None = None
+) -> list[str]:
+    """A command line with the jars on the class path, and `classes` behind them.
+
+    A short-lived program skips the slow compiler, and takes the classes that were kept (`kept_kafka_classes.py`).
+    """
+    speed = ["-XX:+UseG1GC", "-Xshare:auto"]
+    if short_lived:
+        kept = options_to_use(kept_classes_file()).split() or ["-Xshare:auto"]
+        speed = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *kept]
+    path = f"{jars()}/*" + (f":{classes}" if classes else "")
     logging = f"-Dlog4j2.configurationFile={LOGGING}"
-    return ["java", f"-Xmx{heap_mb}m", *speed, "-Xshare:auto", logging, *classes, *arguments]
+    return ["java", f"-Xmx{heap_mb}m", *speed, logging, "-cp", path, *arguments]
+
+
+@cache
+def kept_classes_file() -> Path | None:
+    """Where the classes of these jars are kept for the Java that is on the path now. They need not be there."""
+    file = classes_file(jars())
+    return file and cache_directory() / "kafka" / file.name
+
+
+def compiled(source: Path) -> Path:
+    """The folder of the classes of a program, made once per version of its source. Any Java from 17 on runs them."""
+    options = ["-nowarn", "--release", "17"]
+    made_of = source.read_bytes() + " ".join([str(jars()), *options]).encode()
+    digest = hashlib.sha256(made_of).hexdigest()[:16]
+    folder = cache_directory() / "kafka" / f"clients-{digest}"
+    if not folder.exists():
+        scratch = folder.with_name(f"{folder.name}-{fresh_uuid().hex}")
+        classes = ["-cp", f"{jars()}/*", "-d", str(scratch)]
+        done = _run(["javac", *options, *classes, str(source)], _COMPILE_TIMEOUT_SECONDS)
+        assert done.returncode == 0, done.stderr
+        with contextlib.suppress(OSError):  # somebody else was faster
+            scratch.rename(folder)
+    return folder
 
 
 def run_tool(
@@ -89,8 +125,10 @@ def run_tool(
 def run_source(
     name: str, *arguments: str, timeout_seconds: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a single-file Java program of tests/interop/kafka against Kafka's classes."""
-    return _run(java(str(SOURCES / name), *arguments, heap_mb=256), timeout_seconds)
+    """Runs a Java program of tests/interop/kafka against Kafka's classes."""
+    source = SOURCES / name
+    classes = compiled(source)
+    return _run(java(source.stem, *arguments, heap_mb=256, classes=classes), timeout_seconds)
 
 
 def _run(command: Sequence[str], timeout_seconds: float) -> subprocess.CompletedProcess[str]:
