@@ -2,6 +2,7 @@
 
 import argparse
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -12,6 +13,8 @@ from threading import Event
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
+
+_SWITCH_SECONDS = 0.0005
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +52,11 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
         raise PipelineError("nothing to do: give --log DIR, --bootstrap HOST:PORT, or --compact")
     progress = Progress("archiving", "offsets")
     progress.say("starting Spark")
-    from quorum_pipeline.spark.session import open_session
+    from quorum_pipeline.spark.session import end_session, open_session
 
     elsewhere = "://" in arguments.to and not arguments.to.startswith("file:")
-    # What is imported while Java starts costs no time.
+    # What is imported while Java starts costs no time, if it lets go often enough of the interpreter that has to start it.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(import_module, "quorum_pipeline.spark.archive_job")
         session = open_session(
@@ -75,7 +79,7 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
             print(f"merged: {left} directories are left")
         after = archive.contents()
     finally:
-        session.stop()
+        end_session(session)
     added = after.end - max(before.end, after.start)
     print(
         f"archive {arguments.to}: offsets {after.start} to {after.end}, {added:,} of them new,"

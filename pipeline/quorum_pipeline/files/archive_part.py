@@ -17,17 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.written_parts import Part
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.plain_arrow import type_schema
 from quorum_pipeline.rows.plain_rows import PlainRows
 
-_CODEC = "zstd"
+_CODEC = "snappy"
+"""Quickly written and quickly read. What is merged later, once, is packed more tightly (`spark/session.py`)."""
 WORTH_FILES_ROWS = 10_000
 """A block of so many rows is written type by type."""
-ALL_COLUMNS = "_common_metadata"
-"""A file with every column and no row: readers of a directory, Spark among them, take the schema from it."""
 _RISING = {
     "offset", "epoch", "timestamp", "version", "batch_offset", "batch_crc", "position"
 }  # fmt: skip
@@ -37,37 +36,24 @@ _BOUNDS = ["offset", "epoch", "timestamp", "type"]
 
 
 @dataclass(slots=True)
-class Part:
-    """How many rows are in which files of `records` and `quarantine`, and between which offsets."""
-
-    records: tuple[str, ...] = ()
-    quarantine: tuple[str, ...] = ()
-    rows: int = 0
-    quarantined: int = 0
-    least: int | None = None
-    most: int | None = None
-
-
-@dataclass(slots=True)
 class _Files:
     """One for each schema."""
 
     directory: Path
     stem: str
-    _writers: dict[tuple[str, ...], pq.ParquetWriter] = field(default_factory=dict)
+    _writers: dict[pa.Schema, pq.ParquetWriter] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.stem}-{number}.parquet" for number in range(len(self._writers)))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        columns = tuple(batch.schema.names)
-        writer = self._writers.get(columns)
+        writer = self._writers.get(batch.schema)
         if writer is None:
             self.directory.mkdir(parents=True, exist_ok=True)
             path = self._unfinished(f"{self.stem}-{len(self._writers)}.parquet")
             writer = pq.ParquetWriter(path, batch.schema, **_options(batch.schema))
-            self._writers[columns] = writer
+            self._writers[batch.schema] = writer
         writer.write_batch(batch)
 
     def close(self, *, whole: bool) -> None:
@@ -108,21 +94,6 @@ def write_part(
             bad.close(whole=whole)
     part.records, part.quarantine = good.names, bad.names
     return part
-
-
-def keep_only(directory: Path, names: set[str], schema: pa.Schema) -> None:
-    """Removes all other files, which lost attempts left, and tells all columns. Raises PipelineError if a file can't be seen from here."""
-    for name in sorted(names):
-        if not (directory / name).is_file():
-            raise PipelineError(
-                f"an executor wrote {directory / name}, which is not there for the driver: all of them have to mount"
-                " the file system of the archive"
-            )
-    if directory.is_dir():
-        for path in directory.iterdir():
-            if path.name not in names:
-                path.unlink(missing_ok=True)
-        pq.write_metadata(schema, directory / ALL_COLUMNS)
 
 
 def _batches(rows: AnyRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_node.records.metadata import record_type_name
+from quorum_node.schema.source import wire_fields
 from quorum_pipeline.rows.column_arrays import spread
 from quorum_pipeline.rows.columnar import Indexes
 from quorum_pipeline.rows.content import Content
-from quorum_pipeline.rows.declared import RecordColumn, record_columns
+from quorum_pipeline.rows.declared import RecordColumn, plain, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.keys import key_array, key_of
 from quorum_pipeline.rows.loops import Numbers
@@ -44,7 +45,8 @@ def plain_column(rows: PlainRows, field: pa.Field) -> pa.Array:
 def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
     """The columns that say something in rows of one type; None if it is not just one.
 
-    A text that is the same in all of them is one value of a dictionary.
+    A text that is the same in all of them is one value of a dictionary. What can't be null by its declaration is not nullable: to
+    write in each row that it is not takes as long as to write a number.
     """
     (group, *others) = rows.groups
     if others or isinstance(group, OneByOne):
@@ -53,9 +55,12 @@ def type_schema(rows: PlainRows, schema: pa.Schema) -> pa.Schema | None:
     for field in schema:
         typed = _TYPED.get(field.name)
         if field.name in _ONE_VALUE:
-            columns.append(field.with_type(pa.dictionary(pa.int32(), field.type)))
-        elif field.name not in _ALWAYS_NULL and (typed is None or typed.record is group.cls):
-            columns.append(field)
+            same = pa.dictionary(pa.int32(), field.type)
+            columns.append(pa.field(field.name, same, nullable=False))
+        elif typed is None and field.name not in _ALWAYS_NULL:
+            columns.append(field.with_nullable(field.name in _SOMETIMES_NULL))
+        elif typed is not None and typed.record is group.cls:
+            columns.append(pa.field(field.name, _declared(group, field.type), nullable=False))
     return pa.schema(columns)
 
 
@@ -66,6 +71,21 @@ def struct_array(
     wanted = {field.name: field for field in column.fields}
     parts = [pa.array(list(map(wanted[each.name].value, records)), type=each.type) for each in type]
     return pa.StructArray.from_arrays(parts, fields=list(type))
+
+
+def _declared(group: OneType, type: pa.StructType) -> pa.StructType:
+    """The same, with what can't be null."""
+    specs = dict(wire_fields(group.cls))
+    fields = []
+    for each in type:
+        spec = specs[each.name]
+        kind = each.type
+        if pa.types.is_list(kind):
+            # These records are read in loops, which know arrays of fixed elements alone.
+            kind = pa.list_(kind.value_field.with_nullable(False))
+        may_be_null = spec.nullable_in(group.version) or plain(spec.default) is None
+        fields.append(pa.field(each.name, kind, nullable=may_be_null))
+    return pa.struct(fields)
 
 
 def _of_one_type(group: OneType, type: pa.StructType) -> pa.StructArray:
@@ -156,5 +176,6 @@ _ONE_VALUE: dict[str, Callable[[PlainRows, OneType], str]] = {
     "type": lambda rows, group: record_type_name(group.cls.RECORD_TYPE),
     "source": lambda rows, group: rows.source,
 }
+_SOMETIMES_NULL = {"timestamp", "key"}
 _ALWAYS_NULL = {"record_key", "problem"}
 """Where records were decoded type by type."""

@@ -49,6 +49,12 @@ _ARROW_COLUMNS = arrow_schema(
     {name: kind for name, kind in table_columns().items() if name != "data"}
 )
 
+_CHECKPOINT_FILES = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+"""Spark's other one starts a process of `chmod`, or of `readlink`, for every step with a file of this machine. Both rename what is whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Written:
@@ -104,6 +110,8 @@ class Archive:
             reader = self._session.readStream.format(f"{source}_ranges")
             self._origin = origin_of(log_options(options))
         reader = reader.options(**options)
+        if self._files.local_path(self._checkpoint) is not None:
+            self._session.conf.set(*_CHECKPOINT_FILES)
         start = self._resume()
         if start is not None:
             reader = reader.option("startOffset", str(start))

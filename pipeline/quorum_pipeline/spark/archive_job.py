@@ -1,5 +1,7 @@
 """One run of the archive's streaming query, watched until it ends. Owns how it ends and what is told meanwhile."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,17 +9,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import first_snapshot
-from quorum_pipeline.live.quorum import Quorum
-from quorum_pipeline.live.snapshots import download_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.reason import SparkError, reason_of
+
+if TYPE_CHECKING:
+    from quorum_node.client.connections import Address
 
 SPAN_BYTES = 32 << 20
 _LOOK_SECONDS = 1
@@ -95,6 +98,9 @@ class ArchiveJob:
                 file.bounds()
                 self.archive.begin_behind(file)
             return
+        from quorum_pipeline.live.quorum import Quorum
+        from quorum_pipeline.live.snapshots import download_snapshot
+
         with (
             closing(Quorum(self.source)) as quorum,
             TemporaryDirectory(prefix="quorum-pipeline-") as scratch,

@@ -22,22 +22,25 @@ A directory may hold records at its end that are not committed yet. Who must not
 or reads the quorum. Owns the link between Spark and the origins of records; decodes nothing.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.spark.options import LogOptions, log_options
 from quorum_pipeline.spark.origins import LogTask, check_start, origin_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class MetadataLog(DataSource):
@@ -73,6 +76,8 @@ class _Tasks:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
         from quorum_pipeline.rows.arrow import record_batch
 
         assert isinstance(partition, LogTask)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark import SparkContext
 
-from quorum_pipeline.files.archive_part import Part, keep_only, write_part
+from quorum_pipeline.files.written_parts import Part, keep_only
 from quorum_pipeline.spark.origins import LogTask
 
 
@@ -51,6 +51,8 @@ class _Writer:
 
     def __call__(self, tasks: Iterable[LogTask]) -> Iterator[Part]:
         """On an executor. A name is used once, so that what a lost attempt has written is nobody's file."""
+        from quorum_pipeline.files.archive_part import write_part
+
         for task in tasks:
             blocks, stem = task.rows(keep_problems=True), f"part-{uuid4()}"
             yield write_part(blocks, self.schema, stem, self.records, self.quarantine)

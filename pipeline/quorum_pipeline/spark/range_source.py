@@ -4,16 +4,20 @@ Options are those of `metadata_log`; the offsets of a stream are the same, too. 
 write there: rows that stay within a worker need not go through the JVM. Owns no more than that.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from quorum_pipeline.spark.log_source import LogStreamReader, MetadataLog
 from quorum_pipeline.spark.options import log_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class MetadataLogRanges(MetadataLog):
@@ -44,5 +48,7 @@ class _RangeStreamReader(LogStreamReader):
         return [_Range(int(start["offset"]), int(end["offset"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         assert isinstance(partition, _Range)
         yield pa.record_batch({"start": [partition.start], "end": [partition.end]})

@@ -81,6 +81,14 @@ def open_session(
     return session
 
 
+def end_session(session: SparkSession) -> None:
+    """For a process that ends then. Raises what Spark raises.
+
+    `SparkSession.stop` would wait, up to a second, for a thread of this process that looks once a second whether it is to end.
+    """
+    session._jsparkSession.stop()  # noqa: SLF001 - there is no public way
+
+
 def _given(more: Mapping[str, str], java_options: str) -> SparkConf:
     """`more`, and what Spark was told from outside. Only its JVM knows that, so it is started first, with what it needs at birth."""
     first = SparkConf(loadDefaults=False)

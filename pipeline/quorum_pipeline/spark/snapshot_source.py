@@ -11,30 +11,29 @@ true reads the newest only. `bootstrap` instead of a path names controllers of a
 leads is fetched and checked before anything of it is given out. Columns are those of `metadata_log` and `snapshot`, the id (END_OFFSET-EPOCH); offsets count
 from 0 within a snapshot. A snapshot that is not whole (no footer, a wrong checksum) fails the query and is named.
 
-Owns the link between Spark, `files` and `live`; decodes nothing.
+Owns the link between Spark, `files` and `live`; decodes nothing. Every session registers it, so what it needs is imported when it reads.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from quorum_node.client.connections import Address
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.log_directory import open_log
-from quorum_pipeline.files.log_rows import checked
-from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
-from quorum_pipeline.live.quorum import Quorum, parsed_addresses
-from quorum_pipeline.live.snapshots import download_snapshot
-from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.gathering import Gathering
-from quorum_pipeline.rows.table import table_ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from quorum_node.client.connections import Address
+    from quorum_pipeline.files.snapshot_file import SnapshotFile
+    from quorum_pipeline.rows.gathering import Gathering
 
 _NO_END = (1 << 63) - 1
 
@@ -68,6 +67,9 @@ class FetchSnapshotTask(SnapshotTask):
     @contextmanager
     def opened(self) -> Iterator[tuple[str, SnapshotFile]]:
         """See SnapshotTask."""
+        from quorum_pipeline.live.quorum import Quorum
+        from quorum_pipeline.live.snapshots import download_snapshot
+
         with (
             closing(Quorum(self.bootstrap)) as quorum,
             TemporaryDirectory(prefix="quorum-pipeline-") as scratch,
@@ -86,6 +88,8 @@ class MetadataSnapshot(DataSource):
 
     def schema(self) -> str:
         """Every column."""
+        from quorum_pipeline.rows.table import table_ddl
+
         return "`snapshot` string, " + table_ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -106,6 +110,10 @@ class SnapshotSourceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from quorum_pipeline.rows.gathering import Gathering
+
         assert isinstance(partition, SnapshotTask)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         with partition.opened() as (source, file):
@@ -129,6 +137,8 @@ def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
             " of controllers"
         )
     if given.get("bootstrap"):
+        from quorum_pipeline.live.quorum import parsed_addresses
+
         return [FetchSnapshotTask(tuple(parsed_addresses(given["bootstrap"])))]
     latest = given.get("latest", "false").lower() == "true"
     path = Path(given["path"].removeprefix("file://"))
@@ -136,6 +146,9 @@ def snapshot_tasks(options: Mapping[str, str]) -> list[InputPartition]:
 
 
 def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:
+    from quorum_pipeline.files.log_directory import open_log
+    from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+
     if path.is_file():
         return [open_snapshot(path)]
     log = open_log(path)
@@ -146,6 +159,11 @@ def _files(path: Path, *, latest: bool) -> list[SnapshotFile]:
 
 
 def _with_id(gathered: Gathering, id: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from quorum_pipeline.files.log_rows import checked
+    from quorum_pipeline.rows.arrow import record_batch
+
     others = pa.schema([each for each in schema if each.name != "snapshot"])
     for rows in checked(gathered.take(), keep_problems=False):
         made = record_batch(rows, others)

@@ -3,6 +3,7 @@
 Each worker would import it for itself, half a second of CPU. Owns no more than that; `spark.python.daemon.module` names it.
 """
 
+import gc
 import os
 
 from pyspark.daemon import manager
@@ -11,7 +12,11 @@ if __name__ == "__main__":
     # No thread may run when workers are forked, and numpy would start some.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+    import quorum_pipeline.files.archive_part
+    import quorum_pipeline.files.log_rows  # noqa: F401
     from quorum_pipeline.rows.loops import compile_all
 
     compile_all()
+    # What is there stays; whoever looks for garbage in it finds none, and copies every page of it.
+    gc.freeze()
     manager()

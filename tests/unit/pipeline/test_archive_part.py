@@ -11,9 +11,10 @@ import pytest
 from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files import archive_part
-from quorum_pipeline.files.archive_part import keep_only, write_part
+from quorum_pipeline.files.archive_part import write_part
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.files.written_parts import keep_only
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import AnyRows
 from quorum_pipeline.rows.table import PLAIN_COLUMNS, table_columns
