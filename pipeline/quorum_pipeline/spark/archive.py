@@ -110,8 +110,7 @@ class Archive:
             reader = self._session.readStream.format(f"{source}_ranges")
             self._origin = origin_of(log_options(options))
         reader = reader.options(**options)
-        if self._files.local_path(self._checkpoint) is not None:
-            self._session.conf.set(*_CHECKPOINT_FILES)
+        self._prepare_checkpoint()
         start = self._resume()
         if start is not None:
             reader = reader.option("startOffset", str(start))
@@ -313,6 +312,17 @@ class Archive:
         return OffsetRange(int(offsets["from"]), int(offsets["offset"]))
 
     # -- resuming
+
+    def _prepare_checkpoint(self) -> None:
+        """Its directory, where Spark alone would not say why there can't be one. Raises PipelineError."""
+        local = self._files.local_path(self._checkpoint)
+        if local is None:
+            return
+        try:
+            local.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise PipelineError(f"the directory {local} can't be made: {error.strerror}") from None
+        self._session.conf.set(*_CHECKPOINT_FILES)
 
     def _resume(self) -> int | None:
         """Where an archive without a checkpoint goes on; None: the checkpoint knows. Raises PipelineError."""
