@@ -75,7 +75,8 @@ def tiles(complete: Iterable[OffsetRange]) -> tuple[list[OffsetRange], list[Offs
     while position in by_start:
         counting.append(by_start[position])
         position = counting[-1].end
-    return counting, [each for each in every if each not in counting]
+    counted = set(counting)
+    return counting, [each for each in every if each not in counted]
 
 
 def merges(counting: Iterable[OffsetRange], target_rows: int) -> list[list[OffsetRange]]:

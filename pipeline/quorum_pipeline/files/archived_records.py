@@ -6,6 +6,7 @@ Owns the reading. A file may lack columns; then they are null. Must not know Spa
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -28,16 +29,13 @@ def read_records(directory: Path, side_by_side: int) -> Iterator[LogColumns]:
     """
     paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
     waiting: deque[list[Future[pa.Table]]] = deque()
-    try:
-        with ThreadPoolExecutor(side_by_side) as pool:
-            for group in _overlapping(list(zip(pool.map(_bounds, paths), paths, strict=True))):
-                waiting.append([pool.submit(_read, path) for path in group])
-                if len(waiting) > 1:
-                    yield _found(waiting.popleft())
-            while waiting:
+    with ThreadPoolExecutor(side_by_side) as pool:
+        for group in _overlapping(list(zip(pool.map(_bounds, paths), paths, strict=True))):
+            waiting.append([pool.submit(_read, path) for path in group])
+            if len(waiting) > 1:
                 yield _found(waiting.popleft())
-    except pa.ArrowException as error:
-        raise PipelineError(str(error)) from None
+        while waiting:
+            yield _found(waiting.popleft())
 
 
 def _found(tables: list[Future[pa.Table]]) -> LogColumns:
@@ -60,7 +58,7 @@ def _overlapping(files: list[tuple[tuple[int, int], Path]]) -> Iterator[list[Pat
 
 def _bounds(path: Path) -> tuple[int, int]:
     """Least and greatest offset; all that there can be, where the file does not say it."""
-    with pq.ParquetFile(path) as file:
+    with _naming(path), pq.ParquetFile(path) as file:
         index = file.schema_arrow.get_field_index("offset")
         parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
         told = [part.column(index).statistics for part in parts] if index >= 0 else []
@@ -72,9 +70,21 @@ def _bounds(path: Path) -> tuple[int, int]:
 
 def _read(path: Path) -> pa.Table:
     # Spark writes times in a form that would else become nanoseconds, which end in the year 2262.
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    with _naming(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
         names = [name for name in COLUMNS if name in file.schema_arrow.names]
         return _uniform(file.read(names, use_threads=False))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What is wrong with a file, with its name. Raises PipelineError, OSError."""
+    try:
+        yield
+    except (pa.ArrowException, PipelineError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # it is not to be had, and says so
+        reason = " ".join(str(error).split())
+        raise PipelineError(f"{path}: {reason}") from None
 
 
 _KINDS = {"epoch": pa.int64(), "offset": pa.int64(), "timestamp": pa.int64(), "control": pa.bool_()}
