@@ -1,5 +1,6 @@
 """A log, read and archived by a real Spark: every record once, whatever happens in between."""
 
+import os
 import shutil
 from pathlib import Path
 from uuid import UUID
@@ -14,13 +15,15 @@ from quorum_node.records import metadata as md
 from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.archive_part import WORTH_FILES_ROWS
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archived_state import replay_archive
+from quorum_pipeline.files.local_files import LocalFiles, lies_here
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.archive_job import ArchiveJob
-from quorum_pipeline.spark.archived_state import replay_archive
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from support.metadata_records import config
 from support.written_log import LogWriter, write_history
@@ -43,7 +46,9 @@ def forget_last_commit(archive: Path) -> None:
 
 
 @pytest.mark.requirement("SP-01", "SP-02", "SP-03")
-def test_a_log_is_read_archived_and_replayed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_is_read_archived_and_replayed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
     images = write_history(writer)
     writer.snapshot()
@@ -55,16 +60,32 @@ def test_a_log_is_read_archived_and_replayed(spark: SparkSession, tmp_path: Path
     found = snapshots.where("voters IS NOT NULL").select("snapshot", "voters.voters.id").collect()
     assert [tuple(row) for row in found] == [(f"{writer.end_offset}-3", [2, 3, 1])]
 
-    archive = Archive(spark, str(tmp_path / "archive"))
+    path = tmp_path / "an archive" / "of 100%20 #1: all"
+    archive = Archive(spark, str(path))
     archive_all(archive, writer)
     assert archive.contents().end == writer.end_offset
     writer.append(md.NoOpRecord())
     archive_all(archive, writer)
     assert [len(each) for each in archive.contents().ranges] == [writer.end_offset - 1, 1]
-    offset = list(images)[-2]
-    state = replay_archive(archive, Moment(offset=offset))
-    assert b"".join(state.snapshot()) == images[offset]
     writer.close()
+    offset = list(images)[-2]
+    assert read_every_way(spark, path, offset, monkeypatch) == {images[offset]}
+
+
+def read_every_way(
+    spark: SparkSession, path: Path, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> set[bytes]:
+    """The state: by Spark, by Spark as if the archive were elsewhere, and without it, under all the names that it has."""
+    names = (str(path), f"file:{path}", f"file://{path}/", os.path.relpath(path))
+    assert all(map(lies_here, names))
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(HadoopFiles, "local_path", lambda self, directory: None)
+        ways: list[ArchiveReader] = [Archive(spark, str(path))]
+    ways += (Archive(spark, each) for each in names)
+    ways += (ArchiveReader(LocalFiles(), each) for each in names)
+    assert [each.contents() for each in ways] == [ways[0].contents()] * 9
+    states = [replay_archive(each, Moment(offset=offset)) for each in ways]
+    return {b"".join(each.snapshot()) for each in states}
 
 
 @pytest.mark.long

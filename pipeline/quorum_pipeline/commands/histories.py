@@ -1,6 +1,6 @@
 """Where a history is read from: `--log`, the directory of a replica, or `--archive`, what `archive` wrote.
 
-Owns the choice. A log needs no Spark, so it is not even imported for one.
+Owns the choice. A log needs no Spark, nor does an archive in this machine's file system: for them it is not even imported.
 """
 
 import argparse
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.files.local_files import LocalFiles, lies_here
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.state.replayed import Replayed
 
 if TYPE_CHECKING:
-    from quorum_pipeline.spark.archive import Archive
+    from quorum_pipeline.files.archive_reader import ArchiveReader
 
 
 class History(Protocol):
@@ -36,7 +37,9 @@ def add_history(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="read so many pieces at a time; default 2",
     )
-    parser.add_argument("--master", help="of Spark, with --archive; default local[*]")
+    parser.add_argument(
+        "--master", help="of Spark, which then reads --archive wherever it lies; default local[*]"
+    )
 
 
 def _count(text: str) -> int:
@@ -51,13 +54,24 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
     if arguments.archive is None:
         yield _Directory(arguments.log, progress, arguments.partitions)
         return
+    with _reader(arguments, progress) as archive:
+        yield _Archived(archive, progress, arguments.partitions)
+
+
+@contextmanager
+def _reader(arguments: argparse.Namespace, progress: Progress) -> Iterator["ArchiveReader"]:
+    if arguments.master is None and lies_here(arguments.archive):
+        from quorum_pipeline.files.archive_reader import ArchiveReader
+
+        yield ArchiveReader(LocalFiles(), arguments.archive)
+        return
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.session import open_session
 
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master)
     try:
-        yield _Archived(Archive(session, arguments.archive), progress, arguments.partitions)
+        yield Archive(session, arguments.archive)
     finally:
         session.stop()
 
@@ -73,12 +87,12 @@ class _Directory:
 
 
 class _Archived:
-    def __init__(self, archive: "Archive", progress: Progress, partitions: int) -> None:
+    def __init__(self, archive: "ArchiveReader", progress: Progress, partitions: int) -> None:
         self._archive = archive
         self._progress = progress
         self._partitions = partitions
 
     def at(self, moment: Moment) -> Replayed:
-        from quorum_pipeline.spark.archived_state import replay_archive
+        from quorum_pipeline.files.archived_state import replay_archive
 
         return replay_archive(self._archive, moment, self._progress, self._partitions)

@@ -1,7 +1,8 @@
 """The archive: a streaming query writes every record once, micro batch by micro batch, and can be killed at any moment.
 
-Owns writing, resuming, merging and reading. What counts is decided in `archive/layout.py`. Spark's checkpoint says which offsets
-belong to a micro batch before it is written, and gives the same ones after a restart; their directory is then written anew.
+Owns writing, resuming, merging, and reading what is not in this machine's file system: `files/archive_reader.py` does the rest, and what counts
+is decided in `archive/layout.py`. Spark's checkpoint says which offsets belong to a micro batch before it is written, and gives the same ones
+after a restart; their directory is then written anew.
 
 Where every executor has the archive in its own file system, the workers that decode records write them, too (`part_writer.py`).
 Elsewhere Spark writes: the same columns, through all that Hadoop can reach, at a fraction of the speed.
@@ -11,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
@@ -26,14 +26,12 @@ from quorum_pipeline.archive.layout import (
     Marker,
     OffsetRange,
     merges,
-    parse_directory,
-    parse_marker,
-    tiles,
     unexplained,
 )
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.archived_records import COLUMNS, log_columns, read_records
-from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archived_records import COLUMNS, log_columns
+from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
@@ -66,34 +64,16 @@ class _Written:
     most: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """What an archive holds: offsets from `start` on and below `end`."""
+class Archive(ArchiveReader):
+    """An archive at any URI that Hadoop knows."""
 
-    start: int
-    end: int
-    ranges: tuple[OffsetRange, ...]
-    quarantined: int
-
-
-class Archive:
-    """An archive at a URI."""
+    _files: HadoopFiles
 
     def __init__(self, session: SparkSession, uri: str, checkpoint: str | None = None) -> None:
+        super().__init__(HadoopFiles(session), uri)
         self._session = session
-        self._files = HadoopFiles(session)
-        self._uri = uri.rstrip("/")
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
-        self._local = self._files.local_path(self._uri)
         self._origin: Origin | None = None
-
-    def contents(self) -> Archived:
-        """What counts in it now. Raises PipelineError."""
-        ranges, _ = self._tiles()
-        quarantined = sum(self._marker(each).quarantined for each in ranges)
-        if not ranges:
-            return Archived(0, 0, (), 0)
-        return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
 
     def start_workers(self) -> None:
         """Those that will write. Raises what Spark raises."""
@@ -125,12 +105,11 @@ class Archive:
     def read(self, end_offset: int | None = None) -> DataFrame:
         """The records that count, below an offset. Raises PipelineError if there are none."""
         found = self.contents()
-        if end_offset is not None and not found.start <= end_offset <= found.end:
-            raise self._not_there(found, end_offset)
-        wanted = [each for each in found.ranges if end_offset is None or each.start < end_offset]
-        if not wanted:
-            raise PipelineError(f"{self._uri} is no archive, or an empty one")
-        paths = [self._directory(RECORDS, each) for each in wanted]
+        limit = found.end if end_offset is None else end_offset
+        self._check_there(found, limit)
+        paths = [self._directory(RECORDS, each) for each in found.ranges if each.start < limit]
+        if not paths:
+            raise self._empty()
         frame = self._rows(*paths)
         return frame if end_offset is None else frame.where(sf.col("offset") < end_offset)
 
@@ -148,46 +127,16 @@ class Archive:
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
         self._files.upload(str(snapshot.path.resolve()), target)
 
-    def snapshot(self, directory: Path) -> SnapshotFile | None:
-        """A copy of it in a directory of this machine; None if the log began at 0 without one."""
-        names = self._files.list(f"{self._uri}/{SNAPSHOTS}")
-        if not names:
-            return None
-        local = directory / names[-1]
-        self._files.download(f"{self._uri}/{SNAPSHOTS}/{names[-1]}", str(local))
-        return open_snapshot(local)
-
-    def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
-        """All records below an offset, in order, those of one task at a time. Raises PipelineError.
-
-        `side_by_side`: files that are read at a time.
-        """
-        found = self.contents()
-        if found.quarantined:
-            raise PipelineError(
-                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
-                " without them"
-            )
-        limit = found.end if end_offset is None else end_offset
-        if not found.start <= limit <= found.end:
-            raise self._not_there(found, limit)
-        for each in found.ranges:
-            if each.start < limit:
-                what = f"offsets {each.start} to {each.end} of {self._uri} can't be read"
-                with _in_words(what):
-                    try:
-                        for columns in self._columns_of(each, side_by_side):
-                            yield columns if each.end <= limit else columns.before_offset(limit)
-                    except PipelineError as error:
-                        raise PipelineError(f"{what}: {error}") from None
-
     def _columns_of(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
         # Files that are here are read here: a JVM in between takes several times as long.
         if self._local is not None:
-            yield from read_records(self._local / RECORDS / range.directory, side_by_side)
+            yield from super()._columns_of(range, side_by_side)
             return
-        frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)
-        yield log_columns([frame.toArrow()])
+        try:
+            frame = self._rows(self._directory(RECORDS, range)).select(*COLUMNS)
+            yield log_columns([frame.toArrow()])
+        except SparkError as error:
+            raise PipelineError(reason_of(error)) from None
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge neighbours into directories of up to so many rows; how many are left."""
@@ -208,11 +157,6 @@ class Archive:
             self._files.delete(self._directory(RECORDS, each))
             self._files.delete(self._directory(QUARANTINE, each))
         return len(self._tiles()[0])
-
-    def _not_there(self, found: Archived, wanted: int) -> PipelineError:
-        return PipelineError(
-            f"the archive at {self._uri} has offsets {found.start} to {found.end}, not {wanted}"
-        )
 
     # -- writing
 
@@ -347,19 +291,6 @@ class Archive:
     def _rows(self, *directories: str) -> DataFrame:
         """In today's columns: what an older archive lacks is null, and what it has beyond them is left out."""
         return self._session.read.schema(_COLUMNS).parquet(*directories)
-
-    def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
-        names = self._files.list(f"{self._uri}/{RECORDS}")
-        ranges = [each for each in map(parse_directory, names) if each is not None]
-        complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
-        return tiles(complete)
-
-    def _marker(self, range: OffsetRange) -> Marker:
-        text = self._files.read(f"{self._directory(RECORDS, range)}/{MARKER}")
-        return parse_marker(text or "")
-
-    def _directory(self, table: str, range: OffsetRange) -> str:
-        return f"{self._uri}/{table}/{range.directory}"
 
 
 @contextmanager

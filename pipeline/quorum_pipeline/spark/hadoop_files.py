@@ -70,11 +70,16 @@ class HadoopFiles:
         source = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
         self._call(target, system.copyFromLocalFile, source, path)
 
-    def download(self, source: str, local: str) -> None:
-        """Copy a file to this machine."""
-        path, system = self._path(source)
-        target = self._jvm.org.apache.hadoop.fs.Path(f"file://{local}")
-        self._call(source, system.copyToLocalFile, False, path, target, True)
+    def fetch(self, file: str, scratch: Path) -> Path:
+        """The file, on this machine: itself, or a copy in a directory."""
+        local = self.local_path(file)
+        if local is not None:
+            return local
+        path, system = self._path(file)
+        copy = scratch / str(path.getName())
+        target = self._jvm.org.apache.hadoop.fs.Path(f"file://{copy}")
+        self._call(file, system.copyToLocalFile, False, path, target, True)
+        return copy
 
     def _path(self, text: str) -> tuple[Any, Any]:
         path = self._jvm.org.apache.hadoop.fs.Path(text)

@@ -1,0 +1,135 @@
+"""What an archive holds, and its records, wherever it lies.
+
+Owns the reading. What counts is decided in `archive/layout.py`. Must not know Spark: records of an archive elsewhere are read by whoever
+extends this, as `spark/archive.py` does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from quorum_pipeline.archive.layout import (
+    MARKER,
+    RECORDS,
+    SNAPSHOTS,
+    Marker,
+    OffsetRange,
+    parse_directory,
+    parse_marker,
+    tiles,
+)
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_records import read_records
+from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
+from quorum_pipeline.state.log_columns import LogColumns
+
+
+class ArchiveFiles(Protocol):
+    """Small files of an archive, by URI or path. Every call may raise PipelineError, OSError."""
+
+    def local_path(self, directory: str) -> Path | None:
+        """Where it lies for everybody who mounts it; None on any other kind of file system."""
+
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory, sorted; empty if there is none."""
+
+    def read(self, file: str) -> str | None:
+        """Its text, None if there is no such file."""
+
+    def fetch(self, file: str, scratch: Path) -> Path:
+        """The file, on this machine: itself, or a copy in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive holds: offsets from `start` on and below `end`."""
+
+    start: int
+    end: int
+    ranges: tuple[OffsetRange, ...]
+    quarantined: int
+
+
+class ArchiveReader:
+    """An archive at a URI. Every call may raise PipelineError, OSError."""
+
+    def __init__(self, files: ArchiveFiles, uri: str) -> None:
+        self._files = files
+        self._uri = uri.rstrip("/")
+        self._local = files.local_path(self._uri)
+
+    def contents(self) -> Archived:
+        """What counts in it now."""
+        ranges, _ = self._tiles()
+        quarantined = sum(self._marker(each).quarantined for each in ranges)
+        if not ranges:
+            return Archived(0, 0, (), 0)
+        return Archived(ranges[0].start, ranges[-1].end, tuple(ranges), quarantined)
+
+    def snapshot(self, scratch: Path) -> SnapshotFile | None:
+        """What the first record goes on from, copied to a directory if need be; None if the log began at 0 without one."""
+        directory = f"{self._uri}/{SNAPSHOTS}"
+        names = self._files.list(directory)
+        return (
+            open_snapshot(self._files.fetch(f"{directory}/{names[-1]}", scratch)) if names else None
+        )
+
+    def log_columns(self, end_offset: int | None, side_by_side: int = 1) -> Iterator[LogColumns]:
+        """All records below an offset, in order, those of one task at a time. `side_by_side`: files that are read at a time.
+
+        Raises PipelineError, also if there are none, or some are in quarantine.
+        """
+        found = self.contents()
+        if found.quarantined:
+            raise PipelineError(
+                f"{found.quarantined} records of {self._uri} are in quarantine: no state can be told"
+                " without them"
+            )
+        limit = found.end if end_offset is None else end_offset
+        self._check_there(found, limit)
+        for each in found.ranges:
+            if each.start < limit:
+                try:
+                    for columns in self._columns_of(each, side_by_side):
+                        yield columns if each.end <= limit else columns.before_offset(limit)
+                except PipelineError as error:
+                    raise PipelineError(
+                        f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
+                    ) from None
+
+    def place_of(self, offset: int) -> str:
+        """The directory that a record is in."""
+        found = (each for each in self.contents().ranges if each.start <= offset < each.end)
+        return next((self._directory(RECORDS, each) for each in found), self._uri)
+
+    def _columns_of(self, range: OffsetRange, side_by_side: int) -> Iterator[LogColumns]:
+        assert self._local is not None, "who knows another way reads them"
+        return read_records(self._local / RECORDS / range.directory, side_by_side)
+
+    def _check_there(self, found: Archived, end_offset: int) -> None:
+        if not found.start <= end_offset <= found.end:
+            raise PipelineError(
+                f"the archive at {self._uri} has offsets {found.start} to {found.end}, not {end_offset}"
+            )
+        if not found.ranges:
+            raise self._empty()
+
+    def _empty(self) -> PipelineError:
+        return PipelineError(f"{self._uri} is no archive, or an empty one")
+
+    def _tiles(self) -> tuple[list[OffsetRange], list[OffsetRange]]:
+        names = self._files.list(f"{self._uri}/{RECORDS}")
+        ranges = [each for each in map(parse_directory, names) if each is not None]
+        complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
+        return tiles(complete)
+
+    def _marker(self, range: OffsetRange) -> Marker:
+        path = f"{self._directory(RECORDS, range)}/{MARKER}"
+        try:
+            return parse_marker(self._files.read(path) or "")
+        except ValueError:
+            raise PipelineError(f"{path} is damaged") from None
+
+    def _directory(self, table: str, range: OffsetRange) -> str:
+        return f"{self._uri}/{table}/{range.directory}"

@@ -1,0 +1,73 @@
+"""An archive's small files in the file system of this machine, under the names that Hadoop gives them.
+
+Owns which name means a place here. Must not know Spark: that it need not be started for such a place is what this is for.
+Source: Hadoop's `org.apache.hadoop.fs.Path`. What stands before the first colon is a scheme, unless a slash comes before; nothing is escaped.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from quorum_pipeline.errors import PipelineError
+
+_NAME_A_FILE_SYSTEM = (
+    "HADOOP_CONF_DIR",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_HOME",
+    "SPARK_SUBMIT_OPTS",
+    "YARN_CONF_DIR",
+)
+"""Variables by which Spark finds its settings. The file system of a plain path may be one of them; without them it is the local one."""
+
+
+def local_path(uri: str) -> Path | None:
+    """The place in this machine's file system that a URI with the scheme `file`, or a path without one, means; None: it means none."""
+    head, colon, rest = uri.partition(":")
+    if not colon or "/" in head:
+        path = uri
+    elif head == "file" and rest.startswith("/"):
+        path = rest.removeprefix("//") if rest.startswith("///") else rest
+    else:
+        return None
+    # Two slashes begin the name of a host.
+    return None if not path or path.startswith("//") else Path(os.path.normpath(path))
+
+
+def lies_here(uri: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether that is certain without asking Spark what a path without a scheme means."""
+    has_scheme = ":" in uri.partition("/")[0]
+    told = any(environment.get(name) for name in _NAME_A_FILE_SYSTEM)
+    return local_path(uri) is not None and (has_scheme or not told)
+
+
+class LocalFiles:
+    """As `HadoopFiles`, for what `local_path` knows. Every call may raise OSError, or PipelineError for other names."""
+
+    def local_path(self, directory: str) -> Path:
+        """Where it lies."""
+        found = local_path(directory)
+        if found is None:
+            raise PipelineError(f"{directory} is not in the file system of this machine")
+        return found
+
+    def list(self, directory: str) -> list[str]:
+        """Names in a directory; empty if there is none. Checksums that Hadoop puts beside its files are none of them."""
+        path = self.local_path(directory)
+        try:
+            names = os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(each for each in names if not (each[0] == "." and each.endswith(".crc")))
+
+    def read(self, file: str) -> str | None:
+        """Its text, None if there is no such file."""
+        try:
+            return self.local_path(file).read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def fetch(self, file: str, scratch: Path) -> Path:
+        """Itself."""
+        return self.local_path(file)

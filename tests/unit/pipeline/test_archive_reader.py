@@ -1,0 +1,163 @@
+"""An archive in this machine's file system is read without Spark: what counts of it, its state at any offset, and what is wrong with it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.records import metadata as md
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.archive.layout import OffsetRange
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archived_state import replay_archive
+from quorum_pipeline.files.local_files import LocalFiles
+from quorum_pipeline.files.replay import Moment
+from support.written_archive import write_archive
+from support.written_log import BEGAN_MS, LogWriter, write_history
+
+CHANGE = md.encode_metadata(md.PartitionChangeRecord(partition_id=7, topic_id=UUID(int=1)))
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    return LogWriter(tmp_path / "node", segment_bytes=700)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "an archive"
+
+
+def reader(root: Path) -> ArchiveReader:
+    return ArchiveReader(LocalFiles(), str(root))
+
+
+def image(root: Path, moment: Moment) -> bytes:
+    return b"".join(replay_archive(reader(root), moment, side_by_side=2).snapshot())
+
+
+@pytest.mark.requirement("SP-03")
+def test_at_every_batch_it_is_what_a_node_would_write(writer: LogWriter, root: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    end = writer.end_offset
+    write_archive(root, writer.directory, 0, 7, 30, end)
+    found = reader(root).contents()
+    assert found.ranges == (OffsetRange(0, 7), OffsetRange(7, 30), OffsetRange(30, end))
+    assert (found.start, found.end, found.quarantined) == (0, end, 0)
+    for number, (offset, expected) in enumerate(images.items()):
+        assert image(root, Moment(offset=offset)) == expected
+        assert image(root, Moment(time_ms=BEGAN_MS + 1000 * number)) == expected
+    assert image(root, Moment()) == images[end]
+    with pytest.raises(PipelineError, match=rf"the archive at {root} has offsets 0 to {end}, not "):
+        image(root, Moment(offset=end + 1))
+
+
+def test_only_what_is_whole_counts(writer: LogWriter, root: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    first, second, third = write_archive(root, writer.directory, 0, 3, 7, 51)
+    (merged,) = write_archive(root, writer.directory, 0, 7)
+    assert reader(root).contents().ranges == (OffsetRange(0, 7), OffsetRange(7, 51))
+    shutil.rmtree(second)
+    (third / "_COMPLETE").unlink()
+    (root / "records" / "offsets=no-range").mkdir()
+    (root / "records" / OffsetRange(7, 20).directory).touch()
+    assert reader(root).contents().ranges == (OffsetRange(0, 7),)
+    assert image(root, Moment()) == images[7]
+    shutil.rmtree(merged)
+    assert reader(root).contents().ranges == (OffsetRange(0, 3),)
+    (first / "_COMPLETE").write_text("{")
+    with pytest.raises(PipelineError, match=rf"{first}/_COMPLETE is damaged"):
+        reader(root).contents()
+
+
+def test_behind_a_snapshot(writer: LogWriter, root: Path) -> None:
+    write_history(writer)
+    begins = writer.snapshot(drop_log=True)
+    writer.elect(3)
+    writer.close()
+    copied = root / "snapshots" / begins.file_name
+    copied.parent.mkdir(parents=True)
+    shutil.copy(writer.directory / begins.file_name, copied)
+    (copied.parent / f".{copied.name}.crc").touch()
+    write_archive(root, writer.directory, begins.end_offset, writer.end_offset)
+    assert image(root, Moment()) == writer.image_bytes()
+    with pytest.raises(
+        PipelineError, match=rf"behind a snapshot at offset {begins.end_offset}; it has no"
+    ):
+        image(root, Moment(offset=3))
+    wrong = b"".join(encode_snapshot(begins, SnapshotBounds(BEGAN_MS, 1, None), [CHANGE]))
+    copied.write_bytes(wrong)
+    with pytest.raises(PipelineError, match=rf"{copied}, offset \d: a change of partition"):
+        image(root, Moment())
+
+
+def test_a_record_that_contradicts_the_others_is_told_with_directory_and_offset(
+    writer: LogWriter, root: Path
+) -> None:
+    write_history(writer)
+    wrong = writer.end_offset
+    writer.append_bytes([CHANGE])
+    writer.elect(3)
+    writer.close()
+    _, holding, _ = write_archive(root, writer.directory, 0, 20, wrong + 1, writer.end_offset)
+    with pytest.raises(PipelineError, match=rf"^{holding}, offset {wrong}: a change of partition"):
+        image(root, Moment())
+    assert replay_archive(reader(root), Moment(offset=wrong)).end_offset == wrong
+
+
+def test_what_is_no_state_is_refused(
+    writer: LogWriter, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No archive, one with nothing in it, and one with records in quarantine."""
+    (root / "records").mkdir(parents=True)
+    for path in (root, root / "missing"):
+        assert main(["state", "--archive", str(path)]) == 2
+        told = f"quorum-pipeline state: {path} is no archive, or an empty one\n"
+        assert capsys.readouterr().err == told
+    known = md.encode_metadata(md.NoOpRecord())
+    writer.append_bytes([known, known[:2] + b"\x63" + known[3:]])
+    writer.close()
+    write_archive(root, writer.directory, 0, 2)
+    assert main(["state", "--archive", str(root)]) == 2
+    assert f"1 records of {root} are in quarantine: no state" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left_bytes", [0, 4, 50, -3])
+def test_a_damaged_file_is_told_with_its_name(
+    writer: LogWriter, root: Path, left_bytes: int
+) -> None:
+    write_history(writer)
+    writer.close()
+    _, second = write_archive(root, writer.directory, 0, 7, writer.end_offset)
+    file = min(second.glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:left_bytes])
+    told = rf"^offsets 7 to {writer.end_offset} of {root} can't be read: {file}: .*Parquet"
+    with pytest.raises(PipelineError, match=told):
+        image(root, Moment())
+    file.unlink()
+    with pytest.raises(PipelineError, match=r"offset \d+ where 7 must follow"):
+        image(root, Moment())
+
+
+def test_spark_is_not_even_imported(writer: LogWriter, root: Path, tmp_path: Path) -> None:
+    images = write_history(writer)
+    writer.close()
+    write_archive(root, writer.directory, 0, writer.end_offset)
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'py4j')));"  # None: can't be imported
+        "from quorum_pipeline.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ("state", "--archive", root, "--snapshot", tmp_path / "snapshot")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "snapshot").iterdir()
+    assert path.read_bytes() == images[writer.end_offset]

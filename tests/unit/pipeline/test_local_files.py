@@ -1,0 +1,53 @@
+"""Which names mean a place in this machine's file system is what Hadoop says: nothing in them is escaped, and a colon ends a scheme."""
+
+from pathlib import Path
+
+import pytest
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import LocalFiles, lies_here, local_path
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("/a/b", "/a/b"),
+        ("a/b", "a/b"),
+        ("./a/../b", "b"),
+        ("../a", "../a"),
+        ("/a b/c%20d#e:f?g", "/a b/c%20d#e:f?g"),
+        ("a/b:c", "a/b:c"),
+        ("file:/a%20b", "/a%20b"),
+        ("file:///a//b c/", "/a/b c"),
+        ("file://host/a", None),
+        ("file:a", None),
+        ("//host/a", None),
+        ("hdfs://name:9000/a", None),
+        ("s3a://bucket/a", None),
+        ("a:b", None),
+        ("", None),
+    ],
+)
+def test_a_name_means_what_it_means_to_hadoop(uri: str, path: str | None) -> None:
+    assert local_path(uri) == (None if path is None else Path(path))
+
+
+def test_what_a_path_without_a_scheme_means_may_be_a_setting_of_spark() -> None:
+    settings = {"HADOOP_CONF_DIR": "/etc/hadoop"}
+    assert lies_here("/a", {})
+    assert not lies_here("/a", settings)
+    assert lies_here("file:/a", settings)
+    assert not lies_here("hdfs:/a", {})
+
+
+def test_what_is_there_and_what_is_not(tmp_path: Path) -> None:
+    files = LocalFiles()
+    for name in ("b", "a", ".a.crc", ".hidden"):
+        (tmp_path / name).write_text(name)
+    assert files.list(str(tmp_path)) == [".hidden", "a", "b"]
+    assert files.list(f"file://{tmp_path}/none") == files.list(f"{tmp_path}/a") == []
+    assert files.read(f"file:{tmp_path}/a") == "a"
+    assert files.read(f"{tmp_path}/none") is files.read(f"{tmp_path}/a/b") is None
+    assert files.fetch(f"{tmp_path}/a", tmp_path / "scratch") == tmp_path / "a"
+    with pytest.raises(PipelineError, match="hdfs:/a is not in the file system of this machine"):
+        files.list("hdfs:/a")
