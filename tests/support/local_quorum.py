@@ -105,6 +105,8 @@ class LocalNode:
     module: str = NODE_MODULE
     host: str = "127.0.0.1"
     prefix: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    """Of the command line, besides configuration and overrides."""
     process: "NodeProcess | None" = None
     data_dir: Path = field(init=False)
 
@@ -131,7 +133,7 @@ class LocalNode:
     def start(self) -> None:
         """Start the process; returns at once."""
         assert self.process is None or self.process.poll() is not None, "already running"
-        arguments = ["--config", str(self.root / "node.properties")]
+        arguments = ["--config", str(self.root / "node.properties"), *self.arguments]
         for key, value in self.overrides.items():
             arguments += ["--override", f"{key}={value}"]
         log = self.root / "node.log"

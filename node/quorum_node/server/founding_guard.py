@@ -28,6 +28,12 @@ _MAX_ANSWER_BYTES = 1 << 20
 
 def existing_cluster(servers: Sequence[HostPort]) -> tuple[HostPort, str] | None:
     """The first server that knows a cluster, and the cluster's id; None when none does."""
+    found = known_clusters(servers)
+    return found[0] if found else None
+
+
+def known_clusters(servers: Sequence[HostPort]) -> list[tuple[HostPort, str]]:
+    """The servers that answer and know a cluster, in the order of their answers; all are asked at once."""
     found: list[tuple[HostPort, str]] = []
 
     def ask(server: HostPort) -> None:
@@ -40,7 +46,7 @@ def existing_cluster(servers: Sequence[HostPort]) -> tuple[HostPort, str] | None
         thread.start()
     for thread in threads:
         thread.join(_ALL_SECONDS)
-    return found[0] if found else None
+    return list(found)
 
 
 def _ask(server: HostPort) -> str | None:

@@ -15,12 +15,15 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.server.config import NodeConfig, check_config, read_pairs
 from quorum_node.server.config_values import ConfigError
 from quorum_node.server.process import NodeProcess
+from quorum_node.server.recovering import recover
 from quorum_node.server.startup import open_replica, read_token
 from quorum_node.server.termination import Termination, exit_now
 from quorum_node.server.version import VERSION
 from quorum_node.storage.directory import OpenDirectory
+from quorum_node.storage.directory_lock import lock_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.survivor import Survivor, parse_survivor
 
 ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]
 
@@ -42,6 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
         termination.latch = FailureLatch(config.failure_latch_file)
         termination.node_id = config.node_id
         token = read_token(config)
+        if termination.latch.read() is None:  # a disk that failed is not touched any more
+            lock_directory(config.data_dir)
+            if parsed.recover is not None:
+                recover(config, _survivor(parsed.recover), termination.latch)
         directory = open_replica(config, termination)
         code = uvloop.run(_run(config, directory, token, termination))
     except ConfigError as error:
@@ -57,6 +64,13 @@ def main(arguments: list[str] | None = None) -> int:
         code = termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}")
     exit_now(code)
     return int(code)
+
+
+def _survivor(text: str) -> Survivor:
+    try:
+        return parse_survivor(text)
+    except ValueError as error:
+        raise ConfigError(f"--recover: {error}") from error
 
 
 async def _run(
@@ -117,6 +131,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="KEY=VALUE",
         help="a property that wins over the file; may be repeated",
+    )
+    parser.add_argument(
+        "--recover",
+        metavar="UUID:EPOCH:END_OFFSET",
+        help="a majority of the voters is lost for good: make this replica, if its log ends there, the sole"
+        " voter, then run. Committed records beyond its log are lost. A copy of the directory is kept",
     )
     parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
     return parser

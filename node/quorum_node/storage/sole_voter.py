@@ -1,0 +1,77 @@
+"""Rewrites a closed replica so that it is the sole voter of its quorum (`quorum-node --recover`).
+
+Owns the order of what is written, so that a run that was cut short anywhere is finished by the next one, and a node
+that is started in between without the option does no harm:
+
+1. The log gets one batch: a leader change and the voters record with the sole voter, in an epoch of their own. A node
+   started now is no voter of that set, by its UUID, and waits.
+2. quorum-state gets that epoch, the vote in it and the new replica UUID. A node started now refuses to, because the
+   UUID is not that of meta.properties.
+3. meta.properties gets the new UUID: done.
+
+Must not know whether it is right to do this: that is asked in `server/recovering.py`.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.records.batches import encode_batch
+from quorum_node.records.control import LeaderChange, VotersRecord, encode_control
+from quorum_node.records.identity import ReplicaKey, parse_uuid
+from quorum_node.storage.atomic_file import read_file
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+from quorum_node.storage.quorum_state import FILE_NAME, QuorumStateFile
+
+EPOCH_DISTANCE = 1 << 16
+"""The others may have held elections that the survivor never heard of. Where their records stand at the offsets of new
+ones, the epochs must differ, or nobody would notice that the logs do."""
+MAX_EPOCH = (1 << 31) - 1
+
+
+def append_sole_voter(log: SegmentedLog, epoch: int, record: VotersRecord, now_ms: int) -> None:
+    """Step 1; durable when it returns. Raises StorageFailure, DiskFull."""
+    (voter,) = record.voters
+    change = LeaderChange(voter.key.id, (voter.key,), (voter.key,))
+    base = log.end_offset
+    data = encode_batch(
+        base_offset=base,
+        leader_epoch=epoch,
+        timestamp_ms=now_ms,
+        records=[encode_control(change), encode_control(record)],
+        control=True,
+    )
+    log.append(data, base, base + 2, epoch)
+    log.flush()
+
+
+def save_sole_voter(partition: Path, state: QuorumState, epoch: int, voter: ReplicaKey) -> None:
+    """Step 2. Raises StorageFailure, DiskFull."""
+    assert voter.uuid is not None
+    voted = replace(
+        state,
+        leader_epoch=epoch,
+        leader_id=NO_LEADER,
+        voted=voter,
+        target_voters=None,
+        formed=True,
+    )
+    QuorumStateFile(partition, voter.uuid).save(voted)
+
+
+def rename_replica(directory: Path, meta: MetaProperties, uuid: UUID) -> None:
+    """Step 3. Raises StorageFailure, DiskFull."""
+    write_meta_properties(directory, replace(meta, directory_id=uuid))
+
+
+def owner_of(partition: Path) -> UUID | None:
+    """The replica UUID in quorum-state; None without the file or where it can't be read."""
+    content = read_file(partition / FILE_NAME)
+    try:
+        return None if content is None else parse_uuid(json.loads(content)["replicaUuid"])
+    except (ValueError, KeyError, TypeError):
+        return None

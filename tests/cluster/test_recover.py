@@ -1,0 +1,147 @@
+"""`quorum-node --recover`: real processes, two of three disks gone, and the old voters that come back afterwards."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quorum_node.exit_codes import ExitCode
+from quorum_node.records.identity import parse_uuid, uuid_text
+from quorum_node.survivor import Survivor
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+
+pytestmark = [pytest.mark.long, pytest.mark.requirement("OP-07")]
+
+MakeQuorum = Callable[..., LocalQuorum]
+
+
+def content_of(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def held_by(quorum: LocalQuorum, node_id: int) -> Survivor:
+    """What a running node says that its log holds."""
+    local = quorum.local(node_id)
+    uuid = parse_uuid(local["replicaUuid"])
+    return Survivor(uuid, local["logEndEpoch"], local["logEndOffset"])
+
+
+def start_recovering(node: LocalNode, accepted: Survivor) -> None:
+    node.arguments = ("--recover", str(accepted))
+    node.start()
+
+
+def refused(node: LocalNode, accepted: Survivor, code: ExitCode, *words: str) -> None:
+    start_recovering(node, accepted)
+    assert node.wait_exit() == code, node.log_text
+    message = json.loads(node.termination_message)["message"]
+    assert all(word in message for word in words), message
+
+
+def lose(node: LocalNode) -> None:
+    if node.is_running:
+        node.kill()
+    shutil.rmtree(node.data_dir)
+
+
+def test_a_survivor_becomes_the_sole_voter_and_grows_back_with_all_that_it_held(
+    make_quorum: MakeQuorum,
+) -> None:
+    quorum = make_quorum(3)
+    quorum.form()
+    for number in range(20):
+        quorum.put(f"k{number}", str(number))
+    survivor, second, third = quorum.nodes.values()
+    quorum.wait_caught_up(1)
+
+    survivor.kill()
+    one = Survivor(parse_uuid(quorum.founder_uuid), 1, 1)
+    refused(survivor, one, ExitCode.IDENTITY_MISMATCH, "look again")
+    survivor.arguments = ()
+    survivor.start()
+    quorum.wait_caught_up(1)
+    accepted = held_by(quorum, 1)
+    survivor.kill()
+    refused(survivor, accepted, ExitCode.BAD_CONFIGURATION, "3 of 3 voters can be reached")
+
+    lose(second)
+    lose(third)
+    survivor.arguments = ()
+    survivor.start()
+    accepted = held_by(quorum, 1)
+    twin = LocalNode(1, survivor.root, survivor.port, survivor.admin_port)
+    refused(twin, accepted, ExitCode.IDENTITY_MISMATCH, "another process runs on")
+    survivor.kill()
+    other = Survivor(accepted.heir_uuid, accepted.epoch, accepted.end_offset)
+    refused(survivor, other, ExitCode.IDENTITY_MISMATCH, "another replica")
+    (survivor.data_dir / "disk-probe.tmp").unlink(missing_ok=True)
+    before = content_of(survivor.data_dir)
+
+    start_recovering(survivor, accepted)
+    (voter,) = quorum.describe()["voters"]
+    assert (voter["id"], voter["uuid"]) == (1, uuid_text(accepted.heir_uuid))
+    assert quorum.describe()["leaderEpoch"] > 1 << 16
+    kept = survivor.data_dir / f"before-recovery-{accepted.end_offset}-{accepted.epoch}"
+    assert content_of(kept) == before
+    assert [quorum.get(f"k{number}") for number in range(20)] == [str(n) for n in range(20)]
+
+    survivor.kill()
+    start_recovering(survivor, accepted)  # carried out already: the option may stay
+    for node_id in (2, 3):
+        quorum.add_node(node_id).start()
+        quorum.add_voter(node_id)
+    quorum.put("after", "x")
+    assert sorted(quorum.voter_ids()) == [1, 2, 3]
+    lose(survivor)
+    assert quorum.get("after") == "x"
+    assert quorum.get("k19") == "19"
+
+
+def test_old_voters_that_come_back_form_no_second_quorum(make_quorum: MakeQuorum) -> None:
+    """Two of three are a majority of the old set, and have committed what the survivor never heard of."""
+    quorum = make_quorum(4, initial_voters=3)
+    quorum.form()
+    quorum.put("shared", "1")
+    survivor, second, third, observer = quorum.nodes.values()
+    quorum.wait_caught_up(1)
+    survivor.freeze()
+    quorum.wait_leader()
+    quorum.put("only-there", "2")
+    wait_until(
+        lambda: quorum.local(4)["highWatermark"] == quorum.describe()["highWatermark"],
+        "the observer knows of the commit",
+    )
+    second.kill()
+    third.kill()
+    survivor.thaw()
+    accepted = held_by(quorum, 1)
+    survivor.kill()
+    start_recovering(survivor, accepted)
+    assert quorum.get("shared") == "1"
+    assert quorum.get("only-there") is None, "lost, and said so"
+    quorum.put("new", "3")
+
+    # Whoever knows more to be committed than the new leader has stops: it must not go back silently.
+    assert observer.wait_exit() == ExitCode.STORAGE_FAILED
+    assert "wants a truncation" in observer.termination_message
+    del quorum.nodes[4]
+    for old in (second, third):
+        old.start()
+    # Who comes back from a restart knows its log, but not that its end was committed: it is cut, and the voters
+    # record behind it says that this replica is none any more.
+    for old in (second, third):
+        found = wait_until(lambda: follows(quorum, old), f"{old.id} follows")  # noqa: B023
+        assert (found["isVoter"], found["role"], found["leaderId"]) == (False, "observer", 1)
+    for old in (second, third):
+        old.kill()
+    assert quorum.get("new") == "3"
+    assert quorum.get("only-there") is None
+    assert quorum.voter_ids() == [1]
+
+
+def follows(quorum: LocalQuorum, node: LocalNode) -> dict[str, object] | None:
+    """What the node says of itself once it has the new voters record."""
+    local = quorum.local(node.id)
+    return local if [voter["id"] for voter in local["voters"]] == [1] else None

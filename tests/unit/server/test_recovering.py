@@ -1,0 +1,229 @@
+"""`--recover` on a directory: what it writes, what it refuses, and that it can be cut short anywhere."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quorum_node.raft.election import is_only_voter
+from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.raft.replica import Replica
+from quorum_node.records.batches import encode_batch
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, encode_control
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
+from quorum_node.server import recovering
+from quorum_node.server.config import NodeConfig, check_config
+from quorum_node.server.config_values import ConfigError, HostPort
+from quorum_node.server.recovering import recover
+from quorum_node.server.replica_building import build_replica
+from quorum_node.server.startup import open_replica
+from quorum_node.server.termination import Termination
+from quorum_node.storage import kept_copy
+from quorum_node.storage.directory import format_directory, open_directory
+from quorum_node.storage.directory_lock import lock_directory
+from quorum_node.storage.errors import DiskFull, WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.meta_properties import MetaProperties, read_meta_properties
+from quorum_node.storage.sole_voter import EPOCH_DISTANCE
+from quorum_node.survivor import Survivor, parse_survivor
+
+pytestmark = pytest.mark.requirement("OP-07")
+
+UUIDS = [parse_uuid(f"AAAAAAAAAAAAAAAAAAAA{each}Q") for each in "ABC"]
+KEYS = tuple(ReplicaKey(number, uuid) for number, uuid in enumerate(UUIDS, 1))
+ACCEPTED = Survivor(UUIDS[0], 4, 5)
+HEIR = ReplicaKey(1, ACCEPTED.heir_uuid)
+NO_LATCH = FailureLatch(None)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    """Of node 1, whose log ends at 5 with epoch 4; it has voted in epoch 9, and knows 4 to be committed."""
+    found = check_config(
+        {
+            "node.id": "1",
+            "cluster.id": "c",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "admin.listener": "http://127.0.0.1:8080",
+            "metadata.log.dir": str(tmp_path / "data"),
+            "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        }
+    )
+    format_directory(found.data_dir, MetaProperties(1, UUIDS[0], "c"))
+    directory = open_directory(
+        found.data_dir, node_id=1, cluster_id="c", segment_bytes=1 << 20, latch=NO_LATCH
+    )
+    voters = tuple(
+        Voter(key, (Endpoint("CONTROLLER", f"n{key.id}.invalid", 9093),), 0, 1, 1) for key in KEYS
+    )
+    first = (LeaderChange(2, KEYS, KEYS), KRaftVersion(1), VotersRecord(voters, "c", 3))
+    log, end_offset = directory.first.log, 0
+    for epoch, records in ((1, first), (2, (LeaderChange(1, KEYS, KEYS),)), (4, (first[0],))):
+        data = encode_batch(
+            base_offset=end_offset,
+            leader_epoch=epoch,
+            timestamp_ms=1,
+            records=[encode_control(each) for each in records],
+            control=True,
+        )
+        log.append(data, end_offset, end_offset + len(records), epoch)
+        end_offset += len(records)
+    log.flush()
+    directory.first.state_file.save(QuorumState(9, 2, KEYS[0], "c", applied_offset=4, formed=True))
+    log.close()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def reachable(monkeypatch: pytest.MonkeyPatch) -> dict[HostPort, str]:
+    """Who answers, with the id of its cluster; nobody, unless a test says so."""
+    answering: dict[HostPort, str] = {}
+
+    def ask(servers: list[HostPort]) -> list[tuple[HostPort, str]]:
+        return [(server, answering[server]) for server in servers if server in answering]
+
+    monkeypatch.setattr(recovering, "known_clusters", ask)
+    return answering
+
+
+def opened(config: NodeConfig) -> Replica:
+    """As a start without the option finds it."""
+    directory = open_replica(config, Termination())
+    directory.first.log.close()
+    return build_replica(config, directory.meta, directory.first)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def test_the_survivor_alone_is_a_voter_in_an_epoch_beyond_all_others(config: NodeConfig) -> None:
+    before = content(config.data_dir)
+    recover(config, ACCEPTED, NO_LATCH)
+    replica = opened(config)
+    assert replica.key == HEIR
+    assert replica.voters.latest.voters.ordered_keys == (HEIR,)
+    assert replica.voters.latest.offset == 6
+    assert replica.voters.latest.epoch == replica.epoch == 9 + EPOCH_DISTANCE
+    assert (replica.voted, replica.formed, replica.cluster_id) == (HEIR, True, "c")
+    assert replica.high_watermark == 4, (
+        "more than was known to be committed is not claimed before the election"
+    )
+    assert set(replica.voters.latest.record.tombstones) == set(KEYS)
+    assert replica.may_campaign()
+    kept = content(config.data_dir / "before-recovery-5-4")
+    assert kept == before
+
+
+def test_carried_out_once_it_does_nothing_any_more(config: NodeConfig) -> None:
+    recover(config, ACCEPTED, NO_LATCH)
+    before = content(config.data_dir)
+    recover(config, ACCEPTED, NO_LATCH)
+    assert content(config.data_dir) == before
+
+
+@pytest.mark.parametrize(
+    ("accepted", "words"),
+    [
+        (Survivor(UUIDS[0], 4, 6), "ends at offset 5 with epoch 4"),
+        (Survivor(UUIDS[0], 3, 5), "ends at offset 5 with epoch 4"),
+        (Survivor(UUIDS[1], 4, 5), "of another replica"),
+    ],
+)
+def test_a_confirmation_of_anything_else_changes_nothing(
+    config: NodeConfig, accepted: Survivor, words: str
+) -> None:
+    before = content(config.data_dir)
+    with pytest.raises(WrongDirectory, match=words):
+        recover(config, accepted, NO_LATCH)
+    assert content(config.data_dir) == before
+
+
+def test_a_majority_that_can_be_reached_is_not_split(
+    config: NodeConfig, reachable: dict[HostPort, str]
+) -> None:
+    reachable[HostPort("n3.invalid", 9093)] = "c"
+    before = content(config.data_dir)
+    with pytest.raises(ConfigError, match="2 of 3 voters can be reached"):
+        recover(config, ACCEPTED, NO_LATCH)
+    assert content(config.data_dir) == before
+    reachable[HostPort("n3.invalid", 9093)] = "of another cluster"
+    recover(config, ACCEPTED, NO_LATCH)
+
+
+def test_an_empty_directory_is_refused_and_stays_empty(config: NodeConfig, tmp_path: Path) -> None:
+    config.data_dir.rename(tmp_path / "elsewhere")
+    config.data_dir.mkdir()
+    with pytest.raises(WrongDirectory, match="no replica"):
+        recover(config, ACCEPTED, NO_LATCH)
+    assert list(config.data_dir.iterdir()) == []
+
+
+def test_a_disk_without_room_for_the_copy_is_left_as_it_is(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage:
+        free = 10
+
+    monkeypatch.setattr(kept_copy.shutil, "disk_usage", lambda path: Usage)
+    before = content(config.data_dir)
+    with pytest.raises(DiskFull, match="10 are free"):
+        recover(config, ACCEPTED, NO_LATCH)
+    assert content(config.data_dir) == before
+
+
+class Cut(BaseException):
+    """The process was killed here."""
+
+
+STEPS = ("keep_copy", "append_sole_voter", "save_sole_voter", "rename_replica")
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_cut_short_anywhere_it_is_harmless_and_the_next_run_finishes_it(
+    config: NodeConfig, monkeypatch: pytest.MonkeyPatch, step: str, done: bool
+) -> None:
+    carry_out: Callable[..., object] = getattr(recovering, step)
+
+    def cut(*arguments: object) -> None:
+        if done:
+            carry_out(*arguments)
+        raise Cut
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovering, step, cut)
+        with pytest.raises(Cut):
+            recover(config, ACCEPTED, NO_LATCH)
+    try:
+        elects_itself = is_only_voter(opened(config))
+    except WrongDirectory:
+        elects_itself = False
+    assert elects_itself is (step == "rename_replica" and done)
+    recover(config, ACCEPTED, NO_LATCH)
+    replica = opened(config)
+    assert replica.key == HEIR
+    assert replica.voters.latest.voters.ordered_keys == (HEIR,)
+    assert (replica.log_end, replica.epoch) == (7, 9 + EPOCH_DISTANCE), "written once"
+    meta = read_meta_properties(config.data_dir)
+    assert meta is not None
+    assert meta.directory_id == HEIR.uuid
+
+
+def test_one_process_at_a_time_on_a_directory(tmp_path: Path) -> None:
+    held = lock_directory(tmp_path / "new")
+    with pytest.raises(WrongDirectory, match="another process"):
+        lock_directory(tmp_path / "new")
+    os.close(held)
+    os.close(lock_directory(tmp_path / "new"))
+
+
+def test_a_confirmation_is_read_as_it_is_written_and_names_its_heir() -> None:
+    assert parse_survivor(str(ACCEPTED)) == ACCEPTED
+    heirs = {Survivor(UUIDS[0], epoch, 5).heir_uuid for epoch in range(300)}
+    assert len(heirs) == 300
+    assert not any(uuid_text(uuid).startswith("-") for uuid in heirs)
+    for wrong in ("", "x", f"{uuid_text(UUIDS[0])}:4", f"{uuid_text(UUIDS[0])}:-1:5", "x:1:2"):
+        with pytest.raises(ValueError, match=r"UUID"):
+            parse_survivor(wrong)
