@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.kept_loops import use_kept_loops
 
 _COMMANDS = {
     "archive": "every record of a log, once, in Parquet",
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     given = sys.argv[1:] if arguments is None else arguments
+    use_kept_loops()
     for name, text in _COMMANDS.items():
         found = commands.add_parser(name, help=text, description=text)
         if given[:1] == [name]:

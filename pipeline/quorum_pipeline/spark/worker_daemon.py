@@ -12,6 +12,10 @@ if __name__ == "__main__":
     # No thread may run when workers are forked, and numpy would start some.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+    from quorum_pipeline.files.kept_loops import use_kept_loops
+
+    use_kept_loops()
+
     import quorum_pipeline.files.archive_part
     import quorum_pipeline.files.log_rows  # noqa: F401
     from quorum_pipeline.rows.loops import compile_all
