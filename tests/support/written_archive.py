@@ -7,9 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from quorum_pipeline.archive.layout import MARKER, QUARANTINE, RECORDS, Marker, OffsetRange
-from quorum_pipeline.files.archive_part import keep_only, write_part
+from quorum_pipeline.files.archive_part import write_part
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.files.written_parts import keep_only
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns
 
