@@ -28,7 +28,7 @@ HEADER_BYTES = 61
 CONTROL_FLAG = 0x20
 COMPRESSION_MASK = 0x07
 _MAGIC_AT = 16
-_CRC_COVERS_FROM = 21
+CRC_COVERS_FROM = 21
 _MIN_RECORD_BYTES = 7
 
 _PREFIX = Struct(">qiibI")
@@ -155,7 +155,7 @@ def _frame(
     assert count > 0, "a batch holds at least one record"
     body = _BODY.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
     covered = body + b"".join(parts)
-    length = len(covered) + _CRC_COVERS_FROM - PREFIX_BYTES
+    length = len(covered) + CRC_COVERS_FROM - PREFIX_BYTES
     return _PREFIX.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
@@ -212,7 +212,7 @@ def split_batches(buffer: Buffer) -> tuple[list[Batch], int]:
         if end > total:
             break
         header = _header_at(view, position)
-        if crc32c(view[position + _CRC_COVERS_FROM : end]) != header.crc:
+        if crc32c(view[position + CRC_COVERS_FROM : end]) != header.crc:
             raise CorruptBatch(position, "checksum differs")
         _check_counts(header, position)
         batches.append(Batch(header, view[position:end]))

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan
-from quorum_pipeline.files.log_span import Damage, read_span
+from quorum_pipeline.files.log_runs import read_runs
+from quorum_pipeline.files.log_span import Damage
 from quorum_pipeline.rows.gathering import AnyRows, Gathering
+from quorum_pipeline.rows.runs import Run
 
 UNKNOWN_EPOCH = -1
 
@@ -18,21 +20,20 @@ def span_rows(
     Damage is a row with a problem, or, without `keep_problems`, a PipelineError; so is a record that can't be decoded.
     """
     rows = Gathering(span.path)
-    for found in read_span(span):
-        if isinstance(found, Damage):
+    for found in read_runs(span, start_offset, end_offset):
+        if isinstance(found, Run):
+            rows.add_run(found)
+        elif isinstance(found, Damage):
             if found.offset < end_offset and (found.end_offset or end_offset) > start_offset:
                 if not keep_problems:
                     raise PipelineError(str(found))
                 # Damage may begin in an earlier micro batch, where it had a row, too.
                 lost = max(found.offset, start_offset)
                 rows.add_problem(lost, UNKNOWN_EPOCH, found.position, found.reason)
-            continue
-        header = found.batch.header
-        if header.end_offset <= start_offset:
-            continue
-        if header.base_offset >= end_offset:
+        elif found.batch.header.base_offset >= end_offset:
             break
-        rows.add(found.batch, found.position, start_offset, end_offset)
+        elif found.batch.header.end_offset > start_offset:
+            rows.add(found.batch, found.position, start_offset, end_offset)
         if rows.is_enough:
             yield from checked(rows.take(), keep_problems=keep_problems)
     yield from checked(rows.take(), keep_problems=keep_problems)

@@ -6,7 +6,8 @@ Owns which way a batch takes. Who reads says when there is enough for a block, s
 from collections.abc import Iterator
 
 from quorum_node.records.batches import Batch
-from quorum_pipeline.rows.plain_rows import Placed, PlainRows, may_be_plain, plain_blocks
+from quorum_pipeline.rows.plain_rows import PlainRows, plain_blocks
+from quorum_pipeline.rows.runs import Placed, Run, may_be_plain, run_of
 from quorum_pipeline.rows.table import Rows
 
 ROWS_AT_ONCE = 131_072
@@ -22,7 +23,7 @@ class Gathering:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._blocks: list[list[Placed] | Rows] = []
+        self._blocks: list[list[Placed] | Run | Rows] = []
         self._count = self._size_bytes = 0
 
     @property
@@ -43,6 +44,12 @@ class Gathering:
         else:
             self._blocks.append([(batch, position)])
 
+    def add_run(self, run: Run) -> None:
+        """All records of many batches."""
+        self._count += run.end_offset - run.base_offset
+        self._size_bytes += len(run.data)
+        self._blocks.append(run)
+
     def add_problem(self, offset: int, epoch: int, position: int, problem: str) -> None:
         """A place where records should be that can't be read."""
         self._count += 1
@@ -62,9 +69,10 @@ class Gathering:
         assert isinstance(rows, Rows)
         return rows
 
-    def _decoded(self, batches: list[Placed]) -> Iterator[AnyRows]:
+    def _decoded(self, batches: list[Placed] | Run) -> Iterator[AnyRows]:
         others = Rows(self._source)
-        for found in plain_blocks(self._source, batches):
+        run = batches if isinstance(batches, Run) else run_of(batches)
+        for found in plain_blocks(self._source, run):
             if isinstance(found, PlainRows):
                 yield others
                 yield found

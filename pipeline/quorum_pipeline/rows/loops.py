@@ -9,13 +9,13 @@ Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fi
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from quorum_node.records.batches import HEADER_BYTES
+from quorum_node.records.batches import HEADER_BYTES, MAGIC, PREFIX_BYTES
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -23,6 +23,14 @@ READ_AHEAD_BYTES = 16
 ABSENT, NULL, UNUSUAL = -1, -1, -2
 FIXED, COUNTED, NULLABLE = 0, 1, 2
 """Forms of a field: of a fixed size; a count of elements (bytes of a string), then these; the same, or null."""
+BASE_OFFSET, COUNT, EPOCH, TIMESTAMP_MS, CRC = HEADER_COLUMNS = range(5)
+"""Columns of a table of headers."""
+HEADERS = len(HEADER_COLUMNS)
+
+if TYPE_CHECKING:
+    int64 = int
+else:
+    int64 = np.int64  # in compiled code a byte that is shifted would be a number without a sign
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -48,6 +56,53 @@ def _uvarint(data: Bytes, at: int) -> tuple[int, int]:
     if high < 0x80:
         return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
     return UNUSUAL, at
+
+
+@_compiled
+def _int32(data: Bytes, at: int) -> int:
+    value = int64(data[at]) << 24 | int64(data[at + 1]) << 16
+    value |= int64(data[at + 2]) << 8 | int64(data[at + 3])
+    return value - (value >> 31 << 32)
+
+
+@_compiled
+def _int64(data: Bytes, at: int) -> int:
+    return _int32(data, at) << 32 | _int32(data, at + 4) & 0xFFFFFFFF
+
+
+@_compiled
+def headers(
+    data: Bytes, size: int, offset: int, other_forms: int, borders: Numbers, table: Numbers
+) -> int:
+    """How many batches stand one behind the other, from the first byte on, whose headers have the form that all writers of metadata use.
+
+    The first one has this offset, and each goes on from the one before; none has a bit of `other_forms` in its attributes. Fills
+    in where they begin, and behind the last of them where it ends; and what their headers say. Checksums are not looked at.
+    """
+    at, count = 0, 0
+    borders[0] = 0
+    while at + HEADER_BYTES <= size:
+        end = at + PREFIX_BYTES + _int32(data, at + 8)
+        records = _int32(data, at + 57)
+        if (
+            data[at + 16] != MAGIC
+            or end < at + HEADER_BYTES
+            or end > size
+            or data[at + 22] & other_forms
+            or _int64(data, at) != offset
+            or not 0 < records < end - at
+            or _int32(data, at + 23) != records - 1
+        ):
+            break
+        table[count, BASE_OFFSET], table[count, COUNT] = offset, records
+        table[count, EPOCH] = _int32(data, at + 12)
+        table[count, TIMESTAMP_MS] = _int64(data, at + 27)
+        table[count, CRC] = _int32(data, at + 17) & 0xFFFFFFFF
+        offset += records
+        count += 1
+        at = end
+        borders[count] = at
+    return count
 
 
 @_compiled
@@ -192,6 +247,7 @@ def compile_all() -> None:
     data: Bytes = np.frombuffer(bytes(READ_AHEAD_BYTES), np.uint8)
     own, none, borders = data.copy(), np.zeros(0, np.int64), np.zeros(1, np.int64)
     offsets, tables = np.zeros(1, np.int32), np.zeros((0, 0), np.int64)
+    headers(data, 0, 0, 0, borders, np.zeros((0, HEADERS), np.int64))
     frames(data, borders, borders, none, none)
     fields(data, none, none, np.zeros((0, 3), np.int64), tables, tables, none)
     turned(data, none, own, np.zeros((0, len(own)), np.uint8))

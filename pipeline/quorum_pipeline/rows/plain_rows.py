@@ -1,11 +1,11 @@
 """Rows of many batches in the form that all writers of metadata use, decoded type by type: the hot path of reading. PURE.
 
 Owns which records are decoded together. A plain batch is not compressed, has no control records and no gap between offsets; its
-records have no keys, no headers, and the batch's timestamp. Whatever is different is not decided here: `may_be_plain` and
+records have no keys, no headers, and the batch's timestamp. Whatever is different is not decided here: `runs.py`, by the headers, and
 `plain_blocks` tell it apart, and the caller takes the reference path (`table.py`). Source: Kafka's documentation, "Record Batch".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,28 +13,16 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from quorum_node.records.batches import CONTROL_FLAG, Batch
 from quorum_node.records.metadata import FRAME_VERSION, RECORDS_BY_TYPE, MetadataMessage
+from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.column_arrays import bytes_array, field_array
 from quorum_pipeline.rows.columnar import Indexes, Unusual, fields_of
 from quorum_pipeline.rows.content import Content, metadata_content
-from quorum_pipeline.rows.loops import READ_AHEAD_BYTES, Bytes, Numbers, frames
+from quorum_pipeline.rows.loops import Bytes, Numbers
+from quorum_pipeline.rows.runs import Placed, Run
 
-_OTHER_FORMS = CONTROL_FLAG | 0x07
-"""Control batches and compressed ones."""
 _HEAD_BYTES = 3
 """Frame version, type and version of a record, where each is one byte."""
-
-Placed = tuple[Batch, int]
-"""A batch, and where in its file it begins."""
-
-
-def may_be_plain(batch: Batch) -> bool:
-    """By its header. Room is made for as many records as it tells, so they have to fit into it."""
-    header = batch.header
-    return not header.attributes & _OTHER_FORMS and (
-        header.record_count == header.last_offset_delta + 1 < header.size_bytes
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,38 +131,31 @@ class PlainRows:
         return {name: field_array(self.data, field, len(indexes)) for name, field in fields.items()}
 
 
-def plain_blocks(source: str, batches: Sequence[Placed]) -> Iterator[PlainRows | Placed]:
-    """Batches that may be plain, in order: those that are so, together; the others as they are."""
-    parts = [batch.data for batch, _ in batches]
-    borders = np.cumsum([0, *map(len, parts)])
-    headers = [batch.header for batch, _ in batches]
-    counts = np.array([each.record_count for each in headers])
+def plain_blocks(source: str, run: Run) -> Iterator[PlainRows | Placed]:
+    """A run, in order: batches that are plain together, the others as they are."""
+    counts = run.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
-    data: Bytes = np.frombuffer(b"".join([*parts, bytes(READ_AHEAD_BYTES)]), np.uint8)
     begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
-    is_plain = frames(data, borders, firsts, begins, ends)
-    for run in np.split(np.arange(len(batches)), np.flatnonzero(np.diff(is_plain)) + 1):
-        if not is_plain[run[0]]:
-            yield from (batches[number] for number in run)
+    is_plain = loops.frames(run.data, run.borders, firsts, begins, ends)
+    for some in np.split(np.arange(len(run)), np.flatnonzero(np.diff(is_plain)) + 1):
+        if not is_plain[some[0]]:
+            yield from map(run.batch, some)
             continue
-        own = slice(firsts[run[0]], firsts[run[-1] + 1])
-        rows = PlainRows(source, data, begins[own], ends[own])
-        _add_headers(rows, [batches[number] for number in run], counts[run])
+        own = slice(firsts[some[0]], firsts[some[-1] + 1])
+        rows = PlainRows(source, run.data, begins[own], ends[own])
+        _add_headers(rows, run, slice(some[0], some[-1] + 1))
         yield rows
 
 
-def _add_headers(rows: PlainRows, batches: Sequence[Placed], counts: Numbers) -> None:
+def _add_headers(rows: PlainRows, run: Run, some: slice) -> None:
     """What all records of a batch have in common."""
-    headers = [batch.header for batch, _ in batches]
-
-    def of_batches(values: list[int]) -> Numbers:
-        return np.repeat(np.array(values, np.int64), counts)
-
-    rows.epochs = of_batches([each.leader_epoch for each in headers])
-    rows.timestamps_ms = of_batches([each.base_timestamp_ms for each in headers])
-    rows.batch_offsets = of_batches([each.base_offset for each in headers])
-    rows.batch_crcs = of_batches([each.crc for each in headers])
-    rows.positions = of_batches([position for _, position in batches])
+    headers = run.headers[some]
+    counts = headers[:, loops.COUNT]
+    rows.epochs = np.repeat(headers[:, loops.EPOCH], counts)
+    rows.timestamps_ms = np.repeat(headers[:, loops.TIMESTAMP_MS], counts)
+    rows.batch_offsets = np.repeat(headers[:, loops.BASE_OFFSET], counts)
+    rows.batch_crcs = np.repeat(headers[:, loops.CRC], counts)
+    rows.positions = np.repeat(run.positions[some], counts)
     firsts = np.cumsum(counts) - counts
     rows.offsets = rows.batch_offsets + np.arange(len(rows)) - np.repeat(firsts, counts)
 

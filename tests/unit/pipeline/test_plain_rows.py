@@ -1,6 +1,7 @@
 """Blocks that are decoded type by type give the rows that records decoded one by one give, or leave them to that way."""
 
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
@@ -19,11 +20,14 @@ from quorum_node.records.batches import (
     encode_values,
     read_header,
 )
+from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.gathering import BYTES_AT_ONCE, AnyRows, Gathering
-from quorum_pipeline.rows.plain_rows import OneType, PlainRows, may_be_plain
+from quorum_pipeline.rows.plain_rows import OneType, PlainRows
+from quorum_pipeline.rows.runs import may_be_plain
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS, Rows, table_columns
 from support.metadata_histories import histories
 from support.wire_messages import messages
@@ -226,16 +230,22 @@ def test_long_records_make_a_block_as_many_do() -> None:
     assert not gathering.is_enough
 
 
-def test_all_loops_are_compiled_before_workers_are_forked() -> None:
+def test_all_loops_are_compiled_before_workers_are_forked(tmp_path: Path) -> None:
     """Another type of an argument would be compiled in each of them."""
     loops.compile_all()
     config = md.ConfigRecord(resource_type=2, resource_name="a", name="b", value="c")
     change = md.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, isr=(1, 2), leader=2)
-    check([written([md.encode_metadata(config, 0), md.encode_metadata(change, 2)])])
+    batch = written([md.encode_metadata(config, 0), md.encode_metadata(change, 2)])
+    check([batch])
+    path = tmp_path / f"{BASE:020d}.log"
+    path.write_bytes(batch.data)
+    for span in open_log(tmp_path).spans(BASE, 1 << 20):
+        for rows in span_rows(span, 0, 1 << 62, keep_problems=True):
+            record_batch(rows, SCHEMA)
     compiled = [each for each in vars(loops).values() if hasattr(each, "signatures")]
     assert [len(each.signatures) for each in compiled if not each.__name__.startswith("_")] == [
         1
-    ] * 6
+    ] * 7
 
 
 def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(

@@ -1,0 +1,61 @@
+"""Reading a span of a segment where as many batches as possible are read together.
+
+Owns the two ways through a log: runs (`rows/runs.py`) as far as they go, and batch by batch (`log_span.py`) where there is anything else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BufferedReader
+from pathlib import Path
+
+import numpy as np
+
+from quorum_node.records.batches import HEADER_BYTES
+from quorum_pipeline.files.log_directory import LogSpan
+from quorum_pipeline.files.log_span import PIECE_BYTES, Damage, PlacedBatch, read_span
+from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
+from quorum_pipeline.rows.runs import Run, first_run
+
+RUN_BYTES = 8 << 20
+"""What is read together is decoded together: a hundred thousand records, more or less."""
+
+
+def read_runs(
+    span: LogSpan, start_offset: int, end_offset: int
+) -> Iterator[Run | PlacedBatch | Damage]:
+    """As `read_span`, in runs: where they hold nothing before `start_offset` and nothing from `end_offset` on. Raises OSError."""
+    position, offset = span.position, span.base_offset
+    with Path(span.path).open("rb") as file:
+        while True:
+            run = _run(file, position, span.end_position, offset)
+            if run is not None:
+                if start_offset <= run.base_offset <= run.end_offset <= end_offset:
+                    yield run
+                else:
+                    yield from (PlacedBatch(*run.batch(number)) for number in range(len(run)))
+                position, offset = run.end_position, run.end_offset
+                continue
+            rest = replace(span, position=position, base_offset=offset)
+            for found in read_span(rest):
+                yield found
+                if isinstance(found, PlacedBatch):
+                    header = found.batch.header
+                    position, offset = found.position + header.size_bytes, header.end_offset
+                    # More of such batches may follow, and looking for a run takes longer than reading one of them.
+                    if position - rest.position >= PIECE_BYTES:
+                        break
+            else:
+                return
+
+
+def _run(file: BufferedReader, position: int, end_position: int, offset: int) -> Run | None:
+    size = min(RUN_BYTES, end_position - position)
+    if size < HEADER_BYTES:
+        return None
+    data = np.empty(size + READ_AHEAD_BYTES, np.uint8)
+    file.seek(position)
+    found = file.readinto(data[:size].data)
+    data[found:] = 0
+    # As what comes over the network is: the loops are compiled for the one or the other.
+    data.flags.writeable = False
+    return first_run(data, found, position, offset)

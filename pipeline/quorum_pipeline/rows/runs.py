@@ -1,0 +1,108 @@
+"""Batches that stand one behind the other, with their headers as columns: nothing is made for each of them. PURE.
+
+Owns what of a piece of a log is such a run: whole batches with the right checksums, without a gap, whose headers say that they may be
+plain (`plain_rows.py`). What is not is left to `quorum_node.records.batches`, which says what it is, or what is wrong with it.
+Source: Kafka's documentation, "Record Batch".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from crc32c import crc32c
+
+from quorum_node.records.batches import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    Batch,
+    read_header,
+)
+from quorum_pipeline.rows import loops
+from quorum_pipeline.rows.loops import READ_AHEAD_BYTES, Bytes, Numbers
+
+_OTHER_FORMS = CONTROL_FLAG | COMPRESSION_MASK
+Placed = tuple[Batch, int]
+"""A batch, and where in its file it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batch i is `data[borders[i]:borders[i + 1]]`, and begins at `positions[i]` of its file.
+
+    READ_AHEAD_BYTES stand in `data` behind the last batch. `headers` has a row for each batch: see `loops.headers`.
+    """
+
+    data: Bytes
+    borders: Numbers
+    positions: Numbers
+    headers: Numbers
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def base_offset(self) -> int:
+        """Of the first batch."""
+        return int(self.headers[0, loops.BASE_OFFSET])
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last batch."""
+        return int(self.headers[-1, loops.BASE_OFFSET] + self.headers[-1, loops.COUNT])
+
+    @property
+    def end_position(self) -> int:
+        """In its file."""
+        return int(self.positions[0] + self.borders[-1] - self.borders[0])
+
+    def batch(self, number: int) -> Placed:
+        """One of them."""
+        begin, end = self.borders[number : number + 2]
+        data = self.data[begin:end].data
+        return Batch(read_header(data), data), int(self.positions[number])
+
+
+def may_be_plain(batch: Batch) -> bool:
+    """By its header. Room is made for as many records as it tells, so they have to fit into it."""
+    header = batch.header
+    return not header.attributes & _OTHER_FORMS and (
+        header.record_count == header.last_offset_delta + 1 < header.size_bytes
+    )
+
+
+def run_of(batches: Sequence[Placed]) -> Run:
+    """Batches that may be plain, together."""
+    parts = [batch.data for batch, _ in batches]
+    told = [batch.header for batch, _ in batches]
+    headers = [
+        (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc) for h in told
+    ]
+    return Run(
+        np.frombuffer(b"".join([*parts, bytes(READ_AHEAD_BYTES)]), np.uint8),
+        np.cumsum([0, *map(len, parts)]),
+        np.array([position for _, position in batches], np.int64),
+        np.array(headers, np.int64),
+    )
+
+
+def first_run(data: Bytes, size: int, position: int, offset: int) -> Run | None:
+    """What a piece begins with: batches that go on from `offset`, in the first `size` bytes of `data`. None: no such batch.
+
+    `position`: of the piece in its file. READ_AHEAD_BYTES stand behind those bytes.
+    """
+    most = size // HEADER_BYTES
+    borders, headers = np.empty(most + 1, np.int64), np.empty((most, loops.HEADERS), np.int64)
+    count = loops.headers(data, size, offset, _OTHER_FORMS, borders, headers)
+    told = zip(borders[: count + 1].tolist(), headers[:count, loops.CRC].tolist(), strict=False)
+    ends = borders[1 : count + 1].tolist()
+    view = data.data
+    for number, ((begin, crc), end) in enumerate(zip(told, ends, strict=True)):
+        if crc32c(view[begin + CRC_COVERS_FROM : end]) != crc:
+            count = number
+            break
+    if not count:
+        return None
+    borders = borders[: count + 1]
+    return Run(data, borders, borders[:-1] + position, headers[:count])
