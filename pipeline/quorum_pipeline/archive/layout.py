@@ -50,8 +50,11 @@ class Marker:
 
 def parse_marker(text: str) -> Marker:
     """Raises ValueError."""
-    document = json.loads(text)
-    return Marker(int(document["rows"]), int(document["quarantined"]))
+    try:
+        document = json.loads(text)
+        return Marker(int(document["rows"]), int(document["quarantined"]))
+    except (KeyError, TypeError):
+        raise ValueError(f"{text!r} is no marker") from None
 
 
 def parse_directory(name: str) -> OffsetRange | None:

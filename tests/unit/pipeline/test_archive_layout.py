@@ -2,7 +2,15 @@
 
 import pytest
 
-from quorum_pipeline.archive.layout import OffsetRange, tiles, unexplained
+from quorum_pipeline.archive.layout import (
+    Marker,
+    OffsetRange,
+    merges,
+    parse_directory,
+    parse_marker,
+    tiles,
+    unexplained,
+)
 
 RANGE = OffsetRange(10, 20)
 
@@ -32,3 +40,23 @@ def test_records_may_be_missing_behind_damage_and_nowhere_else(
 ) -> None:
     """Damage is one row for all that it hides; whatever else is missing, or there twice, is named."""
     assert unexplained(RANGE, offsets, quarantined) == expected
+
+
+def test_neighbours_are_merged_as_far_as_they_are_small() -> None:
+    """Up to so many offsets together; what stays alone is left as it is."""
+    a, b, c, large, d = (
+        OffsetRange(*each) for each in ((0, 5), (5, 9), (9, 12), (12, 40), (40, 41))
+    )
+    assert merges([a, b, c, large, d], 9) == [[a, b]]
+    assert merges([a, b, c, large, d], 12) == [[a, b, c]]
+    assert merges([a], 100) == merges([large, d], 10) == merges([], 10) == []
+
+
+def test_names_and_markers_are_read_as_they_are_written() -> None:
+    assert parse_directory(RANGE.directory) == RANGE
+    for name in ("offsets=1-2", OffsetRange(5, 5).directory, "_temporary", f"{RANGE.directory}x"):
+        assert parse_directory(name) is None
+    assert parse_marker(Marker(7, 3).text()) == Marker(7, 3)
+    for text in ("", "{", "{}", '{"rows": 1}', "[]"):
+        with pytest.raises(ValueError, match=r"is no marker|Expecting"):
+            parse_marker(text)

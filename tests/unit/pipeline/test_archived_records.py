@@ -102,6 +102,14 @@ def test_no_more_is_read_at_a_time_than_files_overlap(
     assert b"".join(replayed(tmp_path / "all").snapshot()) == image
 
 
+def test_files_that_overlap_by_one_record_are_read_together(tmp_path: Path) -> None:
+    for name, offsets in (("a", [0, 1, 3]), ("b", [2, 4]), ("c", [5])):
+        times = pa.array([0] * len(offsets), pa.timestamp("us", tz="UTC"))
+        columns = {"offset": offsets, "epoch": [1] * len(offsets), "timestamp": times}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    assert [found.offsets.tolist() for found in read_records(tmp_path, 1)] == [[*range(5)], [5]]
+
+
 @pytest.mark.parametrize("is_spark", [False, True])
 @pytest.mark.parametrize("time_ms", [-1, 1_700_000_000_123, MOST_TIMESTAMP_MS])
 def test_times_are_those_of_the_log_whoever_wrote_them(

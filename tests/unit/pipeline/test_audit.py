@@ -3,17 +3,22 @@
 import json
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from quorum_node.records import metadata as md
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.findings import Finding
 from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.files.audit import audit
 from quorum_pipeline.files.log_directory import open_log
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.snapshot_file import open_snapshot
 from support.written_log import LogWriter, broker, write_history
 
 
@@ -102,6 +107,71 @@ def test_a_sound_snapshot_of_another_state_is_named(replicas: list[Path], tmp_pa
     (found,) = findings(replicas)
     assert (found.replica, found.file) == (str(replicas[2]), target.name)
     assert "another state than the log" in found.what
+
+
+def rewritten(path: Path, other: LogWriter, voters: VotersRecord | None = None) -> None:
+    """The snapshot in `path` says what `other` has by now; every checksum in it is right."""
+    named = open_snapshot(path).id
+    bounds = SnapshotBounds(open_snapshot(path).bounds().last_contained_log_timestamp_ms, 1, voters)
+    records = list(replay_directory(other.directory, Moment()).image.snapshot_records())
+    path.write_bytes(b"".join(encode_snapshot(named, bounds, records)))
+
+
+@pytest.mark.requirement("SP-04", "K595-30")
+def test_of_three_snapshots_of_one_offset_the_odd_one_is_named(tmp_path: Path) -> None:
+    """Also where no log goes back to it: then only the others tell. Voters are a part of the state."""
+    writer = LogWriter(tmp_path / "a", segment_bytes=300)
+    write_history(writer)
+    name = writer.snapshot(drop_log=True).file_name
+    writer.elect(3)
+    writer.close()
+    for other in ("b", "c"):
+        shutil.copytree(tmp_path / "a", tmp_path / other)
+    paths = [tmp_path / each for each in ("a", "b", "c")]
+    assert audit(paths).findings == ()
+    snapshot = open_log(paths[1]).path / name
+    sound, voters = snapshot.read_bytes(), open_snapshot(snapshot).bounds().voters
+    assert voters is not None
+    fewer = replace(voters, voters=voters.voters[:2])
+    more = LogWriter(tmp_path / "other")
+    more.append(md.TopicRecord(name="wrong", topic_id=md.LOST))
+    rewritten(snapshot, more, voters)
+    others = f"another state than the same snapshot on {paths[0]}, {paths[2]}"
+    expected = Finding(str(paths[1]), name, None, writer.end_offset - 1, others)
+    assert expected in audit(paths).findings
+    snapshot.write_bytes(sound)
+    same = LogWriter(tmp_path / "same")
+    write_history(same)
+    rewritten(snapshot, same, fewer)
+    assert expected in audit(paths).findings
+    rewritten(snapshot, same, voters)
+    assert audit(paths).findings == ()
+    assert {each.replica for each in audit(paths[:2]).findings} == set()
+
+
+def test_a_log_in_which_something_was_found_judges_no_snapshot(replicas: list[Path]) -> None:
+    """The longest of the others does."""
+    flip(open_log(replicas[0]).segments[1].path, 70)
+    found = audit(replicas)
+    assert {each.replica for each in found.findings} == {str(replicas[0])}
+    assert len(found.findings) == 1
+    assert found.replayed == 3
+
+
+def test_the_log_that_goes_back_farthest_judges_all_snapshots(
+    replicas: list[Path], tmp_path: Path
+) -> None:
+    first = tmp_path / "0"
+    shutil.copytree(replicas[0], first)
+    log = open_log(first)
+    (late,) = log.snapshots
+    for each, following in pairwise(log.segments):
+        if following.base_offset <= late.end_offset:
+            each.path.unlink()
+    assert open_log(first).start_offset > 0
+    found = audit([first, *replicas])
+    assert found.findings == ()
+    assert (found.snapshots, found.replayed) == (4, 4)
 
 
 def test_a_batch_of_another_history_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.files.log_span import Damage, damaged_tail, read_span
-from quorum_pipeline.files.snapshot_file import open_snapshot
+from quorum_pipeline.files.snapshot_file import first_snapshot, open_snapshot
 from support.written_log import LogWriter, write_history
 
 
@@ -126,14 +126,44 @@ def test_damage_is_a_row_of_every_piece_that_it_reaches_into(log: LogDirectory) 
     flip(log.segments[1].path, 70)
     lost = log.segments[1].base_offset
     found = [
-        (offset, content.problem)
+        (rows.offsets[0], rows.batch_offsets[0], rows.contents[0].problem, rows.source)
         for span in open_log(log.path).spans(lost + 1, 1 << 30)
         for rows in span_rows(span, lost + 1, lost + 2, keep_problems=True)
-        for offset, content in zip(rows.offsets, rows.contents, strict=True)
     ]
-    assert found == [(lost + 1, "checksum differs")]
-    for span in open_log(log.path).spans(lost + 2, 1 << 30):
-        list(span_rows(span, lost + 2, 40, keep_problems=False))
+    path = str(log.segments[1].path)
+    assert found == [(lost + 1, lost + 1, "checksum differs", path)]
+    for span in open_log(log.path).spans(0, 1 << 30):
+        for start, end in ((lost - 2, lost), (lost + 4, 40)):
+            list(span_rows(span, start, end, keep_problems=False))
+
+
+def test_a_row_of_damage_says_where_it_is(log: LogDirectory) -> None:
+    path = log.segments[1].path
+    size = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
+    flip(path, 70 + size)
+    (span,) = (each for each in open_log(log.path).spans(0, 1 << 30) if each.path == str(path))
+    (place,) = (
+        (rows.offsets[index], rows.batch_offsets[index], rows.positions[index], rows.source)
+        for rows in span_rows(span, 0, 40, keep_problems=True)
+        for index, _ in rows.problems()
+    )
+    lost = log.segments[1].base_offset + 2
+    assert place == (lost, lost, size, str(path))
+
+
+def test_older_batches_in_a_later_place_are_not_what_follows(tmp_path: Path) -> None:
+    """As a disk may leave them: whole, with right checksums, one behind the other."""
+    writer = LogWriter(tmp_path)
+    for _ in range(8):
+        writer.append(md.NoOpRecord(), md.NoOpRecord())
+    writer.close()
+    log = open_log(tmp_path)
+    content = log.segments[0].path.read_bytes()
+    size = len(content) // 8
+    change(log.segments[0].path, 4 * size, content[: 2 * size])
+    (damage,) = damages(log)
+    assert (damage.position, damage.offset, damage.end_offset) == (4 * size, 8, 12)
+    assert offsets(log) == [*range(8), *range(12, 16)]
 
 
 def test_a_gap_is_told_once_and_what_follows_is_read(tmp_path: Path) -> None:
@@ -170,6 +200,28 @@ def test_a_missing_segment_is_a_gap(log: LogDirectory) -> None:
     (damage,) = damages(log)
     assert damage.path == str(log.segments[0].path)
     assert f"offset {log.segments[2].base_offset} follows elsewhere" in str(damage)
+
+
+def test_a_log_goes_on_from_the_oldest_snapshot_that_reaches_it(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=100)
+    writer.append(md.NoOpRecord())
+    assert first_snapshot(open_log(tmp_path)) is None
+    writer.snapshot()
+    writer.append(md.NoOpRecord())
+    writer.append(md.NoOpRecord())
+    reaching = writer.snapshot(drop_log=True)
+    writer.append(md.NoOpRecord())
+    writer.snapshot()
+    writer.close()
+    log = open_log(tmp_path)
+    assert (len(log.snapshots), log.start_offset > 1) == (3, True)
+    found = first_snapshot(log)
+    assert found is not None
+    assert found.id == reaching
+    found.path.unlink()
+    (log.path / log.snapshots[-1].file_name).unlink()
+    with pytest.raises(PipelineError, match=rf"begins at offset {log.start_offset}, and no snap"):
+        first_snapshot(open_log(tmp_path))
 
 
 def test_what_is_no_log_is_refused_with_what_to_do(tmp_path: Path) -> None:

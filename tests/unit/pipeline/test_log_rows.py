@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 
 from quorum_node.records import metadata as md
+from quorum_node.records.batches import DecodedRecord
 from quorum_node.records.identity import uuid_text
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
 from quorum_pipeline.rows.arrow import record_batch
+from quorum_pipeline.rows.content import control_content, metadata_content
 from quorum_pipeline.rows.declared import record_columns
 from quorum_pipeline.rows.table import Rows, table_columns
 from support.written_log import TOPIC_ID, LogWriter, write_history
@@ -58,12 +60,21 @@ def test_every_record_once_however_the_log_is_cut(writer: LogWriter, span_bytes:
         assert len(list(log.spans(0, 1))) > len(log.segments)
 
 
-def test_a_range_begins_and_ends_within_batches(writer: LogWriter) -> None:
+@pytest.mark.parametrize(("start", "end"), [(15, 30), (10, 30), (10, 49), (11, 50), (10, 50)])
+def test_a_range_begins_and_ends_within_batches(writer: LogWriter, start: int, end: int) -> None:
+    """Or with one: that of forty records."""
     write_history(writer)
     writer.close()
-    spans = open_log(writer.directory).spans(15, 1)
-    found = [rows for span in spans for rows in span_rows(span, 15, 30, keep_problems=False)]
-    assert offsets(found) == list(range(15, 30))
+    spans = open_log(writer.directory).spans(start, 1)
+    found = [rows for span in spans for rows in span_rows(span, start, end, keep_problems=False)]
+    assert offsets(found) == list(range(start, end))
+
+
+def test_what_no_version_knows_and_what_is_no_record_is_a_problem() -> None:
+    """Control records have a type in their key; a metadata record has to have a value."""
+    unknown = DecodedRecord(0, 0, b"\0\0\0\x63", b"\0\7")
+    assert control_content(unknown).problem == "control type 99 version 7 is not known"
+    assert metadata_content(None).problem == "a metadata record without a value"
 
 
 def test_columns_are_those_of_the_declarations(writer: LogWriter) -> None:
@@ -73,6 +84,7 @@ def test_columns_are_those_of_the_declarations(writer: LogWriter) -> None:
         [
             ("offset", pa.int64()),
             ("timestamp", pa.timestamp("us", tz="UTC")),
+            ("control", pa.bool_()),
             ("type", pa.string()),
             ("key", pa.string()),
             ("data", pa.string()),
@@ -100,6 +112,8 @@ def test_columns_are_those_of_the_declarations(writer: LogWriter) -> None:
     assert [row["voters"] for row in by_type["VotersRecord"]] == [{"cluster_id": "cluster"}] * 2
     assert str(found[0]["timestamp"]) == "2023-11-14 22:13:20+00:00"
     assert len(by_type["ConfigRecord"]) == 41
+    control = {name for name, rows in by_type.items() if any(row["control"] for row in rows)}
+    assert control == {"LeaderChange", "KRaftVersion", "VotersRecord"}
 
 
 def test_every_declared_record_has_its_column() -> None:

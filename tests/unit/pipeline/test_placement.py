@@ -3,6 +3,7 @@
 import json
 import random
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.__main__ import main
+from quorum_pipeline.commands.plan import _partitions, _read_sizes
+from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Plan, make_plan
 from quorum_pipeline.placement.replicas import NoRoom
@@ -102,7 +105,7 @@ def test_crowded_racks_are_mended() -> None:
 def test_bytes_are_balanced_with_the_same_number_of_moves() -> None:
     brokers, partitions = cluster(9, 3, 900, 2)
     settled = after(make_plan(brokers, partitions), partitions)
-    heavy = [Partition("t", n, r, 1000 if 0 in r else 10) for n, r in enumerate(settled)]
+    heavy = [Partition("t", n, r, 1000 if 0 in r and n % 2 else 10) for n, r in enumerate(settled)]
     light = [Partition("t", n, r) for n, r in enumerate(settled)]
     more = [*brokers, Broker(9, "rack-0"), Broker(10, "rack-1"), Broker(11, "rack-2")]
     with_sizes, without = make_plan(more, heavy), make_plan(more, light)
@@ -110,6 +113,22 @@ def test_bytes_are_balanced_with_the_same_number_of_moves() -> None:
     assert with_sizes.before.bytes is not None
     assert with_sizes.after.bytes is not None
     assert with_sizes.after.bytes.most < 0.8 * with_sizes.before.bytes.most
+    held = [0] * len(more)
+    for replicas, each in zip(after(without, light), heavy, strict=True):
+        for number in replicas:
+            held[number] += each.size_bytes or 0
+    assert with_sizes.after.bytes.most < 0.9 * max(held), (
+        "who knows no sizes spreads them by chance"
+    )
+    sizes = {each.number: each.size_bytes or 0 for each in heavy}
+    moved = sum(sizes[each.number] * each.moved for each in with_sizes.reassignments)
+    assert with_sizes.moved_bytes == moved
+
+
+def test_a_partition_with_two_replicas_that_move_is_copied_twice() -> None:
+    brokers = [Broker(number, usable=number > 2) for number in range(1, 5)]
+    plan = make_plan(brokers, [Partition("t", 0, (1, 2), 100)])
+    assert (plan.moved_replicas, plan.moved_bytes) == (2, 200)
 
 
 @settings(deadline=None, max_examples=60)
@@ -168,9 +187,45 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr().out
     assert "6 replicas move" in told
     assert "0 to 9, mean 6.0  ->  6 to 6, mean 6.0" in told
+    assert main([*arguments, "--drain", "2"]) == 0
+    drained = {
+        each["partition"]: each["replicas"] for each in json.loads(out.read_text())["partitions"]
+    }
+    assert sorted(map(sorted, drained.values())) == [[1, 3]] * 9
+    assert main([*arguments, "--keep-leaders"]) == 0
+    for each in json.loads(out.read_text())["partitions"]:
+        assert set(each["replicas"]) != {1, 2}, "nobody only changes places"
     assert main([*arguments, "--drain", "8"]) == 2
     assert "broker 8 is not registered" in capsys.readouterr().err
     sizes = tmp_path / "sizes.csv"
     sizes.write_text("topic,partition,size\n")
     assert main([*arguments, "--sizes", str(sizes)]) == 2
     assert "no column 'bytes'" in capsys.readouterr().err
+
+
+def test_racks_sizes_and_moves_on_their_way_are_those_of_the_state(tmp_path: Path) -> None:
+    """Two racks with two brokers each: replicas have to be apart. What is being removed is not counted any more."""
+    writer = LogWriter(tmp_path)
+    writer.append(*(broker(number, "ab"[number % 2]) for number in (1, 2, 3, 4)))
+    topic = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    writer.append(topic, *(partition(number, (1, 3)) for number in range(8)))
+    leaving = md.PartitionChangeRecord(
+        partition_id=0, topic_id=TOPIC_ID, replicas=(1, 2, 3), isr=(1, 2, 3), adding_replicas=(2,),
+        removing_replicas=(3,), directories=tuple(UUID(int=2000 + n) for n in (1, 2, 3)),
+    )  # fmt: skip
+    writer.append(leaving)
+    writer.close()
+    sizes, out = tmp_path / "sizes.csv", tmp_path / "plan.json"
+    rows = "".join(f"orders,{n},{10 ** (n // 2)}\n" for n in range(8))
+    sizes.write_text(f"topic,partition,bytes\n{rows}")
+    arguments = ["plan", "--log", str(tmp_path), "--output", str(out)]
+    assert main(arguments) == 0
+    placed = {
+        each["partition"]: each["replicas"] for each in json.loads(out.read_text())["partitions"]
+    }
+    assert placed.keys() >= {*range(1, 8)}, "they are crowded in one rack"
+    assert all(sum(replicas) % 2 == 1 for replicas in placed.values())
+    state = replay_directory(tmp_path, Moment())
+    found = list(_partitions(state, _read_sizes(sizes)))
+    assert [each.size_bytes for each in found] == [10 ** (n // 2) for n in range(8)]
+    assert found[0].replicas == (1, 2)

@@ -1,13 +1,17 @@
 """A restored directory: the state of the moment, with one voter; the node's own storage opens it."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from quorum_node.records import metadata as md
 from quorum_node.records.identity import parse_uuid
 from quorum_node.storage.partition_directory import open_partition
 from quorum_pipeline.__main__ import main
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
 from support.written_log import LogWriter, write_history
 
 UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
@@ -37,8 +41,32 @@ def test_a_directory_that_the_node_opens(
     assert [(each.key.id, str(each.endpoints[0])) for each in after.voters.voters] == [
         (7, "CONTROLLER://host:9093")
     ]
+    assert after.voters.initial_voters == 1, "it waits for nobody"
+    assert after.voters.log_position == (offset - 1, before.epoch)
     assert "node.id=7" in (out / "meta.properties").read_text()
     assert main([*arguments, "--voter", "7@host:9093"]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert main([*arguments, "--voter", "host:9093"]) == 2
     assert "write it as 1@host:9093" in capsys.readouterr().err
+    named = [*arguments, "--voter", "7@host:9093", "--cluster-id", "another"]
+    named[named.index("--output") + 1] = str(tmp_path / "named")
+    assert main(named) == 0
+    assert "cluster.id=another" in (tmp_path / "named" / "meta.properties").read_text()
+
+
+@pytest.mark.requirement("SP-07")
+def test_what_is_read_back_has_to_be_what_was_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that takes one thing and gives another: every checksum is right."""
+    states = []
+    for name in ("wanted", "other"):
+        writer = LogWriter(tmp_path / name)
+        writer.append(md.TopicRecord(name=name, topic_id=UUID(int=5)))
+        writer.close()
+        states.append(replay_directory(tmp_path / name, Moment()))
+    wanted, other = states
+    monkeypatch.setattr(wanted, "snapshot", other.snapshot)
+    voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
+    with pytest.raises(PipelineError, match="was read back, and is not what was written"):
+        write_directory(tmp_path / "out", wanted, voter, "c")

@@ -7,6 +7,7 @@ import pytest
 
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.live.quorum import Quorum, SnapshotGone
 from quorum_pipeline.live.snapshots import download_snapshot
 
@@ -61,3 +62,11 @@ def test_it_gives_up_when_they_always_go(tmp_path: Path) -> None:
     with pytest.raises(SnapshotGone, match="no snapshot"):
         download(ids, 1, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_download_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = SnapshotId(10, 1)
+    *begin, last = snapshot(named)
+    monkeypatch.setitem(globals(), "snapshot", lambda _: bytes([*begin, last ^ 1]))
+    with pytest.raises(PipelineError, match=rf"{named.file_name}, byte \d+: .*is damaged"):
+        download_snapshot(cast(Quorum, Leaders([named], 9)), tmp_path)

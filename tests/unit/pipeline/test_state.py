@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.records import metadata as md
+from quorum_node.records.control import KRaftVersion, VotersRecord, encode_control
 from quorum_node.records.metadata import decode_metadata, encode_metadata
-from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_format import SnapshotBounds, SnapshotReader, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.commands.moments import parsed_time_ms
 from quorum_pipeline.errors import PipelineError
@@ -24,7 +26,15 @@ from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES, Row
 from support.metadata_histories import histories
 from support.metadata_records import config
-from support.written_log import BEGAN_MS, LogWriter, write_history
+from support.written_log import (
+    BEGAN_MS,
+    TOPIC_ID,
+    LogWriter,
+    broker,
+    partition,
+    voter,
+    write_history,
+)
 
 
 @pytest.fixture
@@ -116,6 +126,61 @@ def test_from_a_snapshot_and_the_log_behind_it(tmp_path: Path) -> None:
         replay_directory(writer.directory, Moment(offset=3))
 
 
+def test_the_newest_snapshot_that_is_not_too_new(tmp_path: Path) -> None:
+    """With the whole log beside it a snapshot only saves time; without, it has to be the right one."""
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    images = write_history(writer)
+    early = writer.snapshot()
+    early_ms = writer.time_ms - 1000
+    after = writer.append(config(TOPIC, "other", "a", "1"))
+    for offset in (early.end_offset - 1, early.end_offset):
+        state = replay_directory(writer.directory, Moment(offset=offset))
+        assert state.end_offset == offset
+        assert offset not in images or b"".join(state.snapshot()) == images[offset]
+    state = replay_directory(writer.directory, Moment(time_ms=early_ms - 1))
+    assert state.end_offset == sorted(images)[-2]
+    assert replay_directory(writer.directory, Moment(time_ms=early_ms)).id == early
+    late = writer.snapshot(drop_log=True)
+    writer.close()
+    state = replay_directory(writer.directory, Moment())
+    assert (state.end_offset, state.id) == (after, late)
+    with pytest.raises(PipelineError, match=r"no state at offset -1"):
+        replay_directory(writer.directory, Moment(offset=-1))
+
+
+def told_voters(*records: VotersRecord) -> VotersRecord | None:
+    """Those in the snapshot that the state behind them gives."""
+    state = Replayed()
+    for offset, record in enumerate(records):
+        encoded = encode_control(record)
+        state.records([LogRecord(offset, 1, 5, True, encoded.key, encoded.value or b"")])
+    reader = SnapshotReader(state.id)
+    for data in state.snapshot():
+        reader.feed(data)
+    return reader.finish().voters
+
+
+def test_a_quorum_that_has_shrunk_had_formed_before() -> None:
+    """A newcomer would else wait for voters that were removed since."""
+    voters = tuple(voter(number, 100 + number) for number in (1, 2, 3))
+    whole, shrunk = VotersRecord(voters, "c", 3), VotersRecord(voters[:2], "c", 3)
+    for records, needed in (((whole,), 3), ((shrunk,), 3), ((whole, shrunk), 2)):
+        found = told_voters(*records)
+        assert found is not None
+        assert found.initial_voters == needed
+
+
+def test_the_level_of_the_quorum_is_that_of_the_log_or_of_the_snapshot() -> None:
+    """A static quorum of stock Kafka has none."""
+    encoded = encode_control(KRaftVersion(0))
+    state = Replayed()
+    state.records([LogRecord(0, 1, 5, True, encoded.key, encoded.value or b"")])
+    assert state.kraft_version == 0
+    state = Replayed()
+    state.begin(SnapshotId(7, 2), [], SnapshotBounds(5, 2, VotersRecord((voter(1, 101),), "c")))
+    assert (state.end_offset, state.epoch, state.kraft_version) == (7, 2, 2)
+
+
 def test_what_is_wrong_in_a_snapshot_is_told_with_its_name(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "node", segment_bytes=200)
     for number in range(6):
@@ -179,6 +244,39 @@ def test_tables(written: tuple[Path, dict[int, bytes]]) -> None:
         assert table.count(state) == len(found)
 
 
+def test_tables_of_a_cluster_in_trouble(tmp_path: Path) -> None:
+    """What most clusters have none of, most of the time."""
+    writer = LogWriter(tmp_path)
+    writer.append(*(broker(number) for number in (1, 2, 3)))
+    writer.append(md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2, 3)))
+    writer.append(md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=1))
+    change = md.PartitionChangeRecord(
+        partition_id=0, topic_id=TOPIC_ID, leader=2, isr=(2,), leader_recovery_state=md.RECOVERING,
+        adding_replicas=(3,), removing_replicas=(1,),
+    )  # fmt: skip
+    acl = md.AccessControlEntryRecord(
+        id=UUID(int=9), resource_type=2, resource_name="orders", pattern_type=4, principal="User:a",
+        host="*", operation=5, permission_type=3,
+    )  # fmt: skip
+    parts = (
+        md.QuotaEntity(entity_type="user", entity_name=None),
+        md.QuotaEntity(entity_type="ip", entity_name="b"),
+    )
+    quota = md.ClientQuotaRecord(entity=parts, key="rate", value=1.5, remove=False)
+    writer.append(change, acl, quota)
+    writer.close()
+    state = replay_directory(writer.directory, Moment())
+    assert [row["fenced"] for row in rows(state, "brokers")] == [True, False, False]
+    (found,) = rows(state, "partitions")
+    assert (found["adding_replicas"], found["removing_replicas"]) == ([3], [1])
+    assert (found["recovering"], found["isr"], found["replicas"]) == (True, [2], [1, 2, 3])
+    (entry,) = rows(state, "acls")
+    numbers = [entry[n] for n in ("resource_type", "pattern_type", "operation", "permission_type")]
+    assert numbers == [2, 4, 5, 3]
+    ((entity, value),) = ((row["entity"], row["value"]) for row in rows(state, "quotas"))
+    assert (set(str(entity).split(",")), value) == ({"user=<default>", "ip=b"}, 1.5)
+
+
 def test_by_time_it_ends_behind_the_last_record_up_to_then(
     written: tuple[Path, dict[int, bytes]],
 ) -> None:
@@ -204,6 +302,23 @@ def test_differences(written: tuple[Path, dict[int, bytes]]) -> None:
         ("voters", "removed", ()),
     }
     assert list(differences(after, after)) == []
+
+
+def test_a_difference_in_words_and_as_json(
+    written: tuple[Path, dict[int, bytes]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, images = written
+    begin, end = (sorted(images)[n] for n in (5, 6))
+    arguments = ["diff", "--log", str(path), "--from", str(begin), "--to", str(end)]
+    assert main(arguments) == 0
+    line, summary = capsys.readouterr().out.splitlines()
+    assert line.startswith("changed partitions ")
+    assert "leader: 1 -> 2; " in line
+    assert "isr: [1, 2, 3] -> [2, 3]" in line
+    assert summary == f"from offset {begin} to {end}: 1 changed in partitions"
+    assert main([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["before"]["leader"], told["after"]["leader"]) == (1, 2)
 
 
 def test_the_commands(

@@ -1,5 +1,7 @@
 """Events with the seconds that the log's own timestamps give."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,7 +14,7 @@ from quorum_node.records import metadata as md
 from quorum_node.records.control import VotersRecord
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.files.timeline import read_timeline
-from quorum_pipeline.timeline.events import TOPIC_CREATED, Event, summary
+from quorum_pipeline.timeline.events import TOPIC_CREATED, At, Event, Timeline, summary
 from quorum_pipeline.timeline.report import html_report, shown
 from support.written_log import BEGAN_MS, TOPIC_ID, LogWriter, broker, partition, voter
 
@@ -94,12 +96,105 @@ def test_the_command_writes_a_page_and_a_table(
     assert "reassignment" in told
     assert "1 min 2 s" in told
     rows = pq.read_table(table).to_pylist()
-    assert len(rows) == len(read_timeline(written).events)
+    events = read_timeline(written).events
+    assert [each["duration_ms"] for each in rows] == [each.duration_ms for each in events]
+    for row in rows:
+        took = None if row["end"] is None else row["end"] - row["begin"]
+        assert took == (None if took is None else timedelta(milliseconds=row["duration_ms"]))
     text = page.read_text()
     assert "<script" not in text
     assert "http" not in text.replace("http://www.w3.org", "")
     bars = list(ElementTree.fromstring(picture_of(text)).iter("rect"))
     assert len(bars) == len(rows)
+
+
+class Told:
+    """A timeline of records that are told one by one, at seconds."""
+
+    def __init__(self) -> None:
+        self._timeline = Timeline()
+        self._offset = 0
+
+    def __call__(self, second: int, *records: object) -> "Told":
+        for record in records:
+            self._timeline.take(At(self._offset, 4, 1000 * second), record)
+            self._offset += 1
+        return self
+
+    def of(self, kind: str) -> list[tuple[str, int | None]]:
+        """Subject and duration in seconds."""
+        found = [each for each in self._timeline.events() if each.kind == kind]
+        durations = [each.duration_ms for each in found]
+        seconds = [None if each is None else each // 1000 for each in durations]
+        return list(zip((each.subject for each in found), seconds, strict=True))
+
+
+def fenced(number: int) -> md.BrokerRegistrationChangeRecord:
+    return md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=number)
+
+
+SHUTTING_DOWN = md.BrokerRegistrationChangeRecord(
+    broker_id=1, broker_epoch=1, in_controlled_shutdown=1
+)
+
+
+def change(**fields: Any) -> md.PartitionChangeRecord:
+    return md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **fields)
+
+
+@pytest.mark.requirement("SP-05")
+def test_a_voter_is_replaced_whichever_of_the_two_records_comes_first() -> None:
+    told = Told()
+    told(0, VotersRecord((voter(1, 101), voter(2, 102))))
+    told(1, VotersRecord((voter(2, 102),)))
+    told(5, VotersRecord((voter(2, 102), voter(1, 201))))
+    assert told.of("voter replaced") == [("node 1", 4)]
+    assert told.of("voter removed") == told.of("voter added") == []
+    told(6, VotersRecord((voter(2, 102), voter(1, 201), voter(3, 103))))
+    assert told.of("voter added") == [("node 3", 0)]
+
+
+@pytest.mark.requirement("SP-05")
+def test_a_broker_is_down_until_it_is_back_or_gone() -> None:
+    registered, again = broker(1), replace(broker(1), fenced=True)
+    told = Told()(0, registered)(1, again)(3, registered)
+    assert told.of("broker down") == [("broker 1", 2)]
+    told(10, SHUTTING_DOWN)(12, fenced(1))(13, fenced(1))(20, fenced(-1))
+    assert told.of("controlled shutdown") == [("broker 1", 2)]
+    assert told.of("broker down")[1:] == [("broker 1", 8)]
+    told(30, fenced(1))(35, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1))
+    assert told.of("broker down")[2:] == [("broker 1", 5)]
+    assert told.of("broker unregistered") == [("broker 1", 0)]
+    told(40, again)
+    assert len(told.of("broker down")) == 3, "it is a new one, which was never up"
+
+
+@pytest.mark.requirement("SP-05")
+def test_what_a_partition_goes_through_ends_when_the_log_says_so() -> None:
+    told = Told()(0, md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2)))
+    told(1, change(leader=-1))(3, change(isr=(2,)))(6, change(leader=2))
+    assert told.of("partition offline") == [("orders-0", 5)]
+    told(10, change(adding_replicas=(3,), removing_replicas=(1,)))
+    told(12, change(adding_replicas=()))(13, change(isr=(2, 3)))(17, change(removing_replicas=()))
+    assert told.of("reassignment") == [("orders-0", 7)]
+    told(20, change(leader=-1, leader_recovery_state=md.RECOVERING, adding_replicas=(4,)))
+    told(26, md.RemoveTopicRecord(topic_id=TOPIC_ID))
+    for kind in ("partition offline", "unclean election", "reassignment"):
+        assert told.of(kind)[-1:] == [("orders-0", 6)], kind
+
+
+def test_what_a_log_spans_and_whose_epoch_it_was(written: Path) -> None:
+    timeline = read_timeline(written)
+    assert (timeline.begin_ms, timeline.start_offset) == (BEGAN_MS, 0)
+    assert timeline.end_ms == max(each.begin_ms for each in timeline.events)
+    details = [each.detail for each in found(written, "election")]
+    assert details == ["epoch 2, after nobody", "epoch 3, after node 1"]
+
+
+def test_the_median_is_in_the_middle() -> None:
+    took = (1, 9, 5)
+    events = [Event("election", "n", 0, ms, 2 * n, 2 * n + 1) for n, ms in enumerate(took)]
+    assert summary(events) == [("election", 3, 5, 9)]
 
 
 def test_what_takes_no_time_has_no_duration(written: Path) -> None:
