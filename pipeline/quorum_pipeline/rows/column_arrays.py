@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quorum_node.schema.schema import STRING, Array, FieldSpec, Fixed, WireType
+from quorum_node.schema.source import wire_fields
 from quorum_pipeline.rows import loops
-from quorum_pipeline.rows.columnar import Indexes, Places, Unusual
+from quorum_pipeline.rows.columnar import Indexes, Places, Unusual, fields_of_structures
 from quorum_pipeline.rows.declared import plain
 from quorum_pipeline.rows.loops import ABSENT, Bytes, Numbers
 
@@ -49,18 +50,26 @@ def field_array(data: Bytes, field: Places | FieldSpec, count: int) -> pa.Array:
     mask = nulls if nulls.any() else None
     counts = counts if mask is None else np.where(nulls, 0, counts)
     if isinstance(kind, Array):
-        assert isinstance(kind.element, Fixed)
         offsets = _offsets(counts)
-        begins = np.empty(offsets[-1], np.int64)
-        loops.elements(field.begins, offsets, kind.element.size_bytes, begins)
-        values = _fixed(data, kind.element, begins, None)
-        return _list_array(offsets, values, mask)
+        return _list_array(offsets, _elements(data, field, kind, offsets), mask)
     found = _texts(data, field.begins, counts, mask, pa.string())
     try:
         found.validate(full=True)
     except pa.ArrowInvalid:
         raise Unusual from None
     return found
+
+
+def _elements(data: Bytes, field: Places, kind: Array, offsets: npt.NDArray[np.int32]) -> pa.Array:
+    if isinstance(kind.element, Fixed):
+        begins = np.empty(offsets[-1], np.int64)
+        loops.elements(field.begins, offsets, kind.element.size_bytes, begins)
+        return _fixed(data, kind.element, begins, None)
+    found = fields_of_structures(field, data, field.begins, offsets)
+    assert isinstance(kind.element, type)
+    names = [name for name, _ in wire_fields(kind.element)]
+    count = int(offsets[-1])
+    return pa.StructArray.from_arrays([field_array(data, found[n], count) for n in names], names)
 
 
 def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
@@ -114,10 +123,12 @@ def _repeated(value: object, kind: pa.DataType, count: int) -> pa.Array:
 def _arrow_type(kind: WireType) -> pa.DataType:
     if isinstance(kind, Fixed):
         return _ARROW[kind.code]
-    if isinstance(kind, Array) and isinstance(kind.element, Fixed):
-        return pa.list_(_ARROW[kind.element.code])
+    if isinstance(kind, Array):
+        return pa.list_(_arrow_type(kind.element))
     if kind == STRING:
         return pa.string()
+    if isinstance(kind, type):
+        return pa.struct([(name, _arrow_type(spec.type)) for name, spec in wire_fields(kind)])
     raise Unusual
 
 

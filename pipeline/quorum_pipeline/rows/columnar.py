@@ -4,8 +4,8 @@ Owns the programs by which the compiled loops (`loops.py`) go through records: m
 declared anew is read at once. What comes out is not values but places: where a field begins in each record, and how many elements
 it has. `column_arrays.py` makes columns of them.
 
-Only what is in every record of a busy cluster is read here: fixed fields, strings, arrays of fixed elements, tagged fields, lengths
-of up to three bytes. Whatever else there is (a structure, bytes, a longer length), and whatever is damaged, raises `Unusual`: then
+Only what is in every record of a busy cluster is read here: fixed fields, strings, arrays of fixed elements or of structures of such
+fields, tagged fields, lengths of up to three bytes. Whatever else there is (bytes, a longer length), and whatever is damaged, raises `Unusual`: then
 the decoder of the node has the word. So nothing is decided here that it would decide otherwise.
 
 Source: KIP-482 (compact forms, tagged fields); KIP-631, "Record format".
@@ -27,7 +27,16 @@ from quorum_node.schema.schema import (
     WireType,
 )
 from quorum_node.schema.source import wire_fields
-from quorum_pipeline.rows.loops import ABSENT, COUNTED, FIXED, NULLABLE, Bytes, Numbers, fields
+from quorum_pipeline.rows.loops import (
+    ABSENT,
+    COUNTED,
+    FIXED,
+    NULLABLE,
+    Bytes,
+    Numbers,
+    fields,
+    structures,
+)
 
 Indexes = npt.NDArray[np.intp]
 
@@ -44,6 +53,7 @@ class Places:
     """
 
     spec: FieldSpec
+    version: int
     begins: Numbers
     counts: Numbers
     is_everywhere: bool
@@ -78,8 +88,23 @@ def fields_of(
     found: Fields = dict(program.left_out)
     for field, (name, spec) in enumerate(zip(program.names, program.specs, strict=True)):
         is_everywhere = bool(present[field] == len(begins))
-        row = Places(spec, places[field], counts[field], is_everywhere)
+        row = Places(spec, version, places[field], counts[field], is_everywhere)
         found[name] = row if present[field] else spec
+    return found
+
+
+def fields_of_structures(
+    field: Places, data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32]
+) -> Fields:
+    """The fields of all elements of a field: of arrays that begin there and have the elements up to `offsets[i + 1]`."""
+    program = _inner_program(field.spec.type, field.version)
+    assert program is not None
+    shape = len(program.names), int(offsets[-1])
+    places, counts = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    structures(data, begins, offsets, program.numbers, places, counts)
+    found: Fields = dict(program.left_out)
+    for row, (name, spec) in enumerate(zip(program.names, program.specs, strict=True)):
+        found[name] = Places(spec, field.version, places[row], counts[row], is_everywhere=True)
     return found
 
 
@@ -90,20 +115,36 @@ def _program(cls: type[Message], version: int) -> _Program | None:
     declared = [(name, spec) for name, spec in wire_fields(cls) if name not in left_out]
     # Stable: fields without a tag come first, in the order of the wire.
     declared.sort(key=lambda each: each[1].tag is not None)
-    numbers = []
+    numbers: list[tuple[int, ...]] = []
+    behind: list[tuple[int, ...]] = []
     for _, spec in declared:
-        size_bytes = _element_bytes(spec.type)
+        inner = _inner_program(spec.type, version)
+        size_bytes = _element_bytes(spec.type) if inner is None else 0
         if size_bytes is None:
             return None
         counted = NULLABLE if spec.nullable_in(version) else COUNTED
         form = FIXED if isinstance(spec.type, Fixed) else counted
-        numbers.append((-1 if spec.tag is None else spec.tag, size_bytes, form))
+        tag = -1 if spec.tag is None else spec.tag
+        rows = [] if inner is None else [tuple(map(int, row)) for row in inner.numbers]
+        numbers.append((tag, size_bytes, form, len(declared) + len(behind), len(rows)))
+        behind += rows
     return _Program(
         tuple(name for name, _ in declared),
         tuple(spec for _, spec in declared),
-        np.array(numbers, np.int64).reshape(-1, 3),
+        np.array(numbers + behind, np.int64).reshape(-1, 5),
         left_out,
     )
+
+
+def _inner_program(kind: WireType, version: int) -> _Program | None:
+    """Of the structures in an array; None: they are none, or such that the loops don't read."""
+    if not isinstance(kind, Array) or not isinstance(kind.element, type):
+        return None
+    # See `fields_of`.
+    program = _program(kind.element, version)  # type: ignore[arg-type]
+    if program is None or any(tag >= 0 or count for tag, _, _, _, count in program.numbers):
+        return None
+    return program
 
 
 def _element_bytes(kind: WireType) -> int | None:

@@ -46,13 +46,16 @@ _FIELD = re.compile(r"{(\w+)}")
 def key_of(record: object) -> str | None:
     """The key, or None."""
     if isinstance(record, md.ClientQuotaRecord):
-        return _quota(record)
+        return _quota([(each.entity_type, each.entity_name) for each in record.entity], record.key)
     form = _FORMS.get(type(record))
     return None if form is None else _FIELD.sub(lambda named: _text(record, named[1]), form)
 
 
 def key_array(cls: type, columns: dict[str, pa.Array], count: int) -> pa.Array:
     """The keys of many records of one type, from the values of their fields."""
+    if cls is md.ClientQuotaRecord:
+        named = [[tuple(each.values()) for each in some] for some in columns["entity"].to_pylist()]
+        return pa.array(map(_quota, named, columns["key"].to_pylist()), pa.string())
     form = _FORMS.get(cls)
     if form is None:
         return pa.nulls(count, pa.string())
@@ -78,6 +81,6 @@ def _text_array(values: pa.Array, name: str) -> pa.Array:
     return pa.array(names, pa.string()).take(numbered.indices)
 
 
-def _quota(record: md.ClientQuotaRecord) -> str:
-    parts = sorted((each.entity_type, each.entity_name or "<default>") for each in record.entity)
-    return f"quota/{'/'.join(f'{kind}={name}' for kind, name in parts)}/{record.key}"
+def _quota(entity: list[tuple[str, str | None]], key: str) -> str:
+    parts = sorted((kind, name or "<default>") for kind, name in entity)
+    return f"quota/{'/'.join(f'{kind}={name}' for kind, name in parts)}/{key}"

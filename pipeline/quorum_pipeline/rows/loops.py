@@ -150,6 +150,23 @@ def _value(data: Bytes, at: int, size_bytes: int, form: int) -> tuple[int, int, 
 
 
 @_compiled
+def _place(data: Bytes, at: int, end: int, program: Numbers, field: int) -> tuple[int, int, int]:
+    """The same for a field of a program, whose elements may be structures; these have no tagged fields."""
+    place, count, at = _value(data, at, program[field, 1], program[field, 2])
+    if program[field, 4] == 0:
+        return place, count, at
+    for _ in range(count):
+        for inner in range(program[field, 3], program[field, 3] + program[field, 4]):
+            _, size, at = _value(data, at, program[inner, 1], program[inner, 2])
+            if size == UNUSUAL or at >= end:
+                return place, UNUSUAL, at
+        if data[at] != 0:
+            return place, UNUSUAL, at
+        at += 1
+    return place, count, at
+
+
+@_compiled
 def fields(
     data: Bytes,
     begins: Numbers,
@@ -161,17 +178,18 @@ def fields(
 ) -> bool:
     """Fills in where each field of each record begins, and how many elements it has. False: there is something unusual.
 
-    `program`: for each field its tag (-1 for those without, which come first), the size of an element, its form. `places`
+    `program`: for each field its tag (-1 for those without, which come first), the size of an element, its form; and where
+    elements are structures: the first row of the program that has a field of them, and how many fields they have. `places`
     and `counts` have a row for each field; `places` are all ABSENT before. `present`: in how many records each field is, 0 before.
     """
-    fields_count = len(program)
+    fields_count = len(present)
     untagged = 0
     while untagged < fields_count and program[untagged, 0] < 0:
         untagged += 1
     for record in range(len(begins)):
         at, end = begins[record], ends[record]
         for field in range(untagged):
-            place, count, at = _value(data, at, program[field, 1], program[field, 2])
+            place, count, at = _place(data, at, end, program, field)
             if count == UNUSUAL or at > end:
                 return False
             places[field, record], counts[field, record] = place, count
@@ -186,7 +204,7 @@ def fields(
                 return False
             for field in range(untagged, fields_count):
                 if program[field, 0] == tag:
-                    place, count, at = _value(data, at, program[field, 1], program[field, 2])
+                    place, count, at = _place(data, at, behind, program, field)
                     if count == UNUSUAL or at != behind:
                         return False
                     places[field, record], counts[field, record] = place, count
@@ -242,6 +260,25 @@ def elements(
             found[offsets[index] + number] = begins[index] + number * size_bytes
 
 
+@_compiled
+def structures(
+    data: Bytes,
+    begins: Numbers,
+    offsets: npt.NDArray[np.int32],
+    program: Numbers,
+    places: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> None:
+    """Fills in where each field of each structure begins, and how many elements it has: of arrays that `fields` went through."""
+    for index in range(len(begins)):
+        at = begins[index]
+        for element in range(offsets[index], offsets[index + 1]):
+            for field in range(len(program)):
+                place, count, at = _value(data, at, program[field, 1], program[field, 2])
+                places[field, element], counts[field, element] = place, count
+            at += 1
+
+
 def compile_all() -> None:
     """Now, and not in each of the processes that come from this one."""
     data: Bytes = np.frombuffer(bytes(READ_AHEAD_BYTES), np.uint8)
@@ -249,8 +286,9 @@ def compile_all() -> None:
     offsets, tables = np.zeros(1, np.int32), np.zeros((0, 0), np.int64)
     headers(data, 0, 0, 0, borders, np.zeros((0, HEADERS), np.int64))
     frames(data, borders, borders, none, none)
-    fields(data, none, none, np.zeros((0, 3), np.int64), tables, tables, none)
+    fields(data, none, none, np.zeros((0, 5), np.int64), tables, tables, none)
     turned(data, none, own, np.zeros((0, len(own)), np.uint8))
     base64(data, none, data, np.zeros((0, 22), np.uint8))
     gathered(data, none, offsets, own)
     elements(none, offsets, 1, none)
+    structures(data, none, offsets, np.zeros((0, 5), np.int64), tables, tables)
