@@ -19,6 +19,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.commands.moments import parsed_time_ms
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.replay import Moment, replay_directory
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.log_record import LogRecord
@@ -132,7 +133,7 @@ def test_the_newest_snapshot_that_is_not_too_new(tmp_path: Path) -> None:
     images = write_history(writer)
     early = writer.snapshot()
     early_ms = writer.time_ms - 1000
-    after = writer.append(config(TOPIC, "other", "a", "1"))
+    writer.append(config(TOPIC, "other", "a", "1"))
     for offset in (early.end_offset - 1, early.end_offset):
         state = replay_directory(writer.directory, Moment(offset=offset))
         assert state.end_offset == offset
@@ -140,12 +141,15 @@ def test_the_newest_snapshot_that_is_not_too_new(tmp_path: Path) -> None:
     state = replay_directory(writer.directory, Moment(time_ms=early_ms - 1))
     assert state.end_offset == sorted(images)[-2]
     assert replay_directory(writer.directory, Moment(time_ms=early_ms)).id == early
-    late = writer.snapshot(drop_log=True)
-    writer.close()
-    state = replay_directory(writer.directory, Moment())
-    assert (state.end_offset, state.id) == (after, late)
     with pytest.raises(PipelineError, match=r"no state at offset -1"):
         replay_directory(writer.directory, Moment(offset=-1))
+    for number in range(5):
+        after = writer.append(config(TOPIC, "other", "a", "1" * 100 + str(number)))
+    late = writer.snapshot(drop_log=True)
+    writer.close()
+    assert open_log(writer.directory).start_offset > early.end_offset
+    state = replay_directory(writer.directory, Moment())
+    assert (state.end_offset, state.id) == (after, late)
 
 
 def told_voters(*records: VotersRecord) -> VotersRecord | None:

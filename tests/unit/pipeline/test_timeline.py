@@ -177,6 +177,8 @@ def test_what_a_partition_goes_through_ends_when_the_log_says_so() -> None:
     told(10, change(adding_replicas=(3,), removing_replicas=(1,)))
     told(12, change(adding_replicas=()))(13, change(isr=(2, 3)))(17, change(removing_replicas=()))
     assert told.of("reassignment") == [("orders-0", 7)]
+    told(17, change(adding_replicas=(3,)))(18, change(isr=(2, 3)))(19, change(adding_replicas=()))
+    assert told.of("reassignment")[1:] == [("orders-0", 2)]
     told(20, change(leader=-1, leader_recovery_state=md.RECOVERING, adding_replicas=(4,)))
     told(26, md.RemoveTopicRecord(topic_id=TOPIC_ID))
     for kind in ("partition offline", "unclean election", "reassignment"):

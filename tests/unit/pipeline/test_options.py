@@ -1,0 +1,40 @@
+"""Options of `metadata_log`, as somebody types them: what is not said has the value that the docstring names."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.options import NO_END, LogOptions, log_options
+
+DEFAULTS = LogOptions(Path("/node"), (), 0, NO_END, 8 << 20, 1_000_000, keep_problems=False)
+
+
+@pytest.mark.requirement("SP-01")
+def test_what_is_not_said_and_what_is() -> None:
+    assert log_options({"path": "/node"}) == DEFAULTS
+    given = {"PATH": "file:///node", "startOffset": "3", "endoffset": "9", "spanBytes": "5"}
+    wanted = replace(DEFAULTS, start_offset=3, end_offset=9, span_bytes=5)
+    assert log_options(given) == wanted
+    given |= {"maxRows": "7", "onProblem": "Keep"}
+    assert log_options(given) == replace(wanted, max_rows=7, keep_problems=True)
+    found = log_options({"bootstrap": "a:1,[::1]:2"})
+    assert (found.path, found.bootstrap) == (None, (("a", 1), ("::1", 2)))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "give either the path"),
+        ({"path": "/node", "bootstrap": "a:1"}, "give either the path"),
+        ({"path": "/node", "ofset": "1"}, "unknown option 'ofset'"),
+        ({"path": "/node", "startOffset": "-1"}, "startoffset is '-1'"),
+        ({"path": "/node", "maxRows": "0"}, "maxrows is '0'; it is a whole number from 1 on"),
+        ({"path": "/node", "onProblem": "skip"}, "it is fail or keep"),
+        ({"bootstrap": "a"}, "'a' is not host:port"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_name(given: dict[str, str], says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        log_options(given)
