@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from quorum_pipeline.files.written_parts import Part
 from quorum_pipeline.rows.arrow import record_batch
-from quorum_pipeline.rows.gathering import AnyRows
+from quorum_pipeline.rows.gathering import ROWS_AT_ONCE, AnyRows
 from quorum_pipeline.rows.plain_arrow import type_schema
 from quorum_pipeline.rows.plain_rows import PlainRows
 
@@ -117,6 +117,8 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
         "use_dictionary": dictionaries,
         "column_encoding": dict.fromkeys(_RISING & set(schema.names), "DELTA_BINARY_PACKED"),
         "write_statistics": [each for each in _BOUNDS if each in schema.names],
+        # A column of a block in one page: what pages cost, they cost whatever is in them.
+        "max_rows_per_page": ROWS_AT_ONCE,
         # Parquet's own schema says all; with Arrow's beside it a reader would make dictionaries again.
         "store_schema": False,
     }
