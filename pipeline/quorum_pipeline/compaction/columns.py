@@ -30,16 +30,23 @@ stand side by side in records."""
 
 PARTITION_ID, THERE, ISR, LEADER, LEADER_EPOCH, PARTITION_EPOCH = range(2, 8)
 REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(8, 14)
-KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT, PARTITION_COLUMNS = range(14, 21)
+KEY_AT, NEXT_PARTITION, RECOVERY, TAGS, TAGS_END, TAG_COUNT = range(14, 20)
+PARTITION_COLUMNS = 24
 """Of a partition; arrays are positions. DIRECTORIES is ABSENT where none is known, ELR and LAST_KNOWN_ELR where there are none. TAGS are
 the tagged fields of a newer version. Two halves of the topic's id are the first columns, and what most changes look at is beside them: that
-is fetched from memory together. KEY_AT is where partition and topic id stand side by side."""
+is fetched from memory together: a row is three lines of the cache, though it needs a little less. KEY_AT is where partition and topic id
+stand side by side."""
+_LINE = 8
+"""Numbers in a line of the cache."""
 
 
 def table(rows: int, columns: int) -> Table:
     """With room for so many rows."""
     places = np.zeros(1 << max(4, (2 * rows).bit_length()), np.int32)
-    found = np.empty((rows + 1, columns), np.int64)
+    size = (rows + 1) * columns
+    memory = np.empty(size + _LINE, np.int64)
+    begin = -(memory.ctypes.data // memory.itemsize) % _LINE
+    found = memory[begin : begin + size].reshape(rows + 1, columns)
     found[0, 0] = 0
     return Table(places, found)
 
@@ -70,8 +77,16 @@ def row_of(table: Table, data: Bytes, at: int, size: int, make: bool) -> int:
         return NONE
     row = _new_row(table, place)
     rows[row, KEY], rows[row, KEY_BYTES] = at, size
-    rows[row, 2:] = 0
+    for column in range(2, rows.shape[1]):
+        rows[row, column] = 0
     return row
+
+
+@inner
+def _partition_place(table: Table, data: Bytes, at: int) -> int:
+    """Where in the hash table it begins to look for a partition."""
+    mixed_id = mixed(word(data, at + 4) ^ mixed(word(data, at + 12)))
+    return (mixed_id + int32(data, at)) & (len(table.places) - 1)
 
 
 @inner
@@ -81,7 +96,7 @@ def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
     partition_id = int32(data, at)
     first, second = word(data, at + 4), word(data, at + 12)
     mask = len(places) - 1
-    place = (mixed(first ^ mixed(second)) + partition_id) & mask
+    place = _partition_place(table, data, at)
     while True:
         row = int64(places[place])
         if row == 0:
@@ -98,3 +113,10 @@ def partition_row(table: Table, data: Bytes, at: int, make: bool) -> int:
     fields[THERE] = 0
     fields[KEY_AT] = at
     return row
+
+
+@inner
+def foreseen(table: Table, data: Bytes, at: int) -> int:
+    """Something of the row that `partition_row` will probably find: whoever looks at it does not wait for the memory then."""
+    row = int64(table.places[_partition_place(table, data, at)])
+    return int64(table.rows[row, PARTITION_ID])

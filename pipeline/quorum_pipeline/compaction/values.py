@@ -17,9 +17,12 @@ limit of elements."""
 ABSENT = -1
 """Instead of a position: null, or not there."""
 if TYPE_CHECKING:
-    int64 = int
+    int64 = uint64 = int
 else:
     int64 = np.int64  # in compiled code the sum of a byte and a number would be of another type
+    uint64 = np.uint64  # as an index it is not looked at whether it counts from the end: eight bytes then are one load
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80
+"""Of eight bytes; in a text, of no letter of ASCII."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -32,19 +35,19 @@ def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """A number of up to three bytes, no more than it needs, and what follows it."""
     if at >= end:
         raise Unusual
-    low = int64(data[at])
+    low = int64(data[uint64(at)])
     if low < 0x80:
         return low, at + 1
     if at + 1 >= end:
         raise Unusual
-    middle = int64(data[at + 1])
+    middle = int64(data[uint64(at + 1)])
     if middle == 0:
         raise Unusual
     if middle < 0x80:
         return low & 0x7F | middle << 7, at + 2
     if at + 2 >= end:
         raise Unusual
-    high = int64(data[at + 2])
+    high = int64(data[uint64(at + 2)])
     if high == 0 or high >= 0x80:
         raise Unusual
     return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
@@ -64,13 +67,23 @@ def put_uvarint(data: Bytes, at: int, value: int) -> int:
 @inner
 def int32(data: Bytes, at: int) -> int:
     """Signed; the caller knows that it is there."""
+    begin = uint64(at)
     value = (
-        int64(data[at]) << 24
-        | int64(data[at + 1]) << 16
-        | int64(data[at + 2]) << 8
-        | int64(data[at + 3])
+        int64(data[begin]) << 24
+        | int64(data[begin + uint64(1)]) << 16
+        | int64(data[begin + uint64(2)]) << 8
+        | int64(data[begin + uint64(3)])
     )
     return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@inner
+def word(data: Bytes, at: int) -> int:
+    """Eight bytes as a number."""
+    begin, value = uint64(at), uint64(0)
+    for index in range(8):
+        value |= uint64(data[begin + uint64(index)]) << uint64(8 * index)
+    return int64(value)
 
 
 @inner
@@ -154,8 +167,10 @@ def text_end(data: Bytes, at: int, end: int, nullable: bool) -> int:
     stop = at + size - 1
     if stop > end:
         raise Unusual
+    while at + 8 <= stop and not word(data, at) & _HIGH_BITS:
+        at += 8
     while at < stop:
-        byte = data[at]
+        byte = data[uint64(at)]
         at = at + 1 if byte < 0x80 else _letter_end(data, at, stop)
     return stop
 
@@ -189,15 +204,6 @@ def check_tags(data: Bytes, at: int, end: int) -> None:
 
 
 @inner
-def word(data: Bytes, at: int) -> int:
-    """Eight bytes as a number."""
-    value = int64(0)
-    for index in range(8):
-        value |= int64(data[at + index]) << (8 * index)
-    return value
-
-
-@inner
 def mixed(value: int) -> int:
     """A number of 31 bits that all bits of a number count for."""
     product = np.uint64(value) * _MULTIPLIER
@@ -211,10 +217,11 @@ def hash_of(data: Bytes, at: int, end: int) -> int:
     while at + 8 <= end:
         value = mixed(value ^ word(data, at))
         at += 8
+    last = int64(0)
     while at < end:
-        value = mixed(value ^ int64(data[at]) << 31)
+        last = last << 8 | int64(data[uint64(at)])
         at += 1
-    return value
+    return mixed(value ^ last)
 
 
 @inner
@@ -226,7 +233,7 @@ def same(data: Bytes, first: int, second: int, size: int) -> bool:
             return False
         done += 8
     while done < size:
-        if data[first + done] != data[second + done]:
+        if data[uint64(first + done)] != data[uint64(second + done)]:
             return False
         done += 1
     return True

@@ -10,7 +10,7 @@ from quorum_pipeline.compaction import columns as c
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
 from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table, compiled, inner
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint
+from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint, uint64
 
 _PARTITION = md.PartitionRecord.RECORD_TYPE
 _NEWEST = md.PartitionRecord.HIGHEST_VERSION
@@ -21,10 +21,9 @@ assert _NEWEST == 2, "the form that is written here"
 
 @inner
 def _copy(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
-    for index in range(begin, end):
-        to[at] = data[index]
-        at += 1
-    return at
+    for index in range(end - begin):
+        to[uint64(at + index)] = data[uint64(begin + index)]
+    return at + end - begin
 
 
 @inner

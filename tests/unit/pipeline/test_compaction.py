@@ -278,6 +278,19 @@ def test_an_epoch_beyond_its_type_is_as_replay_has_it() -> None:
     assert compacting(values).image == replayed(values).image
 
 
+@pytest.mark.parametrize("place", range(19))
+def test_a_text_that_is_none_is_found_wherever_it_is_damaged(place: int) -> None:
+    """It is looked at eight bytes at a time, and letter by letter at its end; a later value overtakes it."""
+    first, other = encoded(config(value="x" * 19), config(value="other"))
+    begin = first.index(b"x") + place
+    damaged = first[:begin] + b"\xff" + first[begin + 1 :]
+    with pytest.raises(BadRecord, match="offset 1: "):
+        _ = compacting([*encoded(config()), damaged, other], [1]).image
+    letters = [config(value="x" * place + text + "y" * 9) for text in ("é", "€", "𝄞")]
+    values = encoded(*created(), *letters)
+    assert_same(compacting(values).image, replayed(values).image)
+
+
 def test_a_value_that_is_no_record_is_found_even_if_it_is_overtaken() -> None:
     values = encoded(*created(), change(isr=(1,)), change(isr=(2,)), config())
     for index in range(2, len(values)):
