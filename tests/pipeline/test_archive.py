@@ -138,6 +138,8 @@ def test_what_can_not_be_decoded_is_kept_apart(spark: SparkSession, tmp_path: Pa
     (row,) = apart.collect()
     assert (row.offset, row.problem) == (2, "type 99 version 3 is not known")
     assert row.source.endswith("00000000000000000000.log")
+    place = f"{row.source}, byte {row.position}, offset 2: type 99 version 3 is not known"
+    assert list(archive.quarantined_places(5)) == [place]
     assert bytes(row.value) == md.encode_metadata(unknown)
     with pytest.raises(PipelineError, match=r"1 records .* in quarantine"):
         replay_archive(archive, Moment())

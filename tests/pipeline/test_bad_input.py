@@ -115,6 +115,48 @@ def test_a_snapshot_without_footer_is_no_beginning(spark: SparkSession, tmp_path
     writer.close()
 
 
+def test_a_log_without_a_record_yet(spark: SparkSession, tmp_path: Path) -> None:
+    """From the beginning, and behind a snapshot: nothing is archived, and what comes is."""
+    empty = tmp_path / "node" / "__cluster_metadata-0"
+    empty.mkdir(parents=True)
+    (empty / f"{0:020d}.log").touch()
+    archive = Archive(spark, str(tmp_path / "archive"))
+    for _ in range(2):
+        archive_all(archive, empty)
+        assert archive.contents().ranges == ()
+    shutil.rmtree(empty)
+    writer = pairs(tmp_path / "node", 3)
+    archive_all(archive, writer.directory)
+    assert offsets(archive) == list(range(6))
+    writer.snapshot(drop_log=True)
+    for segment in writer.directory.glob("*.log"):
+        segment.unlink()
+    behind = Archive(spark, str(tmp_path / "behind"))
+    archive_all(behind, writer.directory)
+    assert behind.contents().ranges == ()
+    writer.close()
+
+
+def test_a_log_of_another_history_and_directories_that_are_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What was never committed may be replaced in a log; nothing is archived behind what it is not."""
+    archive = Archive(spark, str(tmp_path / "archive"))
+    archive_all(archive, pairs(tmp_path / "a", 5).directory)
+    other = pairs(tmp_path / "b", 4)
+    other.epoch = 9
+    for _ in range(3):
+        other.append(md.NoOpRecord(), md.NoOpRecord())
+    with pytest.raises(PipelineError, match=r"at offset 9 it has a batch of epoch 1"):
+        archive_all(archive, other.directory)
+    assert offsets(archive) == list(range(10))
+    (only,) = (tmp_path / "archive" / "records").iterdir()
+    shutil.rmtree(only)
+    with pytest.raises(PipelineError, match=r"directories of this one were taken away"):
+        archive_all(archive, other.directory)
+    assert archive.contents().ranges == ()
+
+
 def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> None:
     """Under an archive that follows it: that ends with its name, and goes on when it is back."""
     node, aside = tmp_path / "node", tmp_path / "aside"

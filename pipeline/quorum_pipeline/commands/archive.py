@@ -12,9 +12,13 @@ from threading import Event
 
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 
 _SWITCH_SECONDS = 0.0005
+
+
+_MOST_PLACES = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,17 +71,21 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
-        before = archive.contents()
-        if source is not None:
-            every_seconds = arguments.every if arguments.follow else None
-            rows, span_bytes = arguments.max_rows, arguments.span_bytes
-            job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
-            with _told_by(signal.SIGINT) as interrupted:
-                job.run(progress, progress.say, lambda: terminated() or interrupted())
-        if arguments.compact:
-            left = archive.compact(arguments.compact_rows, progress.say)
-            print(f"merged: {left} directories are left")
-        after = archive.contents()
+        with archive.only_writer():
+            before = archive.contents()
+            if source is not None:
+                every_seconds = arguments.every if arguments.follow else None
+                rows, span_bytes = arguments.max_rows, arguments.span_bytes
+                job = ArchiveJob(archive, source, rows, every_seconds, span_bytes)
+                with _told_by(signal.SIGINT) as interrupted:
+                    job.run(progress, progress.say, lambda: terminated() or interrupted())
+            if arguments.compact:
+                left = archive.compact(arguments.compact_rows, progress.say)
+                print(f"merged: {left} directories are left")
+            after = archive.contents()
+        if after.quarantined:
+            for place in archive.quarantined_places(_MOST_PLACES):
+                print(f"quarantine: {place}")
     finally:
         end_session(session)
     added = after.end - max(before.end, after.start)
@@ -102,7 +110,12 @@ def _told_by(number: signal.Signals) -> Iterator[Callable[[], bool]]:
 def _source(arguments: argparse.Namespace) -> LogDirectory | tuple[tuple[str, int], ...] | None:
     """What is wrong is told before Spark takes its seconds to start. Raises PipelineError."""
     if arguments.log is not None:
-        return open_log(arguments.log)
+        log, target = open_log(arguments.log), local_path(arguments.to)
+        if target is not None and target.resolve().is_relative_to(arguments.log.resolve()):
+            raise PipelineError(
+                f"{arguments.to} is in the directory of the log {arguments.log}, which is only read: name another one"
+            )
+        return log
     if arguments.bootstrap is None:
         return None
     from quorum_pipeline.live.quorum import Quorum, parsed_addresses

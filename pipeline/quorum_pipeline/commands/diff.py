@@ -6,6 +6,7 @@ from collections import Counter
 
 from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.progress import Progress
+from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.replay import Moment
 from quorum_pipeline.state.difference import Difference, differences
 
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
+    if arguments.start > arguments.end:
+        raise PipelineError(f"--from {arguments.start} is behind --to {arguments.end}")
     progress = Progress("replaying", "offsets")
     with opened_history(arguments, progress) as history:
         before = history.at(Moment(offset=arguments.start))

@@ -20,6 +20,7 @@ from quorum_pipeline.archive.layout import (
     tiles,
 )
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archived_batch import BatchIdentity, archived_batch
 from quorum_pipeline.files.archived_records import read_records
 from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.state.log_columns import LogColumns
@@ -98,6 +99,17 @@ class ArchiveReader:
                         f"offsets {each.start} to {each.end} of {self._uri} can't be read: {error}"
                     ) from None
 
+    def batch_of(self, offset: int) -> BatchIdentity | None:
+        """That of an archived record; None if it is not there, or in quarantine."""
+        for each in self.contents().ranges:
+            if each.start <= offset < each.end:
+                return self._batch_in(each, offset)
+        return None
+
+    def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
+        assert self._local is not None, "who knows another way reads it"
+        return archived_batch(self._local / RECORDS / range.directory, offset)
+
     def place_of(self, offset: int) -> str:
         """The directory that a record is in."""
         found = (each for each in self.contents().ranges if each.start <= offset < each.end)
@@ -122,7 +134,14 @@ class ArchiveReader:
         names = self._files.list(f"{self._uri}/{RECORDS}")
         ranges = [each for each in map(parse_directory, names) if each is not None]
         complete = [r for r in ranges if MARKER in self._files.list(self._directory(RECORDS, r))]
-        return tiles(complete)
+        counting, others = tiles(complete)
+        end = counting[-1].end if counting else 0
+        behind = min((each.start for each in others if each.start >= end), default=end)
+        if behind > end:
+            raise PipelineError(
+                f"{self._uri} lacks offsets {end} to {behind}, and has what follows: directories of it were taken away"
+            )
+        return counting, others
 
     def _marker(self, range: OffsetRange) -> Marker:
         path = f"{self._directory(RECORDS, range)}/{MARKER}"

@@ -10,7 +10,7 @@ Elsewhere Spark writes: the same columns, through all that Hadoop can reach, at 
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -29,14 +29,16 @@ from quorum_pipeline.archive.layout import (
     unexplained,
 )
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.archive_lock import only_writer
 from quorum_pipeline.files.archive_reader import ArchiveReader
+from quorum_pipeline.files.archived_batch import BatchIdentity, identity
 from quorum_pipeline.files.archived_records import COLUMNS, log_columns
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 from quorum_pipeline.rows.column_types import arrow_schema
 from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
-from quorum_pipeline.spark.origins import Origin, check_start, origin_of
+from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
 from quorum_pipeline.spark.part_writer import start_workers, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.log_columns import LogColumns
@@ -92,6 +94,10 @@ class Archive(ArchiveReader):
         reader = reader.options(**options)
         self._prepare_checkpoint()
         start = self._resume()
+        archived = self.contents()
+        if archived.ranges:
+            origin = self._origin or origin_of(log_options(options))
+            check_history(origin, archived.end, self.batch_of)
         if start is not None:
             reader = reader.option("startOffset", str(start))
         with _in_words(f"the archive can't begin, with the checkpoint {self._checkpoint}"):
@@ -122,6 +128,17 @@ class Archive(ArchiveReader):
         ]
         return self._rows(*paths) if paths else None
 
+    def quarantined_places(self, most: int) -> Iterator[str]:
+        """Of the newest ones: file, byte and offset, and what is wrong there. Raises PipelineError."""
+        frame = self.quarantine()
+        if frame is None:
+            return
+        with _in_words(f"the quarantine of {self._uri} can't be read"):
+            columns = frame.select("source", "position", "offset", "problem")
+            rows = columns.orderBy(sf.desc("offset")).limit(most).collect()
+        for row in reversed(rows):
+            yield f"{row.source}, byte {row.position}, offset {row.offset}: {row.problem}"
+
     def begin_behind(self, snapshot: SnapshotFile) -> None:
         """Keep the snapshot that the first record goes on from."""
         target = f"{self._uri}/{SNAPSHOTS}/{snapshot.path.name}"
@@ -137,6 +154,19 @@ class Archive(ArchiveReader):
             yield log_columns([frame.toArrow()])
         except SparkError as error:
             raise PipelineError(reason_of(error)) from None
+
+    def _batch_in(self, range: OffsetRange, offset: int) -> BatchIdentity | None:
+        if self._local is not None:
+            return super()._batch_in(range, offset)
+        rows = self._rows(self._directory(RECORDS, range)).where(sf.col("offset") == offset)
+        with _in_words(f"offset {offset} of {self._uri} can't be read"):
+            return next(
+                (identity(*row) for row in rows.select("epoch", "batch_crc").collect()), None
+            )
+
+    def only_writer(self) -> AbstractContextManager[None]:
+        """For as long as the context is, where that can be known. Raises PipelineError if there is another one."""
+        return nullcontext() if self._local is None else only_writer(self._local)
 
     def compact(self, target_rows: int, told: Callable[[str], None]) -> int:
         """Merge neighbours into directories of up to so many rows; how many are left."""
@@ -163,6 +193,8 @@ class Archive(ArchiveReader):
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         """One micro batch. Raises PipelineError: records are missing or there twice, the source or the target fails."""
         wanted = self._range_of(batch_id)
+        if not len(wanted):
+            return  # Spark begins with a micro batch even where the log has nothing yet
         with _in_words(f"offsets {wanted.start} to {wanted.end} are not archived in {self._uri}"):
             self._write_range(frame, wanted)
 
@@ -278,10 +310,13 @@ class Archive(ArchiveReader):
         if not done and not archived.ranges:
             return None
         last = self._range_of(max(planned))
-        if archived.end not in (last.start, last.end):
+        # An end that was noted as written is; one that was planned may be, or not.
+        ends = (last.end,) if max(planned) in done else (last.start, last.end)
+        if archived.end not in ends and (archived.ranges or len(last)):
             raise PipelineError(
                 f"the checkpoint {self._checkpoint} stands at offsets {last.start} to {last.end}, and the"
-                f" archive {self._uri} ends at {archived.end}: it is another archive's. Name the right one,"
+                f" archive {self._uri} ends at {archived.end}: it is another archive's, or directories of this one"
+                " were taken away. Name the right one,"
                 " or an empty directory to go on from where the archive ends"
             )
         return None

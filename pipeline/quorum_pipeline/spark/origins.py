@@ -8,10 +8,10 @@ imported where they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,11 +19,12 @@ from pyspark.sql.datasource import InputPartition
 
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import LogSpan, open_log
-from quorum_pipeline.files.log_span import damaged_tail
+from quorum_pipeline.files.log_span import PlacedBatch, damaged_tail, read_span
 from quorum_pipeline.spark.options import LogOptions
 
 if TYPE_CHECKING:
     from quorum_node.client.connections import Address
+    from quorum_pipeline.files.archived_batch import BatchIdentity
     from quorum_pipeline.rows.gathering import AnyRows
 
 _OFFSETS_OF_A_TASK = 200_000
@@ -47,6 +48,9 @@ class Origin(Protocol):
 
     def tasks(self, start: int, end: int) -> Sequence[LogTask]:
         """Tasks that together read these offsets."""
+
+    def batch_at(self, offset: int) -> BatchIdentity | None:
+        """The batch that has this offset, None where it can't be read. Raises PipelineError."""
 
     def check_end(self) -> None:
         """Raises PipelineError if what stands behind the end is damaged: then nobody knows how much it was."""
@@ -112,6 +116,16 @@ class DirectoryOrigin:
             for span in takewhile(lambda span: span.base_offset < end, spans)
         ]
 
+    def batch_at(self, offset: int) -> BatchIdentity | None:
+        """See Origin."""
+        from quorum_pipeline.files.archived_batch import BatchIdentity
+
+        for span in islice(open_log(self._path).spans(offset, 1), 1):
+            for found in read_span(span):
+                if isinstance(found, PlacedBatch) and found.batch.header.end_offset > offset:
+                    return BatchIdentity(found.batch.header.leader_epoch, found.batch.header.crc)
+        return None
+
     def check_end(self) -> None:
         """See Origin."""
         damage = damaged_tail(open_log(self._path))
@@ -143,6 +157,15 @@ class QuorumOrigin:
             for begin in range(start, end, _OFFSETS_OF_A_TASK)
         ]
 
+    def batch_at(self, offset: int) -> BatchIdentity | None:
+        """See Origin."""
+        from quorum_pipeline.files.archived_batch import BatchIdentity
+        from quorum_pipeline.live.quorum import Quorum
+
+        with closing(Quorum(self._bootstrap)) as quorum:
+            header = quorum.read(offset, offset + 1)[0].header
+        return BatchIdentity(header.leader_epoch, header.crc)
+
     def check_end(self) -> None:
         """See Origin. A leader checks what it reads."""
 
@@ -154,4 +177,23 @@ def check_start(origin: Origin, wanted: int) -> None:
         raise PipelineError(
             f"the log of {origin.name} has no offset {wanted}: it begins at {start} and ends at {end};"
             " what was before is in a snapshot"
+        )
+
+
+def check_history(
+    origin: Origin, archived_end: int, batch_of: Callable[[int], BatchIdentity | None]
+) -> None:
+    """Raises PipelineError if an archive that ends there has another history than the log.
+
+    The newest record that both have is compared. A directory may have held records that were never committed, and hold others there now.
+    """
+    start, end = origin.bounds()
+    offset = min(archived_end, end) - 1
+    ours = batch_of(offset) if offset >= start else None
+    theirs = origin.batch_at(offset) if ours is not None else None
+    if theirs is not None and ours != theirs:
+        raise PipelineError(
+            f"the archive is not of the log of {origin.name}: at offset {offset} it has a batch of {ours}, and the"
+            f" log one of {theirs}. What was archived was never committed, or is another cluster's: archive this"
+            " log into an empty directory"
         )

@@ -1,0 +1,44 @@
+"""Which batch of a log an archived record came in: by that an archive and a log are known to have one history.
+
+Owns the reading of that one row. Must not know Spark. Source: KIP-595, "Log": logs that have the same record at one offset have the same ones before.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from quorum_pipeline.errors import PipelineError
+
+COLUMNS = ("offset", "epoch", "batch_crc")
+_SCHEMA = pa.schema({"offset": pa.int64(), "epoch": pa.int32(), "batch_crc": pa.int64()})
+
+
+class BatchIdentity(NamedTuple):
+    """What a batch has that no other one at its offset has."""
+
+    epoch: int
+    crc: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch}, CRC {self.crc:08x}"
+
+
+def archived_batch(directory: Path, offset: int) -> BatchIdentity | None:
+    """Of the record at this offset; None if it is not in the directory. Raises PipelineError, OSError."""
+    paths = [str(path) for path in directory.glob("*.parquet") if path.name[0] not in "._"]
+    try:
+        found = ds.dataset(paths, schema=_SCHEMA, format="parquet").to_table(
+            columns=list(COLUMNS[1:]), filter=ds.field("offset") == offset
+        )
+    except pa.ArrowException as error:
+        raise PipelineError(f"{directory}: {error}") from None
+    return next((identity(**row) for row in found.to_pylist()), None)
+
+
+def identity(epoch: int | None, batch_crc: int | None) -> BatchIdentity | None:
+    """None if the archive does not say it."""
+    if epoch is None or batch_crc is None:
+        return None
+    return BatchIdentity(epoch, batch_crc)
