@@ -64,7 +64,10 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(import_module, "quorum_pipeline.spark.archive_job")
         session = open_session(
-            "quorum-pipeline archive", arguments.master, rows_in_jvm=elsewhere or arguments.compact
+            "quorum-pipeline archive",
+            arguments.master,
+            rows_in_jvm=elsewhere or arguments.compact,
+            workers_at_once=not elsewhere and source is not None,
         )
     from quorum_pipeline.spark.archive import Archive
     from quorum_pipeline.spark.archive_job import ArchiveJob

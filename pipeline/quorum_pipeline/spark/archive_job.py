@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,20 +67,17 @@ class ArchiveJob:
         say: Callable[[str], None],
         told_to_stop: Callable[[], bool],
     ) -> None:
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            # Workers start while the query is planned. If they can't, the query says so.
-            beside.submit(self.archive.start_workers)
-            query = self.archive.follow(
-                "metadata_log", self._options(), every_seconds=self.every_seconds
-            )
-            try:
-                while not query.awaitTermination(_LOOK_SECONDS):
-                    progress(_end_offset(query))
-                    if told_to_stop():
-                        say("stopping: what is not whole is written anew the next time")
-                        query.stop()
-            except SparkError as error:
-                raise PipelineError(reason_of(error)) from None
+        query = self.archive.follow(
+            "metadata_log", self._options(), every_seconds=self.every_seconds
+        )
+        try:
+            while not query.awaitTermination(_LOOK_SECONDS):
+                progress(_end_offset(query))
+                if told_to_stop():
+                    say("stopping: what is not whole is written anew the next time")
+                    query.stop()
+        except SparkError as error:
+            raise PipelineError(reason_of(error)) from None
 
     def _options(self) -> dict[str, str]:
         options = {"maxRows": str(self.max_rows)}

@@ -33,16 +33,6 @@ def write_tasks(
     return parts
 
 
-def start_workers(context: SparkContext) -> None:
-    """A task for each that does nothing. Raises what Spark raises."""
-    count = context.defaultParallelism
-    context.parallelize(range(count), count).foreach(_nothing)
-
-
-def _nothing(number: int) -> None:
-    """On an executor."""
-
-
 @dataclass(frozen=True)
 class _Writer:
     schema: pa.Schema

@@ -21,6 +21,7 @@ from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, op
 from quorum_pipeline.spark.log_source import MetadataLog
 from quorum_pipeline.spark.range_source import MetadataLogRanges
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
+from quorum_pipeline.spark.workers import start_workers
 
 _LOCAL = {
     # Nobody else has business with the ports of a local session.
@@ -55,11 +56,13 @@ def open_session(
     more: Mapping[str, str] | None = None,
     *,
     rows_in_jvm: bool = True,
+    workers_at_once: bool = False,
     keep_classes: Path | None = None,
 ) -> SparkSession:
     """With the data sources registered; `more` settings go first. Raises PipelineError where there is no Java.
 
-    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot. `keep_classes` is a file
+    Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot. `workers_at_once`: Python
+    workers start while the session is made. `keep_classes` is a file
     that the JVM writes when it ends (`kept_classes.py`).
     """
     if shutil.which("java") is None and not _java_home_works():
@@ -73,6 +76,9 @@ def open_session(
     if chosen.startswith("local"):
         _name_python()
     conf.setMaster(chosen).setAppName(name)
+    context = SparkContext.getOrCreate(conf)
+    if workers_at_once:
+        start_workers(context)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     _know_no_other_sources(session.sparkContext)
     session.dataSource.register(MetadataLog)
