@@ -162,8 +162,7 @@ def states(root: Path, log: WrittenLog) -> Found:
         yield f"log {partitions}", state(partitions, "--log", log.directory)
     archived(log, root / "archive")
     for partitions in PARTITIONS:
-        found = state(partitions, "--archive", root / "archive", "--master", MASTER)
-        yield f"archive {partitions}", found
+        yield f"archive {partitions}", state(partitions, "--archive", root / "archive")
 
 
 def memory(root: Path, logs: list[WrittenLog]) -> Found:

@@ -16,7 +16,7 @@ READERS = {
     DUMP: "stock `kafka-dump-log --cluster-metadata-decoder`",
     "plain": "plain Python reader, one process",
 }
-STATES = {"log": "`state --log`", "archive": "`state --archive`, local[2]"}
+STATES = {"log": "`state --log`", "archive": "`state --archive`"}
 FASTER_THAN_DUMP = 3.0
 PLAN_SECONDS, PLAN_MIB = 180.0, 4096.0
 GROWTH = 1.25
