@@ -28,17 +28,18 @@ def read_records(directory: Path, side_by_side: int) -> Iterator[LogColumns]:
     So many files are read at a time, and what follows while it is used. Raises PipelineError, OSError.
     """
     paths = sorted(path for path in directory.glob("*.parquet") if path.name[0] not in "._")
-    waiting: deque[list[Future[pa.Table]]] = deque()
+    waiting: deque[Future[LogColumns]] = deque()
     with ThreadPoolExecutor(side_by_side) as pool:
         for group in _overlapping(list(zip(pool.map(_bounds, paths), paths, strict=True))):
-            waiting.append([pool.submit(_read, path) for path in group])
+            # It is begun behind those that it waits for.
+            waiting.append(pool.submit(_joined, [pool.submit(_read, path) for path in group]))
             if len(waiting) > 1:
-                yield _found(waiting.popleft())
+                yield waiting.popleft().result()
         while waiting:
-            yield _found(waiting.popleft())
+            yield waiting.popleft().result()
 
 
-def _found(tables: list[Future[pa.Table]]) -> LogColumns:
+def _joined(tables: list[Future[pa.Table]]) -> LogColumns:
     return log_columns(each.result() for each in tables)
 
 
