@@ -125,6 +125,18 @@ class RepairSpec(_Model):
     )
 
 
+class RecoverySpec(_Model):
+    """A survivor of a lost quorum, exactly as status.quorumLoss.offer prints it.
+
+    In the spec it says: go on from this log, and give up whatever is committed and not in it.
+    """
+
+    id: int = Field(ge=1, description="Node id of the survivor.")
+    uuid: str = Field(pattern="^[A-Za-z0-9_-]{22}$", description="Its directory id.")
+    epoch: int = Field(ge=0, description="Epoch of the last record in its log.")
+    end_offset: int = Field(ge=0, description="Where its log ends.")
+
+
 class MetadataQuorumSpec(_Model):
     """What is wanted."""
 
@@ -214,6 +226,11 @@ class MetadataQuorumSpec(_Model):
         description="Whether claims of members that left, and of a deleted quorum, are kept.",
     )
     repair: RepairSpec = Field(default_factory=RepairSpec, json_schema_extra={"default": {}})
+    recovery: RecoverySpec | None = Field(
+        default=None,
+        description="Confirms that a lost quorum is recovered from this survivor. Anything but what"
+        " status.quorumLoss.offer says at that moment does nothing, nor does it a second time.",
+    )
     spread: Spread = Field(
         default=Spread.PREFERRED,
         description="Whether members must, should or need not run on different hosts.",
@@ -307,11 +324,24 @@ class ReplicaAtLoss(_Model):
     )
 
 
+class RecoveryOffer(_Model):
+    """The survivor of a lost quorum with the longest log."""
+
+    id: int
+    uuid: str
+    epoch: int
+    end_offset: int
+
+
 class QuorumLossStatus(_Model):
     """A quorum without a majority: who answers, who does not, and what to do."""
 
     message: str
     replicas: list[ReplicaAtLoss]
+    offer: RecoveryOffer | None = Field(
+        default=None, description="What spec.recovery has to say for a recovery with loss of data."
+    )
+    no_offer: str | None = Field(default=None, description="Why nothing is offered.")
 
 
 class Phase(StrEnum):
@@ -324,6 +354,7 @@ class Phase(StrEnum):
     REPAIRING = "Repairing"
     DEGRADED = "Degraded"
     QUORUM_LOST = "QuorumLost"
+    RECOVERING = "Recovering"
     DISK_FULL = "DiskFull"
     PAUSED = "Paused"
     DELETING = "Deleting"

@@ -73,6 +73,12 @@ class Executor:
                 return await self._annotate(
                     target, {names.ANNOTATION_FAILED: facts.latch_text(latch)}
                 )
+            case steps.BeginRecovery(target, survivor):
+                note = facts.recovery_text(survivor, given_up=False)
+                return await self._annotate_as_seen(target, {names.ANNOTATION_RECOVERY: note})
+            case steps.GiveUpRecovery(target, survivor):
+                note = facts.recovery_text(survivor, given_up=True)
+                return await self._annotate_as_seen(target, {names.ANNOTATION_RECOVERY: note})
             case steps.ScaleToZero(target, why):
                 return await self._stop(target, why)
             case steps.StartMember(target):
@@ -172,8 +178,16 @@ class Executor:
         if self._incarnation(target.name).failed is not None:
             # The latch is never taken back, so the judgement can't have become wrong meanwhile.
             return await self._annotate(target, notes, replicas=0)
+        return await self._annotate_as_seen(target, notes, replicas=0)
+
+    async def _annotate_as_seen(
+        self, target: steps.Target, notes: dict[str, str | None], **spec: object
+    ) -> Outcome:
+        """Bound to the version that was judged."""
         meta = {"uid": target.uid, "resourceVersion": target.resource_version}
-        body = {"metadata": {**meta, "annotations": notes}, "spec": {"replicas": 0}}
+        body: dict[str, Any] = {"metadata": {**meta, "annotations": notes}}
+        if spec:
+            body["spec"] = spec
         await self._api.merge(self._set(target.name), body)
         return Outcome(True)
 

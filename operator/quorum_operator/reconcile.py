@@ -23,6 +23,7 @@ from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.conditions import CONFIRMED, QUORUM_LOST
 from quorum_operator.planner.observed import (
+    Confirmation,
     Incarnation,
     Observation,
     StorageChoice,
@@ -231,6 +232,7 @@ def _promise(each: Incarnation) -> int:
 
 
 def _wanted(spec: MetadataQuorumSpec) -> Wanted:
+    said = spec.recovery
     return Wanted(
         replicas=spec.replicas,
         storage=StorageChoice(spec.storage.size, spec.storage.storage_class_name),
@@ -240,6 +242,7 @@ def _wanted(spec: MetadataQuorumSpec) -> Wanted:
         repair_enabled=spec.repair.enabled,
         debounce_s=float(spec.repair.debounce_seconds),
         max_replacements_per_hour=spec.repair.max_replacements_per_hour,
+        recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
 
 

@@ -106,7 +106,7 @@ def test_old_voters_that_come_back_form_no_second_quorum(make_quorum: MakeQuorum
     quorum.put("shared", "1")
     survivor, second, third, observer = quorum.nodes.values()
     quorum.wait_caught_up(1)
-    survivor.freeze()
+    survivor.kill()
     quorum.wait_leader()
     quorum.put("only-there", "2")
     wait_until(
@@ -115,7 +115,7 @@ def test_old_voters_that_come_back_form_no_second_quorum(make_quorum: MakeQuorum
     )
     second.kill()
     third.kill()
-    survivor.thaw()
+    survivor.start()
     accepted = held_by(quorum, 1)
     survivor.kill()
     start_recovering(survivor, accepted)

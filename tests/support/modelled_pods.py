@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from quorum_node.survivor import Survivor
 from quorum_operator.planner.observed import FailureLatch, StorageChoice
 
 
@@ -27,6 +28,7 @@ class Pod:
     gone_at: float | None = None
     exit_code: int | None = None
     restart_hash: str = "r0"
+    recover: Survivor | None = None
     down_since: float | None = None
 
 
@@ -50,7 +52,16 @@ class Set:
     disk: Disk = field(default_factory=Disk)
     pod: Pod | None = None
     caught_up_at: float | None = None
+    recovery: Survivor | None = None
+    """Annotated; `given_up` as well. `recover`: what its template says."""
+    given_up: bool = False
+    recover: Survivor | None = None
 
     @property
     def name(self) -> str:
         return f"q-{self.node_id}-{self.number}"
+
+    @property
+    def asked(self) -> Survivor | None:
+        """What its template should say."""
+        return None if self.given_up else self.recovery

@@ -9,6 +9,7 @@ arithmetic of safety is written out here once more, on purpose not imported from
 import random
 from dataclasses import replace
 
+from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
@@ -135,7 +136,8 @@ class Model:
             delay = self.chance.choice([0.5, 1.0, 3.0])
             self.serial += 1
             each.pod = Pod(f"pod-{self.serial}", self.now, self.now + delay)
-            each.pod.restart_hash = self.restart_hash
+            each.pod.recover = each.recover
+            each.pod.restart_hash = self._restart_hash(each.recover)
 
     def _run_process(self, each: Set) -> None:
         pod, disk = each.pod, each.disk
@@ -159,7 +161,7 @@ class Model:
             self.offset += 3
         else:
             self.serial += 1
-            disk.uuid = f"u{self.serial}"
+            disk.uuid = f"u{self.serial:020}A"
 
     def _replicate(self, each: Set) -> None:
         if each.formation != self.index or not self.runs(each) or each.disk.uuid is None:
@@ -180,7 +182,7 @@ class Model:
             incarnations=tuple(self._incarnation(each) for each in self.sets.values()),
             used_numbers=dict(self.used),
             templates={
-                each.name: Templates(self._template(each), self.restart_hash)
+                each.name: Templates(self._template(each), self._restart_hash(each.asked))
                 for each in self.sets.values()
             },
             view=self._view(),
@@ -190,7 +192,10 @@ class Model:
 
     def _template(self, each: Set) -> str:
         may_format = each.founder and not self.identity(each.formation).formed
-        return f"{self.restart_hash}-{may_format}"
+        return f"{self._restart_hash(each.asked)}-{may_format}"
+
+    def _restart_hash(self, recover: Survivor | None) -> str:
+        return self.restart_hash if recover is None else f"{self.restart_hash}, {recover}"
 
     def _incarnation(self, each: Set) -> Incarnation:
         disk = each.disk
@@ -213,6 +218,8 @@ class Model:
             failed=each.failed,
             stopped=each.stopped,
             replaces=each.replaces,
+            recovery=each.recovery,
+            recovery_given_up=each.given_up,
             template_hash=each.template,
             pod=self._pod(each, ready),
             claim=self._claim(each),
@@ -346,7 +353,7 @@ class Model:
             return
         if self.formed.get(self.index, False):
             raise Unsafe("a formed quorum formed again")
-        founder = f"f{step.index}"
+        founder = f"f{step.index:020}A"
         self.identities.append(
             Identity(
                 step.index,
@@ -435,15 +442,15 @@ class Model:
         each.version += 1
         match step:
             case steps.UpdateMember():
-                each.template = self._template(each)
+                each.template, each.recover = self._template(each), each.asked
             case steps.RecordReplicaUuid(_, uuid):
                 each.uuid = uuid
             case steps.LatchFailure(_, latch):
                 self._check_latch(each)
                 each.failed = latch
-            case steps.ScaleToZero():
+            case steps.ScaleToZero(_, why):
                 self._check_stop(each)
-                each.replicas, each.stopped, each.pod = 0, "stopped", None
+                each.replicas, each.stopped, each.pod = 0, why, None
             case steps.StartMember():
                 each.replicas, each.stopped = 1, None
             case steps.DeleteIncarnation():

@@ -52,6 +52,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
     "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
+    "quorum_node.survivor",
     "quorum_node.exit_codes",
     "quorum_node.records.identity",
 )

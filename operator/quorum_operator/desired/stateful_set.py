@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
 from quorum_operator.desired import config
 from quorum_operator.desired.names import (
@@ -48,6 +49,8 @@ class Member:
     identity: Identity
     founder: bool = False
     replaces: int | None = None
+    recovery: Survivor | None = None
+    """Its node makes itself the sole voter of a lost quorum, once."""
 
     @property
     def may_format(self) -> bool:
@@ -58,7 +61,8 @@ class Member:
 def founder_or_member(each: Incarnation, identity: Identity) -> Member:
     """The builder's input for an incarnation that exists: the founder has the founder's UUID."""
     founder = each.node_id == identity.founder_id and each.uuid == identity.founder_uuid
-    return Member(each.node_id, each.number, identity, founder, each.replaces)
+    recovery = None if each.recovery_given_up else each.recovery
+    return Member(each.node_id, each.number, identity, founder, each.replaces, recovery)
 
 
 def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
@@ -101,7 +105,7 @@ def retention(spec: MetadataQuorumSpec) -> dict[str, str]:
 
 def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     """What a template that is up to date is annotated with."""
-    return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec))
+    return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
 
 
 def storage_text(spec: MetadataQuorumSpec) -> str:
@@ -119,9 +123,10 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
     return _digest([build_template(owner, spec, member), retention(spec)])
 
 
-def _restart_hash(owner: Owner, spec: MetadataQuorumSpec) -> str:
-    """Only what a running pod must be restarted for: image, resources, properties."""
-    return _digest([spec.image, spec.resources, config.properties(owner, spec.config or {})])
+def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
+    """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
+    parts = [spec.image, spec.resources, config.properties(owner, spec.config or {})]
+    return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
 def _selector(owner: Owner, member: Member) -> dict[str, str]:
@@ -171,7 +176,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
     return {
         "metadata": {
             "labels": _labels(owner, member),
-            "annotations": {ANNOTATION_RESTART: _restart_hash(owner, spec)},
+            "annotations": {ANNOTATION_RESTART: _restart_hash(owner, spec, member)},
         },
         "spec": pod,
     }
@@ -205,6 +210,8 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
     arguments = ["--config", f"{CONFIG_PATH}/{CONFIG_FILE}"]
     for key, value in overrides(owner, member).items():
         arguments += ["--override", f"{key}={value}"]
+    if member.recovery is not None:
+        arguments += ["--recover", str(member.recovery)]
     container: dict[str, Any] = {
         "name": "node",
         "image": spec.image,

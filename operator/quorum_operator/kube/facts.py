@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -36,6 +37,24 @@ def identity_facts(config_map: Object) -> Identity:
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),
     )
+
+
+_GIVEN_UP = " given up"
+
+
+def recovery_facts(text: str | None) -> tuple[Survivor | None, bool]:
+    """The annotation that makes an incarnation's replica the sole voter, and whether that was given up."""
+    if text is None:
+        return None, False
+    try:
+        return parse_survivor(text.removesuffix(_GIVEN_UP)), text.endswith(_GIVEN_UP)
+    except ValueError:
+        return None, False
+
+
+def recovery_text(survivor: str, *, given_up: bool) -> str:
+    """The inverse of `recovery_facts`."""
+    return survivor + _GIVEN_UP if given_up else survivor
 
 
 def latch_facts(text: str | None) -> FailureLatch | None:

@@ -166,6 +166,7 @@ def _incarnations(
         assert created is not None
         replaces = notes.get(names.ANNOTATION_REPLACES)
         mount = mounts.get(pod["metadata"]["uid"]) if pod is not None else None
+        recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY))
         found.append(
             Incarnation(
                 node_id=int(labels[names.LABEL_NODE_ID]),
@@ -181,6 +182,8 @@ def _incarnations(
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
                 stopped=notes.get(names.ANNOTATION_STOPPED),
                 replaces=int(replaces) if replaces is not None else None,
+                recovery=recovery,
+                recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
                 pod=facts.pod_facts(pod, mount) if pod is not None else None,
                 claim=claim_seen,

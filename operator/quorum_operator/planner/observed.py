@@ -9,6 +9,8 @@ Replica UUIDs are text in Kafka's 22-character form.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from quorum_node.records.identity import uuid_text
+from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 
 EXIT_DISK_FULL = 73
@@ -30,6 +32,15 @@ class StorageChoice:
     storage_class: str | None
 
 
+class Confirmation(NamedTuple):
+    """The survivor that a lost quorum is to be recovered from (spec.recovery)."""
+
+    id: int
+    uuid: str
+    epoch: int
+    end_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The part of the spec that planning reads."""
@@ -42,6 +53,7 @@ class Wanted:
     repair_enabled: bool = True
     debounce_s: float = 30.0
     max_replacements_per_hour: int = 6
+    recovery: Confirmation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,10 @@ class Incarnation:
     """Why the operator scaled it to zero."""
     replaces: int | None = None
     """Number of the failed incarnation that this one stands in for."""
+    recovery: Survivor | None = None
+    """Its replica is to become, or has become, the sole voter of a quorum that was lost."""
+    recovery_given_up: bool = False
+    """It is not to become that any more; it may have become it all the same."""
     template_hash: str | None = None
     restart_hash: str | None = None
     pod: PodFacts | None = None
@@ -188,6 +204,11 @@ class Incarnation:
         if self.uuid is not None:
             return self.uuid
         return self.report.uuid if self.report is not None else None
+
+    @property
+    def heir_uuid(self) -> str | None:
+        """The UUID that its replica has after a recovery."""
+        return None if self.recovery is None else uuid_text(self.recovery.heir_uuid)
 
     @property
     def key(self) -> Key | None:

@@ -13,8 +13,9 @@ from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
+from quorum_operator.planner.recovery import plan_recovery
 from quorum_operator.planner.restart import plan_idle_restart, plan_restart
-from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     ApplyObjects,
     DeleteIncarnation,
@@ -71,6 +72,8 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
     sign = evidence.proof(each, at.now)
     if sign is None or sign.reason != evidence.REPLICA_REPLACED:
         return sign
+    if each.report is not None and each.report.uuid == each.heir_uuid:
+        return None
     # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
     return None if _is_heard(at, each) or _is_foreign(at, each) else sign
 
@@ -145,7 +148,8 @@ def _start(at: Situation) -> Step | None:
         if each.replicas > 0 or each.failed is not None:
             continue
         voter = each.key in at.voters
-        if each.stopped is None or voter:
+        # What a recovery stopped that was given up afterwards is as good as before.
+        if each.stopped is None or voter or each.stopped.startswith(FENCED):
             return StartMember(target(each), f"{each.name} should run")
     return None
 
@@ -202,6 +206,7 @@ def _rules() -> Iterator[Rule]:
     yield plan_identity
     yield _objects
     yield plan_new_formation
+    yield plan_recovery
     yield _record_formed
     yield _record_uuid
     yield _stop_failed

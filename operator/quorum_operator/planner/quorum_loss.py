@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from quorum_operator.crd import QuorumLossStatus, ReplicaAtLoss
+from quorum_operator.crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 from quorum_operator.planner.ailments import ailment
 from quorum_operator.planner.gates import majority
-from quorum_operator.planner.observed import HeldLog, Incarnation, Key
+from quorum_operator.planner.observed import Confirmation, HeldLog, Incarnation, Key
 from quorum_operator.planner.situation import Situation
 
 UNCONFIRMED_GRACE_S = 10.0
@@ -99,9 +99,49 @@ class QuorumLoss:
         ]
         return (*voters, *rest)
 
+    @cached_property
+    def offer(self) -> Confirmation | None:
+        """The survivor that the quorum can be recovered from now; see `no_offer`."""
+        if self.no_offer is not None:
+            return None
+        best = self.answering[0]
+        return Confirmation(best.key.id, best.key.uuid, *best.log.length)
+
+    @cached_property
+    def no_offer(self) -> str | None:
+        """Why there is none: the longest log must be known, and no majority may be alive anywhere."""
+        if not lasts(self._at):
+            return "the voters get some time to elect a leader"
+        if not self.voter_sets:
+            return "no replica answers that knows the voters"
+        alive = {each.key for each in self.answering} | self._ready_keys
+        for voters in self.voter_sets:
+            there = sorted(alive & voters)
+            if len(there) >= majority(len(voters)):
+                names = ", ".join(_name(key) for key in there)
+                return f"{len(there)} of {len(voters)} voters run ({names}): they need no survivor"
+        return None
+
+    @cached_property
+    def _ready_keys(self) -> frozenset[Key]:
+        """Of pods that their kubelets call ready: they follow a leader, though the operator can't reach them."""
+        return frozenset(
+            each.key
+            for each in self._at.current
+            if each.key is not None and each.failed is None and each.pod is not None
+            if each.pod.ready and not each.pod.deleting and each.report is None
+        )
+
     def status(self) -> QuorumLossStatus:
         """For the resource's status."""
-        return QuorumLossStatus(message=self.message(), replicas=list(self._replicas()))
+        offer = self.offer
+        found = QuorumLossStatus(message=self.message(), replicas=list(self._replicas()))
+        if offer is not None:
+            found.offer = RecoveryOffer(
+                id=offer.id, uuid=offer.uuid, epoch=offer.epoch, end_offset=offer.end_offset
+            )
+        found.no_offer = self.no_offer
+        return found
 
     def _replicas(self) -> Iterator[ReplicaAtLoss]:
         for each in self.answering:
@@ -128,8 +168,19 @@ class QuorumLoss:
         return (
             f"{self._count()}. Answering: {'; '.join(answers) or 'nobody'}. Not answering:"
             f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back; nothing is stopped,"
-            " removed, replaced or deleted meanwhile"
+            f" removed, replaced or deleted meanwhile. {self._way_out()}"
         )
+
+    def _way_out(self) -> str:
+        offer, said = self.offer, self._at.seen.wanted.recovery
+        if offer is None:
+            return f"No recovery is offered: {self.no_offer}"
+        text = (
+            "If that is impossible: a recovery that loses what is committed beyond offset"
+            f" {offer.end_offset} begins when spec.recovery says what status.quorumLoss.offer says"
+        )
+        other = said is not None and said != offer
+        return text + (f"; it says {tuple(said or ())}, which does nothing" if other else "")
 
     def _count(self) -> str:
         if not self.voters:

@@ -19,11 +19,12 @@ def plan_idle_restart(at: Situation) -> Step | None:
     for each in at.current:
         if _is_stale(at, each) and each.pod is not None and each.pod.waiting_reason is not None:
             reason = f"{each.name} waits ({each.pod.waiting_reason}) with an old template"
-            return _restart(at, each.pod, reason)
+            return restart_of(at, each.pod, reason)
     return None
 
 
-def _restart(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
+def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
+    """The step that deletes this very pod."""
     identity = at.identity
     assert identity is not None
     return RestartMember(pod.name, pod.uid, identity.index, identity.resource_version, reason)
@@ -54,7 +55,7 @@ def plan_restart(at: Situation) -> Step | None:
     assert each.pod is not None
     reason = f"{each.name} runs an old image or configuration"
     if each.key is None or each.key not in at.voters:
-        return _restart(at, each.pod, reason)
+        return restart_of(at, each.pod, reason)
     # A voter that is down already loses nothing by a restart; it may be what mends it.
     blocked = restart_gate(view, each.key) if each.key in at.live else None
     if blocked is not None:
@@ -62,7 +63,7 @@ def plan_restart(at: Situation) -> Step | None:
     heirs = sorted(at.live - {view.leader})
     if each.key == view.leader and heirs:
         return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
-    return _restart(at, each.pod, reason)
+    return restart_of(at, each.pod, reason)
 
 
 def _is_unsettled(each: Incarnation) -> bool:

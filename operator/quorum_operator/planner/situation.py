@@ -31,6 +31,9 @@ class Why(StrEnum):
     SURPLUS = "fewer voters are wanted"
 
 
+FENCED = "FencedByRecovery"
+"""Why a member was stopped, and then latched: the quorum is recovered from another one, and it must not come back."""
+
 UNPLANNED = frozenset({Why.DEAD, Why.MISSING})
 _SUCCEEDED_BY_SAME_ID = frozenset({Why.DEAD, Why.MISSING, Why.CLAIM, Why.STORAGE})
 
@@ -206,7 +209,8 @@ class Situation:
         failed = [
             each.number
             for each in self.current
-            if each.node_id == node_id and each.failed is not None
+            # What a recovery put aside is no failure that happens again and again.
+            if each.node_id == node_id and each.failed is not None and each.failed.reason != FENCED
         ]
         return max(failed, default=None)
 

@@ -21,6 +21,7 @@ from quorum_operator.planner.conditions import Finding, judge
 from quorum_operator.planner.gates import tolerance
 from quorum_operator.planner.observed import Incarnation, Key, Observation
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
+from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 
@@ -77,6 +78,8 @@ def _phase(at: Situation) -> Phase:
         return Phase.PAUSED
     if identity is None:
         return Phase.PENDING
+    if under_way(at) is not None:
+        return Phase.RECOVERING
     if not identity.formed and (view is None or not view.formed):
         return Phase.FORMING
     if view is None:

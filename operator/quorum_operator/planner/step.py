@@ -93,6 +93,24 @@ class LatchFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginRecovery:
+    """Write on the survivor that a lost quorum goes on from it, as it was confirmed."""
+
+    target: Target
+    survivor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpRecovery:
+    """Take that back."""
+
+    target: Target
+    survivor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleToZero:
     """Stop a member's pod; its claim stays."""
 
@@ -188,6 +206,8 @@ Step = (
     | RecordReplicaUuid
     | RecordFormed
     | LatchFailure
+    | BeginRecovery
+    | GiveUpRecovery
     | ScaleToZero
     | StartMember
     | AddVoter

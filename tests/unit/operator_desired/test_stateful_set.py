@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from quorum_node.survivor import parse_survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
 from quorum_operator.desired import stateful_set
 from quorum_operator.desired.names import ANNOTATION_RESTART, ANNOTATION_UUID, Owner
@@ -102,3 +103,13 @@ def test_preferred_spread_never_keeps_a_newcomer_from_starting() -> None:
     assert rule(Spread.PREFERRED) == ["ScheduleAnyway"]
     assert rule(Spread.REQUIRED) == ["DoNotSchedule"]
     assert rule(Spread.NONE) == []
+
+
+def test_only_a_survivor_is_told_to_recover_and_only_its_pod_is_old_by_that() -> None:
+    text = "AAAAAAAAAAAAAAAAAAAAAQ:4:17"
+    survivor = replace(OTHER, recovery=parse_survivor(text))
+    assert "--recover" not in arguments(stateful_set.build(OWNER, SPEC, OTHER))
+    assert arguments(stateful_set.build(OWNER, SPEC, survivor))[-2:] == ["--recover", text]
+    before, after = (stateful_set.hashes(OWNER, SPEC, each) for each in (OTHER, survivor))
+    assert before.restart_hash != after.restart_hash
+    assert before.template_hash != after.template_hash

@@ -79,6 +79,15 @@ def test_a_latch_survives_the_annotation_even_when_someone_rewrote_it() -> None:
         assert found.reason == "Failed"
 
 
+def test_a_recovery_and_its_end_survive_the_annotation_and_anything_else_is_none() -> None:
+    text = "AAAAAAAAAAAAAAAAAAAAAQ:4:17"
+    for given_up in (False, True):
+        found, told = facts.recovery_facts(facts.recovery_text(text, given_up=given_up))
+        assert (str(found), told) == (text, given_up)
+    for odd in (None, "", "yes", f"{text}:1", "x:4:17"):
+        assert facts.recovery_facts(odd) == (None, False)
+
+
 def test_errors_are_told_apart() -> None:
     assert isinstance(classify(409, "AlreadyExists", ""), AlreadyExists)
     assert isinstance(classify(409, "Conflict", ""), Conflict)

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorum_node.records.identity import parse_uuid
+from quorum_node.survivor import Survivor
 from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
@@ -26,6 +28,7 @@ from quorum_operator.planner.observed import (
     Wanted,
 )
 from quorum_operator.planner.plan import plan
+from quorum_operator.planner.situation import FENCED
 from quorum_operator.planner.status import build_status
 
 NOW = 1_000_000.0
@@ -83,6 +86,8 @@ incarnations = st.builds(
     failed=st.none() | latches,
     stopped=st.none() | st.just("left"),
     replaces=st.none() | st.just(1),
+    recovery=st.sampled_from([None, None, None, None, Survivor(parse_uuid(22 * "A"), 4, 9)]),
+    recovery_given_up=booleans,
     pod=st.none() | pods,
     claim=st.none() | claims,
     volume=st.none() | volumes,
@@ -194,6 +199,11 @@ def _check_stop(seen: Observation, step: steps.ScaleToZero | steps.DeleteIncarna
     each = next(one for one in seen.incarnations if one.name == step.target.name)
     newest = max(identity.index for identity in seen.identities)
     if each.formation < newest:
+        return
+    if isinstance(step, steps.ScaleToZero) and step.why.startswith(FENCED):
+        accepted = [one for one in seen.incarnations if one.recovery is not None]
+        assert accepted, "only a recovery that was confirmed stops members of a lost quorum"
+        assert each not in accepted or each.failed is not None or len(accepted) > 1
         return
     assert seen.view is not None, "nothing is stopped or deleted without a confirmed describe"
     if each.failed is None:

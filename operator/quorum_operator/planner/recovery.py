@@ -1,0 +1,196 @@
+"""A lost quorum goes on from one survivor, because a person confirmed exactly that.
+
+Owns the order. Nothing is remembered but what stands on the StatefulSets, so the operator may die anywhere:
+
+1. spec.recovery says what is offered at this very moment: that is written on the survivor's StatefulSet.
+2. All other members are stopped, and their pods awaited to be gone, not only told to go: two old voters of three are a
+   majority of the old set.
+3. The survivor's pod restarts with `--recover`: its node checks once more, keeps a copy, becomes the sole voter.
+4. Its new replica UUID is recorded, and what was stopped is latched as fenced: no voter ever mounts those volumes again,
+   and they are kept. From here on this is a quorum of one that is to grow (`membership.py`).
+
+It is given up when a majority turns up after all, or when spec.recovery says otherwise. What was stopped starts again
+when the survivor's node runs without `--recover` as what it was; if it had been faster, step 4 follows all the same.
+"""
+
+from quorum_node.records.identity import uuid_text
+from quorum_operator.planner.observed import (
+    Confirmation,
+    FailureLatch,
+    Incarnation,
+    Key,
+)
+from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
+from quorum_operator.planner.restart import restart_of
+from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.step import (
+    BeginRecovery,
+    GiveUpRecovery,
+    LatchFailure,
+    RecordReplicaUuid,
+    ScaleToZero,
+    Step,
+    Target,
+    UpdateMember,
+    Wait,
+)
+
+RETRY_GONE_S = 0.5
+RETRY_SURVIVOR_S = 0.5
+
+
+def plan_recovery(at: Situation) -> Step | None:
+    """The next step of a recovery that was confirmed, or None where there is none."""
+    step = _adopt(at) or _seal(at)
+    survivor = under_way(at)
+    if survivor is None:
+        return step or _take_back(at) or _begin(at)
+    return step or _give_up(at, survivor) or _fence(at, survivor) or _restart(at, survivor)
+
+
+def under_way(at: Situation) -> Incarnation | None:
+    """The survivor of a recovery that has begun and is not recorded as done."""
+    for each in at.current:
+        begun = each.recovery is not None and not each.recovery_given_up
+        if begun and each.failed is None and each.uuid != each.heir_uuid:
+            return each
+    return None
+
+
+def _adopt(at: Situation) -> Step | None:
+    for each in at.current:
+        report = each.report
+        if each.heir_uuid is None or report is None or each.failed is not None:
+            continue
+        if report.uuid == each.heir_uuid != each.uuid:
+            reason = f"{each.name} is the sole voter now, as replica {report.uuid}"
+            return RecordReplicaUuid(_target(each), report.uuid, reason)
+    return None
+
+
+def _seal(at: Situation) -> Step | None:
+    for done in at.current:
+        if done.recovery is None or done.uuid != done.heir_uuid:
+            continue
+        for each in at.current:
+            if each.failed is None and each.stopped == _fence_text(done):
+                told = f"the quorum was recovered from {done.name}"
+                latch = FailureLatch(FENCED, told, at.now, at.now)
+                return LatchFailure(_target(each), latch, f"{each.name}: {FENCED} ({told})")
+    return None
+
+
+def _fence_text(survivor: Incarnation) -> str:
+    return f"{FENCED}: {survivor.recovery}"
+
+
+def _take_back(at: Situation) -> Step | None:
+    """Before the others start again, the survivor must not be able to become the sole voter any more."""
+    stopped = {each.stopped for each in at.current if each.failed is None}
+    for each in at.current:
+        if each.recovery is None or _fence_text(each) not in stopped:
+            continue
+        step = _stop(each) if each.failed is not None else _disarm(at, each)
+        if step is not None:
+            return step
+    return None
+
+
+def _stop(survivor: Incarnation) -> Step | None:
+    """Its disk failed in the middle."""
+    if survivor.replicas > 0:
+        return ScaleToZero(
+            _target(survivor), FENCED, f"{survivor.name} failed while it was recovered"
+        )
+    if survivor.pod is not None:
+        return Wait(
+            "the other members start again", f"{survivor.pod.name} must be gone", RETRY_GONE_S
+        )
+    return None
+
+
+def _disarm(at: Situation, survivor: Incarnation) -> Step | None:
+    step = _with_its_template(at, survivor, "is to run as what it was")
+    if step is not None or survivor.report is not None:
+        return step
+    return Wait(
+        "the other members start again when the survivor runs as what it was",
+        _process_of(survivor),
+        RETRY_SURVIVOR_S,
+    )
+
+
+def _begin(at: Situation) -> Step | None:
+    said = at.seen.wanted.recovery
+    if said is None or not is_lost(at) or said != QuorumLoss(at).offer:
+        return None
+    each = at.by_key.get(Key(said.id, said.uuid))
+    if each is None or each.uuid is None:
+        return None
+    text = f"{said.uuid}:{said.epoch}:{said.end_offset}"
+    reason = (
+        f"confirmed: the quorum goes on from {each.name}; what is committed beyond offset"
+        f" {said.end_offset} is lost"
+    )
+    return BeginRecovery(_target(each), text, reason)
+
+
+def _give_up(at: Situation, survivor: Incarnation) -> Step | None:
+    recovery = survivor.recovery
+    assert recovery is not None
+    accepted = Confirmation(
+        survivor.node_id, uuid_text(recovery.uuid), recovery.epoch, recovery.end_offset
+    )
+    if at.view is not None:
+        reason = "a majority of the voters confirms a leader again"
+    elif at.seen.wanted.recovery != accepted:
+        reason = "spec.recovery does not say so any more"
+    else:
+        return None
+    return GiveUpRecovery(_target(survivor), str(recovery), f"the recovery is given up: {reason}")
+
+
+def _fence(at: Situation, survivor: Incarnation) -> Step | None:
+    others = [each for each in at.current if each.name != survivor.name]
+    for each in others:
+        if each.replicas > 0:
+            reason = f"{each.name} must not come back: the quorum is recovered from {survivor.name}"
+            return ScaleToZero(_target(each), _fence_text(survivor), reason)
+    there = [each.pod for each in others if each.pod is not None]
+    if not there:
+        return None
+    names = ", ".join(f"{pod.name} on {pod.host}" for pod in there)
+    return Wait(
+        "the other members' pods must be gone before the survivor is changed",
+        f"{names}; where a host is dead, switch it off for good and delete its Node object, or the pod by"
+        " force: an old voter that still runs there would split the quorum",
+        RETRY_GONE_S,
+    )
+
+
+def _restart(at: Situation, survivor: Incarnation) -> Step:
+    step = _with_its_template(at, survivor, "is to become the sole voter")
+    return step or Wait(
+        f"{survivor.name} becomes the sole voter", _process_of(survivor), RETRY_SURVIVOR_S
+    )
+
+
+def _with_its_template(at: Situation, survivor: Incarnation, what: str) -> Step | None:
+    """Until its pod was made from the template that is wanted now."""
+    wanted, pod = at.seen.templates.get(survivor.name), survivor.pod
+    reason = f"{survivor.name} {what}"
+    if wanted is not None and survivor.template_hash != wanted.template_hash:
+        return UpdateMember(survivor.node_id, survivor.number, _target(survivor), reason)
+    if pod is None or pod.deleting or wanted is None:
+        return Wait(reason, "its pod restarts", RETRY_SURVIVOR_S)
+    return None if pod.restart_hash == wanted.restart_hash else restart_of(at, pod, reason)
+
+
+def _process_of(survivor: Incarnation) -> str:
+    pod = survivor.pod
+    said = None if pod is None else pod.exit_message or pod.waiting_reason
+    return said or "its process starts"
+
+
+def _target(each: Incarnation) -> Target:
+    return Target(each.name, each.uid, each.resource_version)

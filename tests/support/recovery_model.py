@@ -1,0 +1,148 @@
+"""The planner's model with what a recovery from one survivor needs: logs of different lengths, the time without a leader,
+and the node's `--recover` with its refusals.
+
+It checks at the moment of the rewrite that no process of another member runs, and that none will be started again.
+"""
+
+import random
+from dataclasses import replace
+
+from quorum_node.records.identity import uuid_text
+from quorum_node.survivor import parse_survivor
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import HeldLog, Key, NodeReport, Observation, Wanted
+from quorum_operator.planner.situation import FENCED
+from support.modelled_pods import Set
+from support.quorum_model import Model, Unsafe, majority
+
+EPOCH_DISTANCE = 1 << 16
+_REFUSED = 65
+
+
+class RecoveryModel(Model):
+    """Every log is a prefix of one history; `held` says where a member's ends."""
+
+    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
+        super().__init__(chance, wanted)
+        self.held: dict[str, int] = {}
+        self.recovered = 0
+        self.refused = 0
+        self.unconfirmed_since: float | None = None
+
+    def tick(self, seconds: float) -> None:
+        """As in any other quorum; records are written while there is a majority."""
+        super().tick(seconds)
+        for each in self.sets.values():
+            self._recover(each)
+        if self.has_quorum():
+            self.offset += self.chance.choice([0, 0, 1, 3])
+            for each in self.sets.values():
+                # A voter may be a little behind; who acknowledges is a majority.
+                if (
+                    each.formation == self.index
+                    and self.runs(each)
+                    and each.caught_up_at is not None
+                ):
+                    self.held[each.name] = self.offset
+        if self._view() is not None:
+            self.unconfirmed_since = None
+        elif self.unconfirmed_since is None:
+            self.unconfirmed_since = self.now
+
+    def _control(self, each: Set) -> None:
+        """A pod that is told to go is there for a while."""
+        pod = each.pod
+        if each.replicas or pod is None or pod.gone_at is None or self.now >= pod.gone_at:
+            super()._control(each)
+
+    def _recover(self, each: Set) -> None:
+        """What the node does at its start."""
+        pod, asked = each.pod, each.pod.recover if each.pod is not None else None
+        if pod is None or asked is None or self.now < pod.up_at or each.disk.state != "ok":
+            return
+        heir = uuid_text(asked.heir_uuid)
+        if each.disk.uuid == heir:
+            return
+        here = (each.disk.uuid, self.held.get(each.name, 0))
+        others = [one for one in self.sets.values() if one is not each]
+        reached = 1 + sum(1 for one in others if self.runs(one) and self._is_voter(one))
+        if here != (uuid_text(asked.uuid), asked.end_offset) or self._is_majority(reached):
+            pod.exit_code = _REFUSED
+            self.refused += 1
+            return
+        if any(one.pod is not None or one.replicas for one in others):
+            raise Unsafe(f"{each.name} becomes the sole voter beside a member that is not out")
+        each.disk.uuid = heir
+        self.voters[self.index] = [Key(each.node_id, heir)]
+        self.epoch, self.offset, self.leader = (
+            self.epoch + EPOCH_DISTANCE,
+            asked.end_offset + 2,
+            None,
+        )
+        self.held[each.name] = self.offset
+        self.recovered += 1
+
+    def _is_voter(self, each: Set) -> bool:
+        return Key(each.node_id, each.disk.uuid or "") in self.current_voters()
+
+    def _is_majority(self, count: int) -> bool:
+        return count >= majority(len(self.current_voters()))
+
+    def observe(self) -> Observation:
+        """With the time since when nobody leads."""
+        return replace(super().observe(), unconfirmed_since=self.unconfirmed_since)
+
+    def _report(self, each: Set, uuid: str, formed: bool) -> NodeReport:
+        held = self.held.get(each.name, 0)
+        voters = frozenset(self.voters.get(each.formation, []) if held else [])
+        log = HeldLog(self.epoch, held, held, self.epoch, voters)
+        return NodeReport(uuid, f"c{each.formation}", "follower", formed, True, "ok", None, log)
+
+    def _begun(self) -> bool:
+        return any(each.asked is not None for each in self.sets.values())
+
+    def _check_hands_off(self, step: steps.Step) -> None:
+        if isinstance(step, steps.BeginRecovery):
+            self._check_confirmed(step.survivor)
+        elif not (self._begun() and isinstance(step, steps.ScaleToZero | steps.RestartMember)):
+            super()._check_hands_off(step)
+
+    def _check_confirmed(self, survivor: str) -> None:
+        said = self.wanted.recovery
+        if said is None or f"{said.uuid}:{said.epoch}:{said.end_offset}" != survivor:
+            raise Unsafe(f"a recovery from {survivor}, which nobody confirmed")
+        held = [self.held.get(each.name, 0) for each in self.sets.values() if self.runs(each)]
+        if said.end_offset < max(held, default=0):
+            raise Unsafe(f"a recovery from {survivor}, though somebody has {max(held)}")
+
+    def _check_stop(self, each: Set) -> None:
+        if not self._begun():
+            super()._check_stop(each)
+
+    def _check_latch(self, each: Set) -> None:
+        if not (self.recovered and (each.stopped or "").startswith(FENCED)):
+            super()._check_latch(each)
+
+    def _check_start(self, each: Set) -> None:
+        """An old voter must not start where one of them is the sole voter, or may become it."""
+        armed = any(
+            one.pod is not None and one.pod.recover is not None for one in self.sets.values()
+        )
+        if (each.stopped or "").startswith(FENCED) and (armed or self._begun() or self.recovered):
+            raise Unsafe(f"{each.name} starts again beside a survivor")
+
+    def _write_set(self, step: steps.Step) -> None:
+        if not isinstance(step, steps.BeginRecovery | steps.GiveUpRecovery):
+            each = self.sets[step.target.name]  # type: ignore[union-attr]
+            if isinstance(step, steps.StartMember):
+                self._check_start(each)
+            pod = each.pod
+            super()._write_set(step)
+            if each.pod is None and pod is not None:
+                each.pod = replace(pod, gone_at=self.now + self.chance.choice([0.5, 2.0, 9.0]))
+            return
+        each = self.sets[step.target.name]
+        if str(each.version) == step.target.resource_version:
+            each.version += 1
+            each.recovery = parse_survivor(step.survivor)
+            each.given_up = isinstance(step, steps.GiveUpRecovery)
