@@ -3,6 +3,7 @@
 Owns how a column is made without a step of Python for each value. Must not know how places are found (`columnar.py`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,39 @@ def spread(arrays: list[pa.Array], indexes: Indexes, count: int) -> pa.Array:
 def bytes_array(data: Bytes, begins: Numbers, ends: Numbers) -> pa.Array:
     """The bytes from `begins[i]` to `ends[i]`."""
     return _texts(data, begins, ends - begins, None, pa.binary())
+
+
+def joined(parts: Sequence[str | pa.StringArray], count: int) -> pa.Array:
+    """`count` texts, each of all parts one behind the other: a part is the same in all of them, or has one for each, and no null."""
+    sizes = np.zeros(count, np.int64)
+    found: list[tuple[Bytes, npt.NDArray[np.int32] | None]] = []
+    for part in parts:
+        if isinstance(part, str):
+            text = np.frombuffer(part.encode(), np.uint8)
+            sizes += len(text)
+            found.append((text, None))
+            continue
+        _, borders, data = part.buffers()
+        offsets = _view(borders, np.int32)[part.offset : part.offset + count + 1]
+        sizes += np.diff(offsets)
+        found.append((_view(data, np.uint8), offsets))
+    offsets = _offsets(sizes)
+    ends, letters = offsets[:-1].copy(), np.empty(offsets[-1], np.uint8)
+    for text, borders in found:
+        if borders is None:
+            loops.appended_to_all(text, ends, letters)
+        else:
+            loops.appended(text, borders, ends, letters)
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(letters)]
+    )
+
+
+def _view(buffer: pa.Buffer | None, kind: npt.DTypeLike) -> Any:
+    """Only to be read, whoever made it: the loops are compiled for the one or the other."""
+    found = np.frombuffer(buffer if buffer is not None else b"", kind)
+    found.flags.writeable = False
+    return found
 
 
 def _texts(

@@ -8,11 +8,11 @@ import re
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from quorum_node.image.resource_types import resource_type_name
 from quorum_node.records import metadata as md
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
+from quorum_pipeline.rows.column_arrays import joined
 from quorum_pipeline.rows.declared import plain
 
 _FORMS: dict[type, str] = {
@@ -65,7 +65,7 @@ def key_array(cls: type, columns: dict[str, pa.Array], count: int) -> pa.Array:
     parts: list[Any] = [texts[0]]
     for name, text in zip(names, texts[1:], strict=True):
         parts += [_text_array(columns[name], name), text]
-    return pc.binary_join_element_wise(*parts, "")
+    return joined([part for part in parts if part != ""], count)
 
 
 def _text(record: object, name: str) -> str:

@@ -251,6 +251,30 @@ def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found
 
 
 @_compiled
+def appended(
+    texts: Bytes, borders: npt.NDArray[np.int32], ends: npt.NDArray[np.int32], found: Bytes
+) -> None:
+    """Writes `texts[borders[i]:borders[i + 1]]` to where text i ends by now, and where it ends then."""
+    for index in range(len(ends)):
+        to = ends[index]
+        for place in range(borders[index], borders[index + 1]):
+            found[to] = texts[place]
+            to += 1
+        ends[index] = to
+
+
+@_compiled
+def appended_to_all(text: Bytes, ends: npt.NDArray[np.int32], found: Bytes) -> None:
+    """The same with one text."""
+    for index in range(len(ends)):
+        to = ends[index]
+        for place in range(len(text)):
+            found[to] = text[place]
+            to += 1
+        ends[index] = to
+
+
+@_compiled
 def elements(
     begins: Numbers, offsets: npt.NDArray[np.int32], size_bytes: int, found: Numbers
 ) -> None:
@@ -290,5 +314,7 @@ def compile_all() -> None:
     turned(data, none, own, np.zeros((0, len(own)), np.uint8))
     base64(data, none, data, np.zeros((0, 22), np.uint8))
     gathered(data, none, offsets, own)
+    appended(data, np.frombuffer(bytes(4), np.int32), offsets[:0], own)
+    appended_to_all(data, offsets[:0], own)
     elements(none, offsets, 1, none)
     structures(data, none, offsets, np.zeros((0, 5), np.int64), tables, tables)

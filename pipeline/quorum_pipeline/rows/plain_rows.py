@@ -106,7 +106,7 @@ class PlainRows:
             rows = copy(self)
             for name, values in vars(self).items():
                 if isinstance(values, np.ndarray) and name != "data":
-                    setattr(rows, name, values[group.indexes])
+                    setattr(rows, name, values.take(group.indexes))
             alone = replace(group, indexes=np.arange(len(group.indexes)))
             vars(rows).pop("contents", None)
             vars(rows)["groups"] = [alone]

@@ -8,4 +8,7 @@ case ${PYTHONPATH-} in
     export PYTHONPATH
     ;;
 esac
+# Blocks of records need as much memory, one after the other: what is given back is asked for again at once, and cleared each time.
+: "${MALLOC_MMAP_THRESHOLD_=1073741824}" "${MALLOC_TRIM_THRESHOLD_=1073741824}" "${MALLOC_TOP_PAD_=67108864}" "${MIMALLOC_PURGE_DELAY=-1}"
+export MALLOC_MMAP_THRESHOLD_ MALLOC_TRIM_THRESHOLD_ MALLOC_TOP_PAD_ MIMALLOC_PURGE_DELAY
 exec "$QUORUM_PIPELINE_PYTHON" "$@"

@@ -245,7 +245,7 @@ def test_all_loops_are_compiled_before_workers_are_forked(tmp_path: Path) -> Non
     compiled = [each for each in vars(loops).values() if hasattr(each, "signatures")]
     assert [len(each.signatures) for each in compiled if not each.__name__.startswith("_")] == [
         1
-    ] * 8
+    ] * 10
 
 
 def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(
