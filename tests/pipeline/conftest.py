@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from quorum_pipeline.spark.session import open_session
 from quorum_pipeline.state import replaying
+from support.spark_whereabouts import killed_after, told_before
 
 # A few small queries: what a compiler would make of them costs more than to run them as they are.
 QUICK = {
@@ -16,12 +17,33 @@ QUICK = {
     "spark.sql.shuffle.partitions": "2",
 }
 
+STOP_SECONDS = 60.0
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     session = open_session("tests", "local[2]", QUICK)
     yield session
-    session.stop()
+    with killed_after(STOP_SECONDS, session.sparkContext._gateway.proc.pid):
+        session.stop()
+
+
+@pytest.fixture(autouse=True)
+def where_it_stands(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that takes too long says what it waits for."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    session: SparkSession = request.getfixturevalue("spark")
+    with told_before(limit_seconds(request.node), session.sparkContext._gateway.proc.pid):
+        yield
+
+
+def limit_seconds(item: pytest.Item) -> float:
+    """As pytest-timeout takes it: the marker, the command line, pyproject.toml."""
+    marker = item.get_closest_marker("timeout")
+    found = marker.args[0] if marker else item.config.getoption("timeout")
+    return float(found or item.config.getini("timeout"))
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ from quorum_pipeline.rows.table import table_columns, table_ddl
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from quorum_pipeline.spark.options import log_options
 from quorum_pipeline.spark.origins import Origin, check_history, check_start, origin_of
-from quorum_pipeline.spark.part_writer import write_tasks
+from quorum_pipeline.spark.part_writer import Stage, stages, write_tasks
 from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.state.log_columns import LogColumns
 
@@ -76,6 +76,10 @@ class Archive(ArchiveReader):
         self._session = session
         self._checkpoint = checkpoint or f"{self._uri}/{CHECKPOINT}"
         self._origin: Origin | None = None
+
+    def stages(self) -> list[Stage]:
+        """What Spark is at now."""
+        return stages(self._session.sparkContext)
 
     def follow(
         self, source: str, options: dict[str, str], *, every_seconds: float | None = None

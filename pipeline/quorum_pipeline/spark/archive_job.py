@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from quorum_pipeline.files.log_directory import LogDirectory
 from quorum_pipeline.files.snapshot_file import first_snapshot
 from quorum_pipeline.spark.archive import Archive
 from quorum_pipeline.spark.reason import SparkError, reason_of
+from quorum_pipeline.spark.standstill import Standstill
 
 if TYPE_CHECKING:
     from quorum_node.client.connections import Address
@@ -26,6 +28,8 @@ _LOOK_SECONDS = 1
 _TRIES = 5
 _NO_WORKER = "Python worker failed to connect back"
 """Spark gives the process that asks for new offsets ten seconds to start. On a busy machine that can be too short."""
+_RESTING = "Waiting for "
+"""What the status of a query begins with that waits for its time or for records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,34 @@ class ArchiveJob:
         query = self.archive.follow(
             "metadata_log", self._options(), every_seconds=self.every_seconds
         )
+        standstill = Standstill(say, time.monotonic())
         try:
             while not query.awaitTermination(_LOOK_SECONDS):
                 progress(_end_offset(query))
+                standstill.look(
+                    time.monotonic(), self._steps(query), lambda: self._whereabouts(query)
+                )
                 if told_to_stop():
                     say("stopping: what is not whole is written anew the next time")
                     query.stop()
         except SparkError as error:
             raise PipelineError(reason_of(error)) from None
+
+    def _steps(self, query: StreamingQuery) -> object:
+        """Another one with each step of the query; None while it waits for records."""
+        if str(query.status["message"]).startswith(_RESTING):
+            return None
+        last = query.lastProgress
+        return last and last.batchId, [(each.id, each.done) for each in self.archive.stages()]
+
+    def _whereabouts(self, query: StreamingQuery) -> str:
+        stages = [
+            f"of {each.tasks} tasks {each.done} are done and {each.at_work} at work"
+            for each in self.archive.stages()
+        ]
+        return (
+            f"Spark says “{query.status['message']}”, {', '.join(stages) or 'no task is at work'}"
+        )
 
     def _options(self) -> dict[str, str]:
         options = {"maxRows": str(self.max_rows)}

@@ -33,6 +33,27 @@ def write_tasks(
     return parts
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Tasks of the same kind: how many, how many of them have ended, how many are on an executor."""
+
+    id: int
+    tasks: int
+    done: int
+    at_work: int
+
+
+def stages(context: SparkContext) -> list[Stage]:
+    """Those that are not over."""
+    tracker = context.statusTracker()
+    found = map(tracker.getStageInfo, sorted(tracker.getActiveStageIds()))
+    return [
+        Stage(each.stageId, each.numTasks, each.numCompletedTasks, each.numActiveTasks)
+        for each in found
+        if each is not None
+    ]
+
+
 @dataclass(frozen=True)
 class _Writer:
     schema: pa.Schema

@@ -8,9 +8,11 @@ import os
 
 from pyspark.daemon import manager
 
-if __name__ == "__main__":
-    # No thread may run when workers are forked, and numpy would start some.
+
+def prepare() -> None:
+    """Import it. No thread may run when workers are forked, and numpy and Arrow would start some."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 
     from quorum_pipeline.files.kept_loops import use_kept_loops
 
@@ -23,4 +25,8 @@ if __name__ == "__main__":
     compile_all()
     # What is there stays; whoever looks for garbage in it finds none, and copies every page of it.
     gc.freeze()
+
+
+if __name__ == "__main__":
+    prepare()
     manager()

@@ -1,0 +1,39 @@
+"""A query that has work to do and gets nowhere: Spark waits for its processes without a limit, and says nothing.
+
+Owns how long that may be, and what is told of it. What counts as a step is the caller's; times are handed in.
+"""
+
+from collections.abc import Callable
+
+from quorum_pipeline.errors import PipelineError
+
+TOLD_AFTER_SECONDS = 60.0
+GIVEN_UP_AFTER_SECONDS = 1800.0
+"""A single task reads some tens of megabytes: the slowest disk gives them in less."""
+
+
+class Standstill:
+    """Look at it again and again. `say`: a line for who waits; `now_s`: when the work began."""
+
+    def __init__(self, say: Callable[[str], None], now_s: float) -> None:
+        self._say = say
+        self._seen: object = None
+        self._since_s = self._told_s = now_s
+
+    def look(self, now_s: float, seen: object, where: Callable[[], str]) -> None:
+        """`seen`: something that is another with each step, None where there is nothing to do. `where`: what is awaited, in words.
+
+        Raises PipelineError after half an hour without a step.
+        """
+        if seen is None or seen != self._seen:
+            self._seen, self._since_s, self._told_s = seen, now_s, now_s
+            return
+        waited_s = now_s - self._since_s
+        if waited_s >= GIVEN_UP_AFTER_SECONDS:
+            raise PipelineError(
+                f"given up after {waited_s:.0f} s without a step: {where()}. What is not whole is written anew the"
+                " next time"
+            )
+        if now_s - self._told_s >= TOLD_AFTER_SECONDS:
+            self._told_s = now_s
+            self._say(f"no step for {waited_s:.0f} s: {where()}")

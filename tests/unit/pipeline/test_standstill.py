@@ -1,0 +1,42 @@
+"""A query that gets nowhere is told, and given up in the end."""
+
+import pytest
+
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.standstill import (
+    GIVEN_UP_AFTER_SECONDS,
+    TOLD_AFTER_SECONDS,
+    Standstill,
+)
+
+
+def looked_at(steps: list[object], from_s: float = 0.0) -> list[str]:
+    """One look a second; what was told."""
+    told: list[str] = []
+    standstill = Standstill(told.append, from_s)
+    for number, seen in enumerate(steps):
+        standstill.look(from_s + number, seen, lambda: "where it is")
+    return told
+
+
+def test_what_takes_long_is_told_again_and_again() -> None:
+    count = int(TOLD_AFTER_SECONDS)
+    assert looked_at(["a"] * count) == []
+    assert looked_at(["a"] * (2 * count + 1), 1e6) == [
+        f"no step for {count} s: where it is",
+        f"no step for {2 * count} s: where it is",
+    ]
+
+
+def test_a_step_or_nothing_to_do_begins_anew() -> None:
+    count = int(TOLD_AFTER_SECONDS)
+    assert looked_at((["a"] * count + ["b"] * count) * 2) == []
+    assert looked_at([None] * (5 * count)) == []
+    assert looked_at(["a"] * count + [None] + ["a"] * count) == []
+
+
+def test_it_ends_with_what_was_awaited() -> None:
+    enough = int(GIVEN_UP_AFTER_SECONDS)
+    assert len(looked_at(["a"] * enough)) == enough // TOLD_AFTER_SECONDS - 1
+    with pytest.raises(PipelineError, match=rf"given up after {enough} s .*: where it is"):
+        looked_at(["a"] * (enough + 1))
