@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from quorum_pipeline.state.log_columns import LogColumns
 
 BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
-"""So much is compacted at once."""
+"""So much is compacted at once,"""
+BLOCK_TIMES_LEFT = 4
+"""or so many times as many records as are left of all before: what is left is gone through again with every block."""
 WORTH_RECORDS = 200_000
 """What is less at the end of a short history is replayed before the compiled loops are loaded."""
 _AT_ONCE = 20_000
@@ -70,9 +72,7 @@ Piece = Union[Batch, Values, "LogColumns"]
 class Replaying:
     """Takes records in order, and has the image that they amount to. Everything may raise BadRecord."""
 
-    def __init__(
-        self, worth_records: int | None = None, block_records: int = BLOCK_RECORDS
-    ) -> None:
+    def __init__(self, worth_records: int | None = None, block_records: int | None = None) -> None:
         self._committed = CommittedImage()
         self._worth_records = WORTH_RECORDS if worth_records is None else worth_records
         self._block_records = block_records
@@ -114,8 +114,13 @@ class Replaying:
         self._pieces.append(piece)
         self._count += count
         self._size_bytes += size_bytes
-        if self._count >= self._block_records or self._size_bytes >= BLOCK_BYTES:
+        if self._size_bytes >= BLOCK_BYTES or self._count >= self._wanted_records():
             self.replay_block()
+
+    def _wanted_records(self) -> int:
+        if self._block_records is not None:
+            return self._block_records
+        return max(BLOCK_RECORDS, BLOCK_TIMES_LEFT * len(self._left or ()))
 
     def finish(self) -> None:
         """Everything that came is in the image."""

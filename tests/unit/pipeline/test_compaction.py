@@ -23,6 +23,7 @@ from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
 from quorum_pipeline.compaction import compiled, merging
 from quorum_pipeline.compaction.compaction import run_of_batches
 from quorum_pipeline.compaction.values import Unusual
+from quorum_pipeline.state import replaying
 from quorum_pipeline.state.log_columns import LogColumns
 from quorum_pipeline.state.replaying import BadRecord, Replaying
 from support.metadata_histories import histories
@@ -259,6 +260,24 @@ def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes
     values = [*encoded(*created()), value, *encoded(change(isr=(1,)))]
     with pytest.raises(BadRecord, match=r"^offset 2: .* too many"):
         compacting(values, block=100).finish()
+
+
+def test_the_more_is_left_the_longer_a_block_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else most of the work would be to go through what is left, again and again."""
+    monkeypatch.setattr(replaying, "BLOCK_RECORDS", 2)
+    made, compacted = [], Replaying._compact
+
+    def counted(self: Replaying, pieces: list[replaying.Piece]) -> bool:
+        made.append(len(pieces))
+        return compacted(self, pieces)
+
+    monkeypatch.setattr(Replaying, "_compact", counted)
+    values = encoded(*created(), config(), *(change(isr=(1 + n % 2,)) for n in range(29)))
+    found = Replaying(worth_records=0)
+    for offset, value in enumerate(values):
+        found.batch(batch_of([value], offset))
+    assert_same(found.image, replayed(values).image)
+    assert made == [2, 8, 12, 10]
 
 
 @pytest.mark.parametrize("source", [merging, batches, resource_types, topic_records, record])
