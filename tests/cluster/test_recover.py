@@ -126,6 +126,8 @@ def test_old_voters_that_come_back_form_no_second_quorum(make_quorum: MakeQuorum
     # Whoever knows more to be committed than the new leader has stops: it must not go back silently.
     assert observer.wait_exit() == ExitCode.STORAGE_FAILED
     assert "wants a truncation" in observer.termination_message
+    assert "replica (4, " in survivor.log_text
+    assert "to be committed, of which this leader has" in survivor.log_text
     del quorum.nodes[4]
     for old in (second, third):
         old.start()

@@ -20,7 +20,7 @@ from quorum_node.raft.messages import (
     KeepingUp,
     RecordsRange,
 )
-from quorum_node.raft.outputs import Respond
+from quorum_node.raft.outputs import AheadOfLeader, Respond
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
@@ -51,6 +51,9 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
     elsewhere = _not_from_the_log(replica, request)
     if elsewhere is not None:
         _note_contact(replica, leader, request)
+        agreed = elsewhere.end_offset
+        if isinstance(elsewhere, DivergingEpoch) and request.high_watermark > agreed:
+            replica.out.append(AheadOfLeader(request.replica, request.high_watermark, agreed))
         replica.respond(
             request_id,
             FetchResponse(

@@ -180,6 +180,18 @@ class FormationDelayed:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class AheadOfLeader:
+    """A replica knows more to be committed than this leader has: a recovery, or a lost disk, took that away.
+
+    The logs agree up to `agreed_offset`; `known_offset` is the replica's high watermark.
+    """
+
+    replica: ReplicaKey
+    known_offset: int
+    agreed_offset: int
+
+
 class HaltReason(Enum):
     """Why the process has to end."""
 
@@ -219,5 +231,6 @@ Output = (
     | RoleChanged
     | VotersChanged
     | FormationDelayed
+    | AheadOfLeader
     | Halt
 )

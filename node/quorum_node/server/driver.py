@@ -29,6 +29,7 @@ from quorum_node.raft.messages import (
     Response,
 )
 from quorum_node.raft.outputs import (
+    AheadOfLeader,
     AppendBatch,
     DeleteLogPrefix,
     DropPartialSnapshot,
@@ -157,6 +158,8 @@ class ReplicaListener(Protocol):
 
     def formation_delayed(self, output: FormationDelayed) -> None: ...
 
+    def ahead_of_leader(self, output: AheadOfLeader) -> None: ...
+
     def halted(self, output: Halt) -> None: ...
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
@@ -211,6 +214,7 @@ class ReplicaDriver:
             RoleChanged: listener.role_changed,
             VotersChanged: listener.voters_changed,
             FormationDelayed: listener.formation_delayed,
+            AheadOfLeader: listener.ahead_of_leader,
             Halt: listener.halted,
         }
 

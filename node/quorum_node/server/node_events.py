@@ -8,11 +8,19 @@ from collections.abc import Callable
 import structlog
 
 from quorum_node.raft.messages import NO_LEADER
-from quorum_node.raft.outputs import FormationDelayed, Halt, RoleChanged, VotersChanged
+from quorum_node.raft.outputs import (
+    AheadOfLeader,
+    FormationDelayed,
+    Halt,
+    RoleChanged,
+    VotersChanged,
+)
+from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.snapshot_events import SnapshotEvents
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
+_MAX_AHEAD_LINES = 100
 
 
 class ReplicaEvents:
@@ -29,6 +37,7 @@ class ReplicaEvents:
         self._partition = partition
         self._last_role: RoleChanged | None = None
         self._delays: set[tuple[int, str]] = set()
+        self._ahead: set[ReplicaKey] = set()
 
     def role_changed(self, event: RoleChanged) -> None:
         """Role, leader or epoch changed."""
@@ -72,6 +81,17 @@ class ReplicaEvents:
             f"{self._prefix}the quorum of controller.quorum.voters has not formed yet: it needs every voter once,"
             f" and voter {event.voter.id} is missing: {event.why}",
             voterId=event.voter.id,
+        )
+
+    def ahead_of_leader(self, event: AheadOfLeader) -> None:
+        """Committed records are lost, and a replica still has them; said once for each."""
+        if event.replica in self._ahead or len(self._ahead) >= _MAX_AHEAD_LINES:
+            return
+        self._ahead.add(event.replica)
+        _LOG.warning(
+            f"{self._prefix}replica {event.replica} knows records up to {event.known_offset} to be committed, of"
+            f" which this leader has those before {event.agreed_offset}: it has to stop, and to begin anew",
+            replicaId=event.replica.id,
         )
 
     def halted(self, event: Halt) -> None:

@@ -30,6 +30,7 @@ from quorum_node.raft.events import (
     TimerExpired,
 )
 from quorum_node.raft.outputs import (
+    AheadOfLeader,
     FormationDelayed,
     Halt,
     ProposalCommitted,
@@ -267,6 +268,10 @@ class ReplicaHost:
     def formation_delayed(self, output: FormationDelayed) -> None:
         """Tell."""
         self._events.formation_delayed(output)
+
+    def ahead_of_leader(self, output: AheadOfLeader) -> None:
+        """Tell."""
+        self._events.ahead_of_leader(output)
 
     def halted(self, output: Halt) -> None:
         """The replica is over; the process ends soon."""

@@ -13,6 +13,7 @@ from quorum_node.raft.events import Event, TimerExpired
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import OutboundRequest, Response
 from quorum_node.raft.outputs import (
+    AheadOfLeader,
     FormationDelayed,
     Halt,
     HaltReason,
@@ -312,6 +313,9 @@ class HostListener:
         self._host.cluster.role_changed(self._host, output)
 
     def formation_delayed(self, output: FormationDelayed) -> None: ...
+
+    def ahead_of_leader(self, output: AheadOfLeader) -> None:
+        raise AssertionError(f"committed records are lost: {output}")
 
     def voters_changed(self, output: VotersChanged) -> None:
         self._host.drop_static_voters()

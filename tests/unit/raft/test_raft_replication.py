@@ -19,7 +19,15 @@ from quorum_node.raft.messages import (
     ResignRequest,
     VoteRequest,
 )
-from quorum_node.raft.outputs import AppendBatch, FlushLog, HaltReason, Respond, Send
+from quorum_node.raft.outputs import (
+    AheadOfLeader,
+    AppendBatch,
+    FlushLog,
+    HaltReason,
+    Output,
+    Respond,
+    Send,
+)
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import LeaderChange, decode_control
 from quorum_node.records.identity import ReplicaKey
@@ -450,3 +458,21 @@ def test_an_observer_is_told_how_well_it_keeps_up() -> None:
     assert isinstance(answer, FetchResponse)
     assert answer.keeping_up is not None
     assert 5000 <= answer.keeping_up.caught_up_age_ms <= 6000
+
+
+def test_a_leader_tells_of_replicas_that_know_more_to_be_committed_than_it_has() -> None:
+    """That happens only where a majority's disks were lost. A longer log alone is nothing special."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    end = one.replica.log_end
+
+    def told(known_offset: int) -> list[Output]:
+        request = FetchRequest(
+            CLUSTER_ID, key_of(9), one.replica.epoch, end + 5, 1, 0, high_watermark=known_offset
+        )
+        outputs = one.replica.step(RequestReceived(77, request), cores.now_ms)
+        return [each for each in outputs if isinstance(each, AheadOfLeader)]
+
+    assert told(end) == []
+    assert told(-1) == []
+    assert told(end + 3) == [AheadOfLeader(key_of(9), end + 3, end)]

@@ -142,6 +142,8 @@ class Devices:
 
     def formation_delayed(self, output: object) -> None: ...
 
+    def ahead_of_leader(self, output: object) -> None: ...
+
     def voters_changed(self, output: VotersChanged) -> None:
         pass
 
