@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.harness.kube_api import Json
 from support.harness.operator_process import OperatorProcess
 from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
 from support.harness.scene import Scene
@@ -128,9 +129,14 @@ def test_two_of_three_disks_at_once_lose_the_quorum_and_nothing_is_touched(
 
     stays("everything is kept", kept, for_s=_QUIET_S)
     assert quorum.condition_is("QuorumLost")
-    left, *lost = quorum.status()["quorumLoss"]["replicas"]
-    local = quorum.fetch_from(pod, "/v1/node")
-    assert (left["uuid"], left["endOffset"]) == (survivor.uuid, local["logEndOffset"])
+    end_offset = quorum.fetch_from(pod, "/v1/node")["logEndOffset"]
+
+    def told() -> list[Json] | None:
+        found: list[Json] = (quorum.status().get("quorumLoss") or {}).get("replicas", [])
+        return found if found and found[0].get("endOffset") == end_offset else None
+
+    left, *lost = wait_for("the survivor's log is told", told, timeout_s=30, seen=quorum.summary)
+    assert left["uuid"] == survivor.uuid
     assert {(each["id"], each["uuid"]) for each in lost} == {each.key for each in failed}
     assert {each["volume"] for each in lost} == {each.volume for each in failed}
     assert all("Failed: StorageFailed" in each["lost"] for each in lost)
