@@ -70,8 +70,9 @@ def _bounds(path: Path) -> tuple[int, int]:
 
 
 def _read(path: Path) -> pa.Table:
-    # Spark writes times in a form that would else become nanoseconds, which end in the year 2262.
-    with _naming(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    # Spark writes times in a form that would else become nanoseconds, which end in the year 2262. It writes checksums, too.
+    options = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
+    with _naming(path), pq.ParquetFile(path, **options) as file:
         names = [name for name in COLUMNS if name in file.schema_arrow.names]
         return _uniform(file.read(names, use_threads=False))
 

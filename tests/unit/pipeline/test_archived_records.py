@@ -145,3 +145,19 @@ def test_an_empty_directory_and_one_that_holds_something_else(tmp_path: Path) ->
     pq.write_table(pa.table({"offset": ["0"]}), tmp_path / "part" / "a.parquet")
     with pytest.raises(PipelineError, match=r"/a\.parquet: the column offset holds string"):
         list(read_records(tmp_path / "part", 1))
+
+
+def test_a_flipped_bit_is_told_where_pages_have_checksums(tmp_path: Path) -> None:
+    """Without them it would be a record like any other."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"offset": [0], "epoch": [1], "timestamp": [5], "value": [b"the value"]})
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(table, path, write_page_checksum=True, **plain)
+    (found,) = read_records(tmp_path, 1)
+    assert list(found.each()) == [(0, b"the value")]
+    data = bytearray(path.read_bytes())
+    assert data.count(b"the value") == 1
+    data[data.index(b"the value")] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(PipelineError, match=rf"^{path}: .*checksum"):
+        list(read_records(tmp_path, 1))
