@@ -7,9 +7,11 @@ from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from quorum_pipeline.archive.layout import MARKER, OffsetRange, parse_directory, tiles
+from quorum_pipeline.files.written_parts import ALL_COLUMNS
 from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.bed import TestbedError, lifecycle, nodes, project_images, run
@@ -149,8 +151,12 @@ class Pipeline:
         folder.mkdir(parents=True, exist_ok=True)
         source = f"{self._namespace}/{self.driver()}:{_RECORDS}"
         run([*self._kubectl, "cp", "-c", "driver", source, str(folder)], timeout_s=120)
-        files = [file for each in ranges for file in (folder / each.directory).glob("*.parquet")]
-        tables = [pq.read_table(file, columns=columns, partitioning=None) for file in files]
+        directories = [folder / each.directory for each in ranges]
+        # Files of one type lack the columns of the others.
+        tables = [
+            ds.dataset(each, schema=pq.read_schema(each / ALL_COLUMNS)).to_table(columns)
+            for each in directories
+        ]
         return pa.concat_tables(tables).sort_by("offset")
 
     def seen(self) -> object:
