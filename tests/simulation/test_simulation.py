@@ -7,7 +7,8 @@ import pytest
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from support.simulated_set import ROWS, check
 
-SHORT = range(1, 201)
+SHORT = range(1, 121)
+"""Three times as many as any deliberate break takes to be caught by the kinds of faults that it is about (`test_breaks.py`)."""
 
 
 @pytest.mark.slow
