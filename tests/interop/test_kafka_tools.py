@@ -105,8 +105,10 @@ def test_the_stock_log_tool_reads_every_nodes_log(quorum: LocalQuorum) -> None:
             lambda node=node: quorum.local(node.id)["logEndOffset"] >= acknowledged["endOffset"],
             f"node {node.id} has the record",
         )
-        segments = sorted((node.data_dir / LOG_DIRECTORY).glob("*.log"))
-        out = dump(segments)
+    logs = [sorted((node.data_dir / LOG_DIRECTORY).glob("*.log")) for node in quorum.nodes.values()]
+    outputs = dumps([path for (path,) in logs])
+    assert len(outputs) == 3
+    for out in outputs:
         assert "isvalid: false" not in out
         first = re.findall(r"^\| offset: (\d+) .*headerKeys: \[\] (\w+)", out, re.MULTILINE)[:3]
         assert first == [("0", "LeaderChange"), ("1", "KRaftVersion"), ("2", "KRaftVoters")]
@@ -116,14 +118,18 @@ def test_the_stock_log_tool_reads_every_nodes_log(quorum: LocalQuorum) -> None:
         assert '"value":"for the log tool"' in line
 
 
-def dump(segments: list[Path]) -> str:
-    """What DumpLogSegments prints of these files."""
+def dumps(segments: list[Path]) -> list[str]:
+    """What DumpLogSegments prints of each of these files, in one run."""
     files = ",".join(map(str, segments))
     tool = [stock_kafka.DUMP_LOG, "--cluster-metadata-decoder", "--files", files]
     done = stock_kafka.run_tool(*tool)
     assert done.returncode == 0, done.stderr
     assert "Exception" not in done.stderr
-    return done.stdout
+    head, *outputs = re.split(r"^Dumping ", done.stdout, flags=re.MULTILINE)
+    assert not head
+    for path, out in zip(segments, outputs, strict=True):
+        assert out.startswith(str(path)), out[:200]
+    return outputs
 
 
 def test_kafkas_own_class_reads_the_quorum_state_of_a_running_node(quorum: LocalQuorum) -> None:
