@@ -19,7 +19,7 @@ from quorum_pipeline.spark.archive_job import ArchiveJob
 from quorum_pipeline.spark.hadoop_files import HadoopFiles
 from support.local_quorum import LocalQuorum, wait_until
 from support.loop_disk import LoopDisk, require_loop_disks
-from support.pipeline_process import PipelineProcess
+from support.pipeline_process import PipelineProcess, run_pipeline
 from support.written_log import LogWriter, write_history
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900), pytest.mark.requirement("SP-02")]
@@ -155,6 +155,39 @@ def test_a_log_of_another_history_and_directories_that_are_gone(
     with pytest.raises(PipelineError, match=r"directories of this one were taken away"):
         archive_all(archive, other.directory)
     assert archive.contents().ranges == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("", "'': .*empty string"),
+        ("a:b:c", "'a:b:c': .*Relative path in absolute URI"),
+        ("foo://x", 'foo://x: No FileSystem for scheme "foo"'),
+        ("hdfs://nowhere.invalid:1/x", "hdfs://nowhere.invalid:1/x: .*UnknownHostException"),
+    ],
+)
+def test_a_destination_that_is_none(spark: SparkSession, place: str, says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        Archive(spark, place).contents()
+
+
+def test_what_java_says_is_one_line(tmp_path: Path) -> None:
+    """Its stacks are for who writes Spark: a master that is none, a directory in which nothing can be made."""
+    pairs(tmp_path / "node", 3).close()
+    log, archive = ("--log", tmp_path / "node"), tmp_path / "archive"
+    archive.mkdir()
+    (archive / "records").touch()
+    for more, says in (
+        (("--master", "foo"), "Spark can't start with the master foo: "),
+        (("--master", "local[1]"), f"offsets 0 to 6 are not archived in {archive}: "),
+    ):
+        done = run_pipeline("archive", *log, "--to", archive, *more)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.splitlines()[-1].startswith(f"quorum-pipeline archive: {says}")
+        assert "\tat " not in done.stderr
+        assert "Traceback" not in done.stderr
+    done = run_pipeline("archive", "--compact", "--to", tmp_path / "none")
+    assert (done.returncode, "is no archive, or an empty one" in done.stderr) == (2, True)
 
 
 def test_a_directory_that_disappears(spark: SparkSession, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def _run(arguments: argparse.Namespace, terminated: Callable[[], bool]) -> int:
 
     try:
         archive = Archive(session, arguments.to, arguments.checkpoint)
+        if source is None and not archive.contents().ranges:
+            raise PipelineError(f"{arguments.to} is no archive, or an empty one: nothing to merge")
         with archive.only_writer():
             before = archive.contents()
             if source is not None:

@@ -16,7 +16,7 @@ from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.log_directory import open_log
 
-_JAVA_ENDS_SECONDS = 300.0
+_JAVA_ENDS_SECONDS = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

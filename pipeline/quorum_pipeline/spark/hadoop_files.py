@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.spark.reason import reason_of
 
 
 class HadoopFiles:
@@ -82,7 +84,7 @@ class HadoopFiles:
         return copy
 
     def _path(self, text: str) -> tuple[Any, Any]:
-        path = self._jvm.org.apache.hadoop.fs.Path(text)
+        path = self._call(repr(text), self._jvm.org.apache.hadoop.fs.Path, text)
         return path, self._call(text, path.getFileSystem, self._conf)
 
     @staticmethod
@@ -91,3 +93,5 @@ class HadoopFiles:
             return function(*arguments)
         except Py4JJavaError as error:
             raise PipelineError(f"{what}: {error.java_exception.getMessage()}") from None
+        except PySparkException as error:
+            raise PipelineError(f"{what}: {reason_of(error)}") from None

@@ -20,6 +20,7 @@ from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.spark.kept_classes import classes_file, options_to_make, options_to_use
 from quorum_pipeline.spark.log_source import MetadataLog
 from quorum_pipeline.spark.range_source import MetadataLogRanges
+from quorum_pipeline.spark.reason import SparkError, reason_of
 from quorum_pipeline.spark.snapshot_source import MetadataSnapshot
 from quorum_pipeline.spark.workers import start_workers
 
@@ -37,6 +38,15 @@ _ALWAYS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.daemon.module": "quorum_pipeline.spark.worker_daemon",
 }
+_TOLD_ANYWAY = (
+    "org.apache.spark.SparkContext",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.util.Utils",
+)
+"""What these log, with a hundred lines of Java, is raised as well: commands say it in one line."""
 # Where the JVM is started from Python it takes itself for a shell, and would draw bars.
 _AT_BIRTH = {"spark.ui.showConsoleProgress": "false"}
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -76,7 +86,13 @@ def open_session(
     if chosen.startswith("local"):
         _name_python()
     conf.setMaster(chosen).setAppName(name)
-    context = SparkContext.getOrCreate(conf)
+    if conf.get("spark.log.level") == _ALWAYS["spark.log.level"]:
+        _log_no_stacks()
+    try:
+        context = SparkContext.getOrCreate(conf)
+    except SparkError as error:
+        why = reason_of(error)
+        raise PipelineError(f"Spark can't start with the master {chosen}: {why}") from None
     if workers_at_once:
         start_workers(context)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -148,6 +164,14 @@ def _know_no_other_sources(context: SparkContext) -> None:
     none = getattr(jvm.scala.collection.immutable, "Map$")
     found = jvm.scala.Option.apply(getattr(none, "MODULE$").empty())
     getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(found)
+
+
+def _log_no_stacks() -> None:
+    """Of this process; executors elsewhere have logs of their own."""
+    jvm: Any = SparkContext._jvm  # noqa: SLF001 - as above
+    log4j = jvm.org.apache.logging.log4j
+    for name in _TOLD_ANYWAY:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _java_home_works() -> bool:
