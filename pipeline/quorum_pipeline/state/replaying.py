@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
 """So much is compacted at once,"""
-BLOCK_TIMES_LEFT = 4
+BLOCK_TIMES_LEFT = 2
 """or so many times as many records as are left of all before: what is left is gone through again with every block."""
 WORTH_RECORDS = 200_000
 """What is less at the end of a short history is replayed before the compiled loops are loaded."""
