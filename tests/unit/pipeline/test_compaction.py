@@ -266,6 +266,7 @@ def test_more_than_a_decoder_takes_is_found_even_if_it_is_overtaken(value: bytes
 def test_the_more_is_left_the_longer_a_block_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else most of the work would be to go through what is left, again and again."""
     monkeypatch.setattr(replaying, "BLOCK_RECORDS", 2)
+    monkeypatch.setattr(replaying, "BLOCK_TIMES_LEFT", 4)
     made, compacted = [], Replaying._compact
 
     def counted(self: Replaying, pieces: list[replaying.Piece]) -> bool:
