@@ -52,10 +52,11 @@ def whole_batch(
     if not position + HEADER_BYTES <= end <= min(end_position, position + _MOST_BYTES):
         return None
     try:
-        (batch,), _ = split_batches(content[position:end])
+        batches, _ = split_batches(content[position:end])
     except CorruptBatch:
         return None
-    return end, batch.header.end_offset
+    # None: the file has become shorter than it was.
+    return (end, batches[0].header.end_offset) if batches else None
 
 
 def _beginning(offset: int) -> re.Pattern[bytes]:

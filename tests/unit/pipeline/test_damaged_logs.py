@@ -252,3 +252,13 @@ def test_a_snapshot_without_footer_or_with_a_flipped_bit_is_named(tmp_path: Path
         list(reader.batches())
     with pytest.raises(PipelineError, match="is no snapshot: its name must be"):
         open_snapshot(tmp_path / "x.checkpoint")
+
+
+@pytest.mark.parametrize("left_bytes", range(60, 300, 40))
+def test_a_file_that_became_shorter_is_damaged(log: LogDirectory, left_bytes: int) -> None:
+    span = next(log.spans(0, 1 << 30))
+    path = Path(span.path)
+    path.write_bytes(path.read_bytes()[:left_bytes])
+    (damage,) = (each for each in read_span(span) if isinstance(each, Damage))
+    assert damage.path == span.path
+    assert damage.position <= left_bytes
