@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from faulthandler import dump_traceback
 from pathlib import Path
 
@@ -19,30 +20,27 @@ _BEFORE_LIMIT_SECONDS = 10.0
 _JSTACK_SECONDS = 20.0
 
 
-@contextlib.contextmanager
-def told_before(limit_seconds: float, pid: int) -> Iterator[None]:
+def told_before(limit_seconds: float, pid: int) -> AbstractContextManager[None]:
     """Prints it to standard error shortly before the limit. `pid`: of the JVM."""
-    timer = threading.Timer(
+    return _unless_over_within(
         max(limit_seconds - _BEFORE_LIMIT_SECONDS, limit_seconds / 2),
         lambda: print(whereabouts(pid), file=sys.stderr, flush=True),
     )
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
-@contextlib.contextmanager
-def killed_after(seconds: float, pid: int) -> Iterator[None]:
+def killed_after(seconds: float, pid: int) -> AbstractContextManager[None]:
     """What hangs in Spark hangs in its end, too: the JVM is killed when that takes so long."""
 
     def kill() -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
-    timer = threading.Timer(seconds, kill)
+    return _unless_over_within(seconds, kill)
+
+
+@contextlib.contextmanager
+def _unless_over_within(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()
     try:

@@ -16,8 +16,6 @@ from quorum_pipeline.files.local_files import local_path
 from quorum_pipeline.files.log_directory import LogDirectory, open_log
 
 _SWITCH_SECONDS = 0.0005
-
-
 _MOST_PLACES = 5
 
 

@@ -72,8 +72,7 @@ def open_session(
     """With the data sources registered; `more` settings go first. Raises PipelineError where there is no Java.
 
     Without `rows_in_jvm` the driver's JVM sees no rows: it says who does what, and no code in it gets hot. `workers_at_once`: Python
-    workers start while the session is made. `keep_classes` is a file
-    that the JVM writes when it ends (`kept_classes.py`).
+    workers start while the session is made. `keep_classes` is a file that the JVM writes when it ends (`kept_classes.py`).
     """
     if shutil.which("java") is None and not _java_home_works():
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
