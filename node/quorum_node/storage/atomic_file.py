@@ -8,44 +8,50 @@ import os
 from pathlib import Path
 
 from quorum_node.storage.errors import storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 TEMP_SUFFIX = ".tmp"
+_PIECE_BYTES = 1 << 20
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, files: FileSystem = POSIX) -> None:
     """Write `content` to `path` durably. Raises StorageFailure or DiskFull."""
     temp = path.with_name(path.name + TEMP_SUFFIX)
     with storage_errors(f"replace {path}"):
-        descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        descriptor = files.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            write_fully(descriptor, content)
-            os.fsync(descriptor)
+            write_fully(descriptor, content, files)
+            files.fsync(descriptor)
         finally:
-            os.close(descriptor)
-        os.rename(temp, path)
-        sync_directory(path.parent)
+            files.close(descriptor)
+        files.rename(temp, path)
+        sync_directory(path.parent, files)
 
 
-def write_fully(descriptor: int, content: bytes | memoryview) -> None:
-    """os.write until nothing is left; a short write is how a full disk first shows."""
+def write_fully(descriptor: int, content: bytes | memoryview, files: FileSystem = POSIX) -> None:
+    """Write until nothing is left; a short write is how a full disk first shows."""
     view = memoryview(content)
     while view:
-        view = view[os.write(descriptor, view) :]
+        view = view[files.write(descriptor, view) :]
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: Path, files: FileSystem = POSIX) -> None:
     """fsync a directory, so that names created or renamed in it are durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = files.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        files.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        files.close(descriptor)
 
 
-def read_file(path: Path) -> bytes | None:
+def read_file(path: Path, files: FileSystem = POSIX) -> bytes | None:
     """The content, or None when there is no such file. Raises StorageFailure."""
     with storage_errors(f"read {path}"):
         try:
-            return path.read_bytes()
+            descriptor = files.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
+        try:
+            return b"".join(iter(lambda: files.read(descriptor, _PIECE_BYTES), b""))
+        finally:
+            files.close(descriptor)

@@ -21,6 +21,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_directory
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
 from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.meta_properties import (
     MetaProperties,
     check_identity,
@@ -48,6 +49,7 @@ class OpenDirectory:
     path: Path
     meta: MetaProperties
     partitions: tuple[OpenPartition, ...]
+    files: FileSystem = POSIX
 
     @property
     def first(self) -> OpenPartition:
@@ -60,22 +62,22 @@ class OpenDirectory:
             return
         check_identity(self.meta, self.path, self.meta.node_id, cluster_id)
         meta = replace(self.meta, cluster_id=cluster_id)
-        write_meta_properties(self.path, meta)
+        write_meta_properties(self.path, meta, self.files)
         self.meta = meta
 
 
-def is_formatted(path: Path, latch: FailureLatch) -> bool:
+def is_formatted(path: Path, latch: FailureLatch, files: FileSystem = POSIX) -> bool:
     """Whether the directory was formatted. Raises StorageFailure when it was and is lost."""
-    if read_meta_properties(path) is not None:
+    if read_meta_properties(path, files) is not None:
         return True
     with storage_errors(f"look into {path}"):
-        path.mkdir(parents=True, exist_ok=True)
-        found = sorted(entry.name for entry in path.iterdir() if entry.name not in _FOREIGN)
+        files.make_directories(path)
+        found = sorted(name for name in files.names(path) if name not in _FOREIGN)
         inside = {
-            entry.name
+            inner
             for name in found
             if is_partition_directory(name)
-            for entry in (path / name).iterdir()
+            for inner in files.names(path / name)
         }
     foreign = [name for name in found if not is_partition_directory(name) and not _is_temp(name)]
     logs = sorted(name for name in inside - _FORMATTED_FIRST if not _is_temp(name))
@@ -93,14 +95,14 @@ def is_formatted(path: Path, latch: FailureLatch) -> bool:
     return False
 
 
-def format_directory(path: Path, meta: MetaProperties) -> None:
+def format_directory(path: Path, meta: MetaProperties, files: FileSystem = POSIX) -> None:
     """Make an empty directory this node's; meta.properties comes last and makes it count."""
     for number in range(meta.partitions):
         replica_uuid = meta.directory_id if number == 0 else fresh_uuid()
-        format_partition(path, number, replica_uuid, meta.cluster_id)
+        format_partition(path, number, replica_uuid, meta.cluster_id, files)
     with storage_errors(f"format {path}"):
-        sync_directory(path)
-    write_meta_properties(path, meta)
+        sync_directory(path, files)
+    write_meta_properties(path, meta, files)
 
 
 def open_directory(
@@ -111,12 +113,13 @@ def open_directory(
     segment_bytes: int,
     latch: FailureLatch,
     partitions: int = 1,
+    files: FileSystem = POSIX,
 ) -> OpenDirectory:
     """Open a formatted directory.
 
     Raises WrongDirectory when it is another node's or cluster's, StorageFailure when it is damaged.
     """
-    meta = read_meta_properties(path)
+    meta = read_meta_properties(path, files)
     assert meta is not None, "open comes after format"
     check_identity(meta, path, node_id, cluster_id)
     if meta.partitions != partitions:
@@ -126,19 +129,24 @@ def open_directory(
         )
     latch.mark_formatted(identity_text(meta.node_id, meta.directory_id))
     opened = tuple(
-        _open_partition(path, number, meta, segment_bytes) for number in range(partitions)
+        _open_partition(path, number, meta, segment_bytes, files) for number in range(partitions)
     )
-    return OpenDirectory(path, meta, opened)
+    return OpenDirectory(path, meta, opened, files)
 
 
 def _open_partition(
-    path: Path, number: int, meta: MetaProperties, segment_bytes: int
+    path: Path, number: int, meta: MetaProperties, segment_bytes: int, files: FileSystem
 ) -> OpenPartition:
     replica_uuid = meta.directory_id
     if number > 0:
-        replica_uuid = read_replica_identity(partition_directory(path, number))
+        replica_uuid = read_replica_identity(partition_directory(path, number), files)
     return open_partition(
-        path, number, replica_uuid, cluster_id=meta.cluster_id, segment_bytes=segment_bytes
+        path,
+        number,
+        replica_uuid,
+        cluster_id=meta.cluster_id,
+        segment_bytes=segment_bytes,
+        files=files,
     )
 
 

@@ -9,17 +9,18 @@ from pathlib import Path
 
 from quorum_node.storage.atomic_file import write_fully
 from quorum_node.storage.errors import storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "disk-probe.tmp"
 
 
-def probe(directory: Path) -> None:
+def probe(directory: Path, files: FileSystem = POSIX) -> None:
     """Blocking. Raises StorageFailure, or DiskFull (which says nothing against the disk)."""
     path = directory / FILE_NAME
     with storage_errors(f"write and sync {path}"):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        descriptor = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            write_fully(descriptor, b"probe\n")
-            os.fsync(descriptor)
+            write_fully(descriptor, b"probe\n", files)
+            files.fsync(descriptor)
         finally:
-            os.close(descriptor)
+            files.close(descriptor)

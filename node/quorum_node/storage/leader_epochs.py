@@ -14,21 +14,22 @@ from pathlib import Path
 
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "leader-epoch-checkpoint"
 EpochStarts = list[tuple[int, int]]
 """(epoch, start offset), both ascending."""
 
 
-def write_checkpoint(directory: Path, starts: EpochStarts) -> None:
+def write_checkpoint(directory: Path, starts: EpochStarts, files: FileSystem = POSIX) -> None:
     """Replace the file durably. Raises StorageFailure or DiskFull."""
     lines = ["0", str(len(starts)), *(f"{epoch} {offset}" for epoch, offset in starts)]
-    replace_file(directory / FILE_NAME, ("\n".join(lines) + "\n").encode())
+    replace_file(directory / FILE_NAME, ("\n".join(lines) + "\n").encode(), files)
 
 
-def read_checkpoint(directory: Path) -> EpochStarts:
+def read_checkpoint(directory: Path, files: FileSystem = POSIX) -> EpochStarts:
     """The entries; empty when there is no file. Raises StorageFailure when it is damaged."""
-    content = read_file(directory / FILE_NAME)
+    content = read_file(directory / FILE_NAME, files)
     if content is None:
         return []
     try:

@@ -20,10 +20,12 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify, storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import (
     EpochStarts,
     check_against_log,
@@ -41,6 +43,15 @@ DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 
 
+class Unsynced(NamedTuple):
+    """What was written, named and rolled over since the sync before."""
+
+    end_offset: int
+    segments: set[Segment]
+    names: bool
+    to_seal: list[tuple[Segment, int]]
+
+
 class SegmentedLog:
     """The durable log of one partition in one directory.
 
@@ -54,12 +65,14 @@ class SegmentedLog:
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
         snapshots: Sequence[SnapshotId] = (),
+        files: FileSystem = POSIX,
     ) -> None:
         """Open or create. Raises StorageFailure on damage; a torn tail is cut off durably.
 
         `snapshots`: the frozen ones, oldest first, the newest of them verified.
         """
         self._directory = directory
+        self._files = files
         self._segment_bytes = segment_bytes
         self._cache = TailCache(cache_bytes)
         self._segments: list[Segment] = []
@@ -97,7 +110,7 @@ class SegmentedLog:
         assert base_offset == self.end_offset, f"append at {base_offset}, end {self.end_offset}"
         if not self.epoch_starts or leader_epoch > self.epoch_starts[-1][0]:
             starts = [*self.epoch_starts, (leader_epoch, base_offset)]
-            self._guarded(lambda: write_checkpoint(self._directory, starts))
+            self._guarded(lambda: write_checkpoint(self._directory, starts, self._files))
             self.epoch_starts = starts
         segment = self._segments[-1]
         if segment.size_bytes and segment.size_bytes + len(data) > self._segment_bytes:
@@ -131,7 +144,7 @@ class SegmentedLog:
             self._segments[-1].truncate_to(end_offset)
             if epochs_go:
                 self._segments[-1].sync()
-                sync_directory(self._directory)
+                sync_directory(self._directory, self._files)
         except OSError as error:
             raise self._fail(error, f"truncate {self._segments[-1].path}") from error
         with self._lock:
@@ -141,7 +154,7 @@ class SegmentedLog:
             self._truncated_to = end_offset if earlier is None else min(earlier, end_offset)
         self._cache.truncate_to(end_offset)
         if epochs_go:
-            self._guarded(lambda: write_checkpoint(self._directory, starts))
+            self._guarded(lambda: write_checkpoint(self._directory, starts, self._files))
             self.epoch_starts = starts
 
     def delete_prefix(self, id: SnapshotId) -> None:
@@ -159,8 +172,8 @@ class SegmentedLog:
                 segment = self._segments.pop(0)
                 self._bases.pop(0)
                 segment.close()
-                segment.path.unlink()
-                seal_path(segment.path).unlink(missing_ok=True)
+                self._files.unlink(segment.path)
+                self._files.unlink(seal_path(segment.path), missing_ok=True)
         except OSError as error:
             raise self._fail(error, f"delete the log before offset {id.end_offset}") from error
         self.epoch_starts = from_offset(self.epoch_starts, self._bases[0])
@@ -175,7 +188,7 @@ class SegmentedLog:
             segment.truncate_to(segment.base_offset)
             segment.sync()
             segment.rebase(id.end_offset)
-            sync_directory(self._directory)
+            sync_directory(self._directory, self._files)
         except OSError as error:
             raise self._fail(error, f"reset the log in {self._directory}") from error
         self._bases = [id.end_offset]
@@ -224,21 +237,28 @@ class SegmentedLog:
         Never retried: after a StorageFailure the log refuses everything.
         """
         with self._flushing:
-            self._check_usable()
-            with self._lock:
-                end_offset, dirty, names = self.end_offset, self._dirty, self._names_dirty
-                self._dirty, self._names_dirty = set(), False
-                to_seal, self._to_seal = self._to_seal, []
-                self._truncated_to = None
-            try:
-                for segment in dirty:
-                    segment.sync()
-                if names:
-                    sync_directory(self._directory)
-            except OSError as error:
-                raise self._fail(error, f"sync the log in {self._directory}") from error
-            self._seal(to_seal)
-            return min(end_offset, self._lowest_truncation(end_offset))
+            return self._sync(self._take_unsynced())
+
+    def _take_unsynced(self) -> Unsynced:
+        """What a sync that begins now has to cover. What is appended afterwards is for the next one."""
+        self._check_usable()
+        with self._lock:
+            unsynced = Unsynced(self.end_offset, self._dirty, self._names_dirty, self._to_seal)
+            self._dirty, self._names_dirty, self._to_seal = set(), False, []
+            self._truncated_to = None
+        return unsynced
+
+    def _sync(self, unsynced: Unsynced) -> int:
+        try:
+            # Oldest first: what stands before a durable batch is durable.
+            for segment in sorted(unsynced.segments, key=_base_offset):
+                segment.sync()
+            if unsynced.names:
+                sync_directory(self._directory, self._files)
+        except OSError as error:
+            raise self._fail(error, f"sync the log in {self._directory}") from error
+        self._seal(unsynced.to_seal)
+        return min(unsynced.end_offset, self._lowest_truncation(unsynced.end_offset))
 
     def _seal(self, segments: list[tuple[Segment, int]]) -> None:
         for segment, end_offset in segments:
@@ -265,8 +285,8 @@ class SegmentedLog:
         self._failure = self._failure or "the log is closed"
 
     def _open(self, snapshots: Sequence[SnapshotId]) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        opened = open_segments(self._directory, 0)
+        self._files.make_directories(self._directory)
+        opened = open_segments(self._directory, 0, self._files)
         self._segments = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self.sealed_at_open = opened.sealed
@@ -279,10 +299,10 @@ class SegmentedLog:
         self._dirty = set(opened.scanned)
         following = zip(opened.segments, opened.segments[1:], strict=False)
         self._to_seal = [(s, after.base_offset) for s, after in following if not s.closed]
-        checkpoint = from_offset(read_checkpoint(self._directory), self._bases[0])
+        checkpoint = from_offset(read_checkpoint(self._directory, self._files), self._bases[0])
         check_against_log(checkpoint, self.epoch_starts, self.end_offset)
         if checkpoint != self.epoch_starts:
-            write_checkpoint(self._directory, self.epoch_starts)
+            write_checkpoint(self._directory, self.epoch_starts, self._files)
         self.flush()
 
     def _start_at(self, id: SnapshotId) -> None:
@@ -291,7 +311,7 @@ class SegmentedLog:
     def _roll(self, base_offset: int) -> Segment:
         before = self._segments[-1]
         try:
-            segment = Segment(self._directory, base_offset)
+            segment = Segment(self._directory, base_offset, self._files)
         except OSError as error:
             raise self._fail(error, f"create a segment in {self._directory}") from error
         self._segments.append(segment)
@@ -310,8 +330,8 @@ class SegmentedLog:
                     each for each in self._to_seal if each[0] not in self._segments[keep - 1 :]
                 ]
             for segment in self._segments[keep - 1 :]:
-                seal_path(segment.path).unlink(missing_ok=True)
-            sync_directory(self._directory)
+                self._files.unlink(seal_path(segment.path), missing_ok=True)
+            sync_directory(self._directory, self._files)
             while len(self._segments) > keep:
                 segment = self._segments.pop()
                 self._bases.pop()
@@ -319,7 +339,7 @@ class SegmentedLog:
                     self._dirty.discard(segment)
                     self._names_dirty = True
                 segment.close()
-                segment.path.unlink()
+                self._files.unlink(segment.path)
 
     def _remember(self, segment: Segment, data: bytes, base_offset: int, end_offset: int) -> None:
         """Batch by batch: a reader's limit may lie between two that came together."""
@@ -358,3 +378,7 @@ class SegmentedLog:
     def _check_usable(self) -> None:
         if self._failure is not None:
             raise StorageFailure(self._failure)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -13,6 +13,7 @@ from pathlib import Path
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import EpochStarts
 from quorum_node.storage.seal import SEAL_SUFFIX, read_seal
 from quorum_node.storage.segment import SUFFIX, Segment
@@ -40,11 +41,13 @@ class OpenedSegments:
     created: bool = False
 
 
-def open_segments(directory: Path, base_offset_if_empty: int) -> OpenedSegments:
+def open_segments(
+    directory: Path, base_offset_if_empty: int, files: FileSystem = POSIX
+) -> OpenedSegments:
     """Open every segment; a torn tail is cut off. Raises StorageFailure on damage, and OSError."""
-    names = sorted(p.name for p in directory.iterdir() if p.name.endswith(SUFFIX))
+    names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
     bases = [int(name.removesuffix(SUFFIX)) for name in names] or [base_offset_if_empty]
-    _drop_orphan_seals(directory, names)
+    _drop_orphan_seals(directory, names, files)
     opened = OpenedSegments(end_offset=bases[0], created=not names)
     for index, base in enumerate(bases):
         if base != opened.end_offset:
@@ -52,7 +55,7 @@ def open_segments(directory: Path, base_offset_if_empty: int) -> OpenedSegments:
                 f"segment {base:020d}{SUFFIX} in {directory} does not follow offset"
                 f" {opened.end_offset}: a segment is missing or cut short"
             )
-        segment = Segment(directory, base)
+        segment = Segment(directory, base, files)
         opened.segments.append(segment)
         following = bases[index + 1] if index + 1 < len(bases) else None
         if following is not None and segment.adopt_seal(following):
@@ -107,7 +110,7 @@ def _scan(opened: OpenedSegments, segment: Segment, *, is_last: bool) -> None:
 
 def _refuse_sealed_last(segment: Segment) -> None:
     """Its seal was written after the next segment's name was durable."""
-    seal = read_seal(segment.path)
+    seal = read_seal(segment.path, segment.files)
     if seal is not None:
         raise StorageFailure(
             f"{segment.path} is sealed: a segment from offset {seal.end_offset} on must follow, and"
@@ -130,9 +133,9 @@ def _checked(data: bytes, segment: Segment) -> bytes:
     return data
 
 
-def _drop_orphan_seals(directory: Path, names: list[str]) -> None:
+def _drop_orphan_seals(directory: Path, names: list[str], files: FileSystem) -> None:
     """A prefix was deleted, and the process killed between a segment and its seal."""
     kept = {name.removesuffix(SUFFIX) for name in names}
-    for path in directory.iterdir():
-        if path.name.endswith(SEAL_SUFFIX) and path.name.removesuffix(SEAL_SUFFIX) not in kept:
-            path.unlink()
+    for name in files.names(directory):
+        if name.endswith(SEAL_SUFFIX) and name.removesuffix(SEAL_SUFFIX) not in kept:
+            files.unlink(directory / name)

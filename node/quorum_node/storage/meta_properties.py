@@ -16,6 +16,7 @@ from uuid import UUID
 from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.properties_text import format_properties, parse_properties
 
 FILE_NAME = "meta.properties"
@@ -31,7 +32,7 @@ class MetaProperties:
     partitions: int = 1
 
 
-def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
+def write_meta_properties(directory: Path, meta: MetaProperties, files: FileSystem = POSIX) -> None:
     """Replace the file durably. Raises StorageFailure or DiskFull."""
     pairs = {"version": "1", "node.id": str(meta.node_id)}
     pairs["directory.id"] = uuid_text(meta.directory_id)
@@ -39,16 +40,16 @@ def write_meta_properties(directory: Path, meta: MetaProperties) -> None:
         pairs["cluster.id"] = meta.cluster_id
     if meta.partitions > 1:
         pairs["quorum.partitions"] = str(meta.partitions)
-    replace_file(directory / FILE_NAME, format_properties(pairs).encode())
+    replace_file(directory / FILE_NAME, format_properties(pairs).encode(), files)
 
 
-def read_meta_properties(directory: Path) -> MetaProperties | None:
+def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProperties | None:
     """The identity; None when the directory was never formatted.
 
     Raises StorageFailure when the file is damaged, WrongDirectory on an unknown version.
     """
     path = directory / FILE_NAME
-    content = read_file(path)
+    content = read_file(path, files)
     if content is None:
         return None
     try:

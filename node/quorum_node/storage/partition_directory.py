@@ -15,6 +15,7 @@ from uuid import UUID
 
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.log_opening import BeginsBehindNothing
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
@@ -66,29 +67,41 @@ def is_partition_directory(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def format_partition(path: Path, number: int, replica_uuid: UUID, cluster_id: str | None) -> None:
+def format_partition(
+    path: Path,
+    number: int,
+    replica_uuid: UUID,
+    cluster_id: str | None,
+    files: FileSystem = POSIX,
+) -> None:
     """Make an empty directory this replica's. Raises StorageFailure or DiskFull."""
     partition = partition_directory(path, number)
     with storage_errors(f"format {partition}"):
-        partition.mkdir(parents=True, exist_ok=True)
-    ensure_partition_metadata(partition)
+        files.make_directories(partition)
+    ensure_partition_metadata(partition, files=files)
     if number > 0:
-        write_replica_identity(partition, replica_uuid)
+        write_replica_identity(partition, replica_uuid, files)
     # A quorum-state of a format that was cut short has another UUID: it was never used.
     with storage_errors(f"format {partition}"):
-        (partition / "quorum-state").unlink(missing_ok=True)
-    QuorumStateFile(partition, replica_uuid).save(QuorumState(cluster_id=cluster_id))
+        files.unlink(partition / "quorum-state", missing_ok=True)
+    QuorumStateFile(partition, replica_uuid, files).save(QuorumState(cluster_id=cluster_id))
 
 
 def open_partition(
-    path: Path, number: int, replica_uuid: UUID, *, cluster_id: str | None, segment_bytes: int
+    path: Path,
+    number: int,
+    replica_uuid: UUID,
+    *,
+    cluster_id: str | None,
+    segment_bytes: int,
+    files: FileSystem = POSIX,
 ) -> OpenPartition:
     """Open a formatted partition.
 
     Raises WrongDirectory when it is another cluster's or replica's, StorageFailure when damaged.
     """
     partition = partition_directory(path, number)
-    state_file = QuorumStateFile(partition, replica_uuid)
+    state_file = QuorumStateFile(partition, replica_uuid, files)
     state = state_file.load()
     if state is None:
         raise StorageFailure(f"{partition}/quorum-state is missing: a vote may be lost")
@@ -97,11 +110,13 @@ def open_partition(
             f"{partition}/quorum-state is of cluster.id={state.cluster_id}, but meta.properties"
             f" says {cluster_id}"
         )
-    ensure_partition_metadata(partition)
-    snapshots = SnapshotStore(partition)
+    ensure_partition_metadata(partition, files=files)
+    snapshots = SnapshotStore(partition, files)
     newest, notes = newest_whole(snapshots)
     try:
-        log = SegmentedLog(partition, segment_bytes=segment_bytes, snapshots=snapshots.ids())
+        log = SegmentedLog(
+            partition, segment_bytes=segment_bytes, snapshots=snapshots.ids(), files=files
+        )
     except BeginsBehindNothing as error:
         raise SnapshotLost(str(error), number, partition, error.base_offset, state) from error
     reaches = max(log.end_offset, newest.id.end_offset if newest else 0)

@@ -4,17 +4,20 @@ from pathlib import Path
 
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "partition.metadata"
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def ensure_partition_metadata(directory: Path, topic_id: str = METADATA_TOPIC_ID) -> None:
+def ensure_partition_metadata(
+    directory: Path, topic_id: str = METADATA_TOPIC_ID, files: FileSystem = POSIX
+) -> None:
     """Write the file if it is missing. Raises StorageFailure when it names another topic."""
     path = directory / FILE_NAME
     wanted = f"version: 0\ntopic_id: {topic_id}\n"
-    content = read_file(path)
+    content = read_file(path, files)
     if content is None:
-        replace_file(path, wanted.encode())
+        replace_file(path, wanted.encode(), files)
     elif f"topic_id: {topic_id}".encode() not in content:
         raise StorageFailure(f"{path} does not name topic id {topic_id}: {content[:100]!r}")

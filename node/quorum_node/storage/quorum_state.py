@@ -16,6 +16,7 @@ from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "quorum-state"
 _NOBODY = -1
@@ -24,7 +25,8 @@ _NOBODY = -1
 class QuorumStateFile:
     """The file of one partition of one replica."""
 
-    def __init__(self, directory: Path, replica_uuid: UUID) -> None:
+    def __init__(self, directory: Path, replica_uuid: UUID, files: FileSystem = POSIX) -> None:
+        self._files = files
         self._path = directory / FILE_NAME
         self._replica_uuid = replica_uuid
 
@@ -33,7 +35,7 @@ class QuorumStateFile:
 
         Raises StorageFailure when it is damaged, WrongDirectory when it is another replica's.
         """
-        content = read_file(self._path)
+        content = read_file(self._path, self._files)
         if content is None:
             return None
         try:
@@ -59,7 +61,8 @@ class QuorumStateFile:
         """Durable when it returns. Raises StorageFailure or DiskFull."""
         document = _to_v1(state)
         document["replicaUuid"] = uuid_text(self._replica_uuid)
-        replace_file(self._path, json.dumps(document, separators=(",", ":")).encode())
+        content = json.dumps(document, separators=(",", ":")).encode()
+        replace_file(self._path, content, self._files)
 
 
 def _to_v1(state: QuorumState) -> dict[str, Any]:

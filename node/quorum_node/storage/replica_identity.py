@@ -14,21 +14,22 @@ from uuid import UUID
 from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.properties_text import format_properties, parse_properties
 
 FILE_NAME = "replica.properties"
 
 
-def write_replica_identity(directory: Path, replica_uuid: UUID) -> None:
+def write_replica_identity(directory: Path, replica_uuid: UUID, files: FileSystem = POSIX) -> None:
     """Write the file durably. Raises StorageFailure or DiskFull."""
     pairs = {"version": "1", "replica.uuid": uuid_text(replica_uuid)}
-    replace_file(directory / FILE_NAME, format_properties(pairs).encode())
+    replace_file(directory / FILE_NAME, format_properties(pairs).encode(), files)
 
 
-def read_replica_identity(directory: Path) -> UUID:
+def read_replica_identity(directory: Path, files: FileSystem = POSIX) -> UUID:
     """The UUID. Raises StorageFailure when it is missing or damaged, WrongDirectory on a version."""
     path = directory / FILE_NAME
-    content = read_file(path)
+    content = read_file(path, files)
     if content is None:
         raise StorageFailure(f"{path} is missing: the identity of this partition's replica is lost")
     try:

@@ -31,8 +31,8 @@ def scrub(
             return classify(error, f"read {segment.path}")
         if found is None:
             return None
-        untouched = segment.closed and segment.sealed_crc == expected and segment.path.exists()
-        if found != expected and untouched:
+        untouched = segment.closed and segment.sealed_crc == expected
+        if found != expected and untouched and segment.files.exists(segment.path):
             return StorageFailure(
                 f"{segment.path} is damaged: the CRC-32C of all of it is {found:08x}, it was sealed"
                 f" with {expected or 0:08x}"
@@ -43,12 +43,13 @@ def scrub(
 def _crc_of(segment: Segment, pause: Callable[[], bool]) -> int | None:
     """Through a descriptor of its own: the segment's may be closed at any time."""
     crc = 0
-    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    files = segment.files
+    fd = files.open(segment.path, os.O_RDONLY)
     try:
-        while data := os.read(fd, _PIECE_BYTES):
+        while data := files.read(fd, _PIECE_BYTES):
             crc = crc32c(data, crc)
             if not pause():
                 return None
     finally:
-        os.close(fd)
+        files.close(fd)
     return crc

@@ -21,6 +21,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from quorum_node.storage.atomic_file import read_file, replace_file
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 SEAL_SUFFIX = ".seal"
 _VERSION = 1
@@ -47,7 +48,7 @@ def seal_path(segment_path: Path) -> Path:
     return segment_path.with_suffix(SEAL_SUFFIX)
 
 
-def write_seal(segment_path: Path, seal: Seal) -> None:
+def write_seal(segment_path: Path, seal: Seal, files: FileSystem = POSIX) -> None:
     """Durable when it returns. Raises StorageFailure or DiskFull."""
     document = {
         "version": _VERSION,
@@ -61,12 +62,12 @@ def write_seal(segment_path: Path, seal: Seal) -> None:
     head = json.dumps(document, separators=(",", ":")).encode() + b"\n"
     content = head + _big_endian(seal.index_offsets) + _big_endian(seal.index_positions)
     crc = crc32c(content).to_bytes(_CRC_BYTES, "big")
-    replace_file(seal_path(segment_path), content + crc)
+    replace_file(seal_path(segment_path), content + crc, files)
 
 
-def read_seal(segment_path: Path) -> Seal | None:
+def read_seal(segment_path: Path, files: FileSystem = POSIX) -> Seal | None:
     """The seal of a segment; None when there is none that can be trusted. Raises StorageFailure."""
-    content = read_file(seal_path(segment_path))
+    content = read_file(seal_path(segment_path), files)
     if content is None or len(content) < _CRC_BYTES:
         return None
     body = content[:-_CRC_BYTES]

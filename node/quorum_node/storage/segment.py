@@ -12,6 +12,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.recovery import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -48,16 +49,18 @@ class Segment:
         "control_spans",
         "epoch_starts",
         "fd",
+        "files",
         "path",
         "size_bytes",
     )
 
-    def __init__(self, directory: Path, base_offset: int) -> None:
+    def __init__(self, directory: Path, base_offset: int, files: FileSystem = POSIX) -> None:
+        self.files = files
         self.path = directory / f"{base_offset:020d}{SUFFIX}"
         self.base_offset = base_offset
         self.size_bytes = 0
         self.closed = False
-        self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self.fd = files.open(self.path, os.O_RDWR | os.O_CREAT)
         self.epoch_starts: list[tuple[int, int]] = []
         self.control_spans: list[tuple[int, int]] = []
         self._crc: int | None = 0
@@ -67,7 +70,7 @@ class Segment:
 
     def load(self, last_epoch: int) -> SegmentScan:
         """Scan the file and adopt its whole batches; a torn tail is left for `cut`."""
-        content = self._pread(os.fstat(self.fd).st_size, 0)
+        content = self._pread(self.files.size_bytes(self.fd), 0)
         scan = scan_segment(content, self.base_offset, last_epoch, str(self.path))
         self.size_bytes = scan.valid_bytes
         self._index_offsets = scan.index_offsets
@@ -81,8 +84,8 @@ class Segment:
 
     def adopt_seal(self, end_offset: int) -> bool:
         """Take over what the seal says if there is one that fits a segment up to `end_offset`."""
-        seal = read_seal(self.path)
-        size_bytes = os.fstat(self.fd).st_size
+        seal = read_seal(self.path, self.files)
+        size_bytes = self.files.size_bytes(self.fd)
         if seal is None or (seal.end_offset, seal.size_bytes) != (end_offset, size_bytes):
             return False
         self.size_bytes = size_bytes
@@ -107,6 +110,7 @@ class Segment:
                 index_offsets=self._index_offsets,
                 index_positions=self._index_positions,
             ),
+            self.files,
         )
 
     @property
@@ -125,9 +129,10 @@ class Segment:
     def append(self, data: bytes, base_offset: int) -> None:
         """Write one batch behind the last one; on an error nothing of it counts as written."""
         position = self.size_bytes
-        written = os.pwrite(self.fd, data, position)
+        written = self.files.pwrite(self.fd, data, position)
         while written < len(data):  # the next attempt says why: ENOSPC, most of the time
-            written += os.pwrite(self.fd, memoryview(data)[written:], position + written)
+            rest = memoryview(data)[written:]
+            written += self.files.pwrite(self.fd, rest, position + written)
         offsets = self._index_offsets
         if not offsets or position - self._index_positions[-1] >= INDEX_INTERVAL_BYTES:
             offsets.append(base_offset)
@@ -143,7 +148,7 @@ class Segment:
 
     def cut(self) -> None:
         """Drop whatever the file holds behind the last whole batch."""
-        os.ftruncate(self.fd, self.size_bytes)
+        self.files.ftruncate(self.fd, self.size_bytes)
 
     def truncate_to(self, end_offset: int) -> None:
         """Keep the batches that end at or before `end_offset`."""
@@ -154,13 +159,13 @@ class Segment:
         self.epoch_starts = [start for start in self.epoch_starts if start[1] < end_offset]
         self.control_spans = [span for span in self.control_spans if span[0] < self.size_bytes]
         self._crc = None if self.size_bytes else 0
-        os.ftruncate(self.fd, self.size_bytes)
+        self.files.ftruncate(self.fd, self.size_bytes)
 
     def rebase(self, base_offset: int) -> None:
         """An empty segment gets another base, and the name that goes with it."""
         assert self.size_bytes == 0, f"{self.path} is not empty"
         path = self.path.with_name(f"{base_offset:020d}{SUFFIX}")
-        os.rename(self.path, path)
+        self.files.rename(self.path, path)
         self.path, self.base_offset = path, base_offset
 
     def control_batches(self) -> list[bytes]:
@@ -189,11 +194,11 @@ class Segment:
 
     def sync(self) -> None:
         """fdatasync: size and bytes are durable afterwards."""
-        os.fdatasync(self.fd)
+        self.files.fdatasync(self.fd)
 
     def close(self) -> None:
         """Close the descriptor, without syncing."""
-        os.close(self.fd)
+        self.files.close(self.fd)
 
     def _position_of(self, offset: int) -> int:
         """Position of the batch that holds `offset`, or the end of the file."""
@@ -219,9 +224,9 @@ class Segment:
         return StorageFailure(f"{self.path} is damaged at byte {position}: batch length {length}")
 
     def _pread(self, size: int, position: int) -> bytes:
-        content = os.pread(self.fd, size, position)
+        content = self.files.pread(self.fd, size, position)
         while len(content) < size:
-            more = os.pread(self.fd, size - len(content), position + len(content))
+            more = self.files.pread(self.fd, size - len(content), position + len(content))
             if not more:
                 break
             content += more

@@ -16,6 +16,7 @@ from quorum_node.records.snapshot_format import SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.atomic_file import sync_directory, write_fully
 from quorum_node.storage.errors import storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 
 WRITING_SUFFIX = ".writing"
 _WRITE_BACK_BYTES = 4 << 20
@@ -26,8 +27,13 @@ class SnapshotWriter:
     """`append` raw batches in order, then `freeze` or `abort`. Raises StorageFailure or DiskFull."""
 
     def __init__(
-        self, directory: Path, id: SnapshotId, frozen: Callable[[SnapshotId, int, int], None]
+        self,
+        directory: Path,
+        id: SnapshotId,
+        frozen: Callable[[SnapshotId, int, int], None],
+        files: FileSystem = POSIX,
     ) -> None:
+        self._files = files
         self.id = id
         self.size_bytes = 0
         self._checksum = 0
@@ -37,19 +43,18 @@ class SnapshotWriter:
         self._unsynced_bytes = 0
         self._fd = -1
         with storage_errors(f"create {self._path}"):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            self._fd = os.open(self._path, flags, 0o640)
+            self._fd = files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def append(self, data: bytes) -> None:
         """Whole batches, following the ones before. Raises CorruptSnapshot if they don't: a bug."""
         self._check.feed(data)
         with storage_errors(f"write {self._path}"):
-            write_fully(self._fd, data)
+            write_fully(self._fd, data, self._files)
             self.size_bytes += len(data)
             self._checksum = crc32c(data, self._checksum)
             self._unsynced_bytes += len(data)
             if self._unsynced_bytes >= _WRITE_BACK_BYTES:
-                os.fdatasync(self._fd)
+                self._files.fdatasync(self._fd)
                 self._unsynced_bytes = 0
 
     def freeze(self) -> None:
@@ -57,21 +62,21 @@ class SnapshotWriter:
         self._check.finish()
         final = self._path.with_name(self.id.file_name)
         with storage_errors(f"finish {self._path}"):
-            os.fsync(self._fd)
+            self._files.fsync(self._fd)
             self._close()
-            os.rename(self._path, final)
-            sync_directory(final.parent)
+            self._files.rename(self._path, final)
+            sync_directory(final.parent, self._files)
         self._frozen(self.id, self.size_bytes, self._checksum)
 
     def abort(self) -> None:
         """Leave nothing behind; what can't be removed now is removed at the next start."""
         self._close()
         try:
-            self._path.unlink(missing_ok=True)
+            self._files.unlink(self._path, missing_ok=True)
         except OSError:
             return
 
     def _close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
+            self._files.close(self._fd)
             self._fd = -1

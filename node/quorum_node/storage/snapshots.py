@@ -26,6 +26,7 @@ from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds,
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.storage.atomic_file import sync_directory, write_fully
 from quorum_node.storage.errors import classify, storage_errors
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.snapshot_writer import WRITING_SUFFIX, SnapshotWriter
 
 PARTIAL_SUFFIX = ".part"
@@ -40,8 +41,9 @@ class SnapshotMissing(Exception):
 class SnapshotStore:
     """See the module. Every method may raise StorageFailure; writing ones also DiskFull."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, files: FileSystem = POSIX) -> None:
         """Look what is there; drop what an earlier process left unfinished."""
+        self._files = files
         self._directory = directory
         self._lock = threading.Lock()
         self._sizes: dict[SnapshotId, int] = {}
@@ -50,12 +52,12 @@ class SnapshotStore:
         self._timestamps_ms: dict[SnapshotId, int] = {}
         self._partials: dict[SnapshotId, int] = {}
         with storage_errors(f"look for snapshots in {directory}"):
-            directory.mkdir(parents=True, exist_ok=True)
-            for path in sorted(directory.iterdir()):
-                if path.name.endswith(WRITING_SUFFIX):
-                    path.unlink()
-                elif (found := parse_snapshot_name(path.name)) is not None:
-                    self._note(found, path.stat().st_size)
+            files.make_directories(directory)
+            for name in sorted(files.names(directory)):
+                if name.endswith(WRITING_SUFFIX):
+                    files.unlink(directory / name)
+                elif (found := parse_snapshot_name(name)) is not None:
+                    self._note(found, files.size_of(directory / name))
 
     # -- frozen snapshots
 
@@ -93,11 +95,11 @@ class SnapshotStore:
         self.size_bytes(id)
         path = self._path(id)
         with storage_errors(f"read {path}"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = self._files.open(path, os.O_RDONLY)
             try:
-                return os.pread(fd, max_bytes, position)
+                return self._files.pread(fd, max_bytes, position)
             finally:
-                os.close(fd)
+                self._files.close(fd)
 
     def batches(self, id: SnapshotId) -> Iterator[Batch]:
         """The data batches, to load. Raises CorruptSnapshot, maybe only at the end: load, then use."""
@@ -132,14 +134,14 @@ class SnapshotStore:
                 self._forget(other)
         for other in doomed:
             with storage_errors(f"delete {self._path(other)}"):
-                self._path(other).unlink(missing_ok=True)
+                self._files.unlink(self._path(other), missing_ok=True)
         return tuple(doomed)
 
     # -- local ones
 
     def create(self, id: SnapshotId) -> SnapshotWriter:
         """Begin to write one; it counts from `freeze` on."""
-        return SnapshotWriter(self._directory, id, self._note)
+        return SnapshotWriter(self._directory, id, self._note, self._files)
 
     # -- downloads
 
@@ -153,7 +155,7 @@ class SnapshotStore:
     def partials(self) -> tuple[SnapshotId, ...]:
         """Downloads that were begun and are neither finished nor dropped, oldest first."""
         with storage_errors(f"look for downloads in {self._directory}"):
-            names = [path.name for path in self._directory.iterdir()]
+            names = self._files.names(self._directory)
         found = [
             parse_snapshot_name(name.removesuffix(PARTIAL_SUFFIX))
             for name in names
@@ -167,17 +169,17 @@ class SnapshotStore:
         assert position <= known, f"download of {id} at {position}, {known} bytes are there"
         path = self._partial_path(id)
         with storage_errors(f"write {path}"):
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = self._files.open(path, os.O_WRONLY | os.O_CREAT)
             try:
-                os.ftruncate(fd, position)
-                os.lseek(fd, position, os.SEEK_SET)
+                self._files.ftruncate(fd, position)
+                self._files.seek(fd, position)
                 self._partials[id] = position
-                write_fully(fd, data)
+                write_fully(fd, data, self._files)
             except OSError:
-                os.ftruncate(fd, position)
+                self._files.ftruncate(fd, position)
                 raise
             finally:
-                os.close(fd)
+                self._files.close(fd)
         self._partials[id] = position + len(data)
 
     def finish_partial(
@@ -198,13 +200,13 @@ class SnapshotStore:
                     f" CRC-32C {found:08x}, not {size_bytes} with {checksum or 0:08x}"
                 )
         except CorruptSnapshot:
-            if path.exists():
+            if self._files.exists(path):
                 self._rename_corrupt(path, id)
             raise
         with storage_errors(f"finish {path}"):
-            _sync_file(path)
-            os.rename(path, self._path(id))
-            sync_directory(self._directory)
+            self._sync_file(path)
+            self._files.rename(path, self._path(id))
+            sync_directory(self._directory, self._files)
         self._note(id, reader.checked_bytes, found)
         return bounds
 
@@ -213,7 +215,7 @@ class SnapshotStore:
         self._partials.pop(id, None)
         path = self._partial_path(id)
         with storage_errors(f"delete {path}"):
-            path.unlink(missing_ok=True)
+            self._files.unlink(path, missing_ok=True)
 
     def drop_partials(self, keep: SnapshotId | None = None) -> None:
         """Forget downloads; all but `keep`."""
@@ -244,8 +246,8 @@ class SnapshotStore:
     def _rename_corrupt(self, path: Path, id: SnapshotId) -> Path:
         aside = self._directory / (id.file_name + CORRUPT_SUFFIX)
         with storage_errors(f"set {path} aside"):
-            os.rename(path, aside)
-            sync_directory(self._directory)
+            self._files.rename(path, aside)
+            sync_directory(self._directory, self._files)
         return aside
 
     def _recover_partial(self, id: SnapshotId) -> int:
@@ -276,20 +278,22 @@ class SnapshotStore:
     ) -> Iterator[Batch]:
         """Data batches, or all. Raises FileNotFoundError, CorruptSnapshot, StorageFailure."""
         try:
-            with path.open("rb") as file:
-                while data := file.read(_PIECE_BYTES):
+            fd = self._files.open(path, os.O_RDONLY)
+            try:
+                while data := self._files.read(fd, _PIECE_BYTES):
                     for batch in reader.feed(data):
                         if every or not batch.header.is_control:
                             yield batch
+            finally:
+                self._files.close(fd)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise classify(error, f"read {path}") from error
 
-
-def _sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    def _sync_file(self, path: Path) -> None:
+        fd = self._files.open(path, os.O_RDWR)
+        try:
+            self._files.fsync(fd)
+        finally:
+            self._files.close(fd)

@@ -23,6 +23,7 @@ from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import LeaderChange, VotersRecord, encode_control
 from quorum_node.records.identity import ReplicaKey, parse_uuid
 from quorum_node.storage.atomic_file import read_file
+from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 from quorum_node.storage.quorum_state import FILE_NAME, QuorumStateFile
@@ -49,7 +50,13 @@ def append_sole_voter(log: SegmentedLog, epoch: int, record: VotersRecord, now_m
     log.flush()
 
 
-def save_sole_voter(partition: Path, state: QuorumState, epoch: int, voter: ReplicaKey) -> None:
+def save_sole_voter(
+    partition: Path,
+    state: QuorumState,
+    epoch: int,
+    voter: ReplicaKey,
+    files: FileSystem = POSIX,
+) -> None:
     """Step 2. Raises StorageFailure, DiskFull."""
     assert voter.uuid is not None
     voted = replace(
@@ -60,17 +67,19 @@ def save_sole_voter(partition: Path, state: QuorumState, epoch: int, voter: Repl
         target_voters=None,
         formed=True,
     )
-    QuorumStateFile(partition, voter.uuid).save(voted)
+    QuorumStateFile(partition, voter.uuid, files).save(voted)
 
 
-def rename_replica(directory: Path, meta: MetaProperties, uuid: UUID) -> None:
+def rename_replica(
+    directory: Path, meta: MetaProperties, uuid: UUID, files: FileSystem = POSIX
+) -> None:
     """Step 3. Raises StorageFailure, DiskFull."""
-    write_meta_properties(directory, replace(meta, directory_id=uuid))
+    write_meta_properties(directory, replace(meta, directory_id=uuid), files)
 
 
-def owner_of(partition: Path) -> UUID | None:
+def owner_of(partition: Path, files: FileSystem = POSIX) -> UUID | None:
     """The replica UUID in quorum-state; None without the file or where it can't be read."""
-    content = read_file(partition / FILE_NAME)
+    content = read_file(partition / FILE_NAME, files)
     try:
         return None if content is None else parse_uuid(json.loads(content)["replicaUuid"])
     except (ValueError, KeyError, TypeError):

@@ -13,6 +13,7 @@ from quorum_node.storage import meta_properties, quorum_state
 from quorum_node.storage.directory import is_formatted, open_directory
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.file_system import FileSystem
 from quorum_node.storage.partition_directory import partition_directory
 from quorum_node.storage.replica_uuid import give_replica_uuid
 
@@ -78,13 +79,13 @@ def test_a_crash_in_the_middle_is_upgraded_by_the_next_start(
     """Every replacement of a file may be the last thing that happens, or not happen at all."""
     replacements = 0
 
-    def counted(real: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
-        def replace_or_die(path: Path, content: bytes) -> None:
+    def counted(real: Callable[..., None]) -> Callable[..., None]:
+        def replace_or_die(path: Path, content: bytes, files: FileSystem) -> None:
             nonlocal replacements
             if replacements == crash_at:
                 raise Crash
             replacements += 1
-            real(path, content)
+            real(path, content, files)
 
         return replace_or_die
 
