@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-from quorum_node.simulation.faults import ONLY_WHILE, PHASES
 from quorum_node.simulation.run import Report
 from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
 from quorum_node.simulation.story import (
@@ -44,12 +43,11 @@ def check(report: Report, seeds: range) -> None:
         assert outcome.writes >= WANTED_WRITES, outcome.seed
         assert outcome.faults >= WANTED_FAULTS, outcome.seed
         assert outcome.changes >= WANTED_CHANGES, outcome.seed
-    kinds = Story(1).faults.kinds
     missing = [
-        (kind, phase)
-        for kind in kinds
-        for phase in ONLY_WHILE.get(kind, PHASES)
-        if not report.struck[kind, phase]
+        (kind.name, phase)
+        for kind in Story(1).faults.kinds
+        for phase in kind.phases
+        if not report.struck[kind.name, phase]
     ]
     assert not missing, f"no fault ever struck: {missing}"
     assert {outcome.initial_voters for outcome in report.outcomes} == set(SIZES)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from quorum_node.simulation.cluster import Cluster
-from quorum_node.simulation.faults import Faults
+from quorum_node.simulation.faults.striking import Faults
 from quorum_node.simulation.invariants.commit_is_durable import CommitIsDurable
 from quorum_node.simulation.invariants.committed_never_lost import CommittedNeverLost
 from quorum_node.simulation.invariants.high_watermark_monotonic import HighWatermarkMonotonic

@@ -7,7 +7,7 @@ know how histories are played.
 from collections import Counter
 from pathlib import Path
 
-from quorum_node.simulation.faults import PHASES
+from quorum_node.simulation.faults.phases import PHASES
 from quorum_node.simulation.run import Report
 
 BEGIN, END = "<!-- simulated -->\n", "<!-- end of simulated -->"

@@ -1,0 +1,16 @@
+"""Every family of faults. A new one is a file beside this one, and a line here, at the end."""
+
+from collections.abc import Callable
+
+from quorum_node.simulation.faults.disks import DiskFaults
+from quorum_node.simulation.faults.family import Family, Scene
+from quorum_node.simulation.faults.links import LinkFaults
+from quorum_node.simulation.faults.processes import ProcessFaults
+from quorum_node.simulation.faults.weather import WeatherFaults
+
+FAMILIES: tuple[Callable[[Scene], Family], ...] = (
+    ProcessFaults,
+    LinkFaults,
+    WeatherFaults,
+    DiskFaults,
+)

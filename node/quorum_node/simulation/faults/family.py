@@ -1,0 +1,103 @@
+"""The shape of a family of faults, and the scene on which all of them act.
+
+Owns what several families need: whom to hit, how to start a process again, what is dead for good. Must not know
+any kind of fault, nor when one strikes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.faults.expendable import survives_without
+from quorum_node.simulation.faults.phases import PHASES
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.membership_plan import MembershipPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`strike` says whether it found something to hit. `phases`: where it can find anything at all.
+
+    `on`: False while the node lacks the rule without which no quorum survives this fault.
+    """
+
+    name: str
+    strike: Callable[[], bool]
+    phases: tuple[str, ...] = PHASES
+    on: bool = True
+
+
+class Family(Protocol):
+    """Faults of one sort, in one file. Made once for a history."""
+
+    def kinds(self) -> Sequence[Kind]:
+        """In an order that never changes: what strikes next is drawn from it."""
+
+    def heal(self) -> None:
+        """The faults stop: mend what would not mend by itself."""
+
+
+class Scene:
+    """Cluster, plan and chance of a history."""
+
+    def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.random = random
+
+    def later(
+        self, least_ms: float, most_ms: float, mend: Callable[..., None], *args: object
+    ) -> None:
+        """Mend, or go on, some time from now."""
+        delay_ms = least_ms + self.random.random() * (most_ms - least_ms)
+        self.cluster.scheduler.after(delay_ms, mend, *args)
+
+    def up_hosts(self) -> list[SimulatedHost]:
+        """Those whose process runs."""
+        return [host for host in self.cluster.hosts.values() if host.up]
+
+    def one_of(self, hosts: list[SimulatedHost]) -> SimulatedHost:
+        """Any of them, but gladly one that is in the middle of a download."""
+        busy = [host for host in hosts if host.is_downloading]
+        return self.random.choice(busy if busy and self.random.random() < 0.5 else hosts)
+
+    def some_leader(self) -> SimulatedHost | None:
+        """The leader, of either partition if there are two; the machine is what faults strike."""
+        leaders = [each.leader for each in self.cluster.partitions]
+        led = [leader for leader in leaders if leader is not None]
+        if not led:
+            return None
+        chosen = led[0] if len(led) == 1 else self.random.choice(led)
+        return chosen.machine.first
+
+    def restart(self, host: SimulatedHost) -> None:
+        """Start a process that is down, if its disk lets it."""
+        if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
+            host.machine.start()
+
+    def bury(self, host: SimulatedHost) -> None:
+        """Its disk is no good any more: the member is replaced."""
+        if host.retired:
+            return
+        host.machine.retired = True
+        host.machine.crash()
+        self.plan.replace_dead(host)
+
+    def reset_connections(self, address: str) -> None:
+        """Every connection of a machine closes."""
+        for partition in self.cluster.partitions:
+            partition.network.close_connections(address)
+
+    def expendable(self) -> SimulatedHost | None:
+        """A host whose disk may die for good without taking the quorum with it."""
+        hosts = [
+            host for host in self.up_hosts() if survives_without(self.cluster, self.plan, host)
+        ]
+        if not hosts or any(h.disk.broken and not h.retired for h in self.cluster.hosts.values()):
+            return None
+        leader = self.some_leader()
+        if leader in hosts and self.random.random() < 0.4:
+            return leader
+        return self.random.choice(hosts)
