@@ -11,6 +11,7 @@ from quorum_node.protocol.controller_heartbeat import (
     ControllerHeartbeatResponse,
 )
 from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.identity import ReplicaKey
 
 
 def controller_heartbeat(view: View, request: ControllerHeartbeatRequest) -> Decision:
@@ -19,8 +20,22 @@ def controller_heartbeat(view: View, request: ControllerHeartbeatRequest) -> Dec
         request.last_snapshot_offset, request.record_bytes, request.age_ms, request.writing
     )
     turns = view.snapshot_turns
-    begin = turns is not None and turns.heartbeat(request.controller_id, progress, view.now_ms)
+    begin = turns is not None and turns.heartbeat(
+        _reporter(view, request), progress, view.now_ms
+    )
     return Decision(answer=ControllerHeartbeatResponse(error_code=0, start_snapshot=begin))
+
+
+def _reporter(view: View, request: ControllerHeartbeatRequest) -> ReplicaKey:
+    """The replica that reports. A node before the UUID was told is known by its id, unless two replicas have that."""
+    if request.directory_id is not None:
+        return ReplicaKey(request.controller_id, request.directory_id)
+    keys = {
+        key
+        for key in (*view.voters, *view.replicas().fetching)
+        if key.id == request.controller_id and key.uuid is not None
+    }
+    return keys.pop() if len(keys) == 1 else ReplicaKey(request.controller_id)
 
 
 def refuse_controller_heartbeat(

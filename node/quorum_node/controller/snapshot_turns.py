@@ -12,11 +12,17 @@ Source: KIP-631, "Snapshot Implementation" (K631-07).
 
 A turn ends with a heartbeat that tells another snapshot, or that none is being written any more. Who has fallen
 silent, or takes very long, holds up nobody.
+
+Turns are kept by replica key: while an id is doubled, (3,U3) and (3,U3') are two writers. A heartbeat without a replica
+UUID (of a node before this rule) may come from either, so it ends no turn of its id by itself. That turn ends
+when no heartbeat of the id has told of a snapshot in the making for as long as a replica needs to be called silent.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+
+from quorum_node.records.identity import ReplicaKey
 
 SILENT_PERIODS = 5
 """Whoever was not heard of for so many heartbeats does not count."""
@@ -53,6 +59,8 @@ class _Member:
     turn_ms: float | None = None
     told: bool = False
     not_before_ms: float = 0.0
+    wrote_ms: float = 0.0
+    """When it last was told to write, or said that it does."""
 
 
 IsDue = Callable[[SnapshotProgress], bool]
@@ -72,19 +80,26 @@ class SnapshotTurns:
         self._own = own
         self._settled_ms = began_ms + SETTLING_PERIODS * period_ms
         self._silent_ms = SILENT_PERIODS * period_ms
-        self._members: dict[int, _Member] = {}
+        self._members: dict[ReplicaKey, _Member] = {}
 
-    def heartbeat(self, controller_id: int, progress: SnapshotProgress, now_ms: float) -> bool:
-        """Somebody reports; whether it shall begin now."""
-        member = self._members.get(controller_id)
+    def heartbeat(
+        self, reporter: ReplicaKey | int, progress: SnapshotProgress, now_ms: float
+    ) -> bool:
+        """Somebody reports; whether it shall begin now. A bare id: its replica UUID is not told."""
+        key = ReplicaKey(reporter) if isinstance(reporter, int) else reporter
+        member = self._members.get(key)
         if member is None:
-            member = self._members[controller_id] = _Member(progress, now_ms)
-        _note(member, progress, now_ms)
+            member = self._members[key] = _Member(progress, now_ms)
+        if key.uuid is None:
+            self._note_any_of(member, progress, now_ms)
+        else:
+            _note(member, progress, now_ms)
         if progress.writing or now_ms < max(self._settled_ms, member.not_before_ms):
             return False
         if self._own().writing or self._busy(now_ms) or not self._is_due(progress):
             return False
-        member.turn_ms, member.told = now_ms, True
+        member.turn_ms = member.wrote_ms = now_ms
+        member.told = True
         return True
 
     def own_turn(self, now_ms: float, *, single_voter: bool, can_hand_over: bool) -> Turn:
@@ -99,13 +114,22 @@ class SnapshotTurns:
             return Turn.WAIT
         return Turn.HAND_OVER if can_hand_over else Turn.BEGIN
 
-    def is_heard(self, controller_id: int, now_ms: float) -> bool:
+    def is_heard(self, key: ReplicaKey, now_ms: float) -> bool:
         """Whether it reports: a controller of ours, and alive."""
-        member = self._members.get(controller_id)
+        member = self._members.get(key) or self._members.get(ReplicaKey(key.id))
         return member is not None and now_ms - member.heard_ms < self._silent_ms
 
-    def _waits(self, controller_id: int, now_ms: float) -> bool:
-        member = self._members[controller_id]
+    def _note_any_of(self, member: _Member, progress: SnapshotProgress, now_ms: float) -> None:
+        """A report of one of the replicas with this id: another one may be writing."""
+        if progress.writing:
+            member.wrote_ms = now_ms
+        elif member.turn_ms is not None and now_ms - member.wrote_ms < self._silent_ms:
+            member.heard_ms = now_ms
+            return
+        _note(member, progress, now_ms)
+
+    def _waits(self, key: ReplicaKey, now_ms: float) -> bool:
+        member = self._members[key]
         return now_ms >= member.not_before_ms and self._is_due(member.progress)
 
     def _busy(self, now_ms: float) -> bool:
@@ -113,8 +137,8 @@ class SnapshotTurns:
         return any(
             member.turn_ms is not None
             and now_ms - member.turn_ms < LONGEST_TURN_MS
-            and self.is_heard(controller_id, now_ms)
-            for controller_id, member in self._members.items()
+            and self.is_heard(key, now_ms)
+            for key, member in self._members.items()
         )
 
 

@@ -25,7 +25,7 @@ from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.identity import ReplicaKey
 
-__all__ = ["ANONYMOUS", "NOBODY", "Caller", "Settings", "View"]
+__all__ = ["ANONYMOUS", "NOBODY", "Caller", "Replicas", "Settings", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,18 @@ class Settings:
     authorizer: AuthorizerSettings = NO_AUTHORIZER
     static_configs: Mapping[str, str] = field(default_factory=dict)
     """Configs of brokers that the node was started with: defaults of topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """What the leader knows of replicas beside the voters.
+
+    `joining`: keys that are being added, or are wanted as voters; a UUID of None is any replica of that id.
+    `fetching`: keys that fetch from this leader, voters, observers and brokers alike.
+    """
+
+    joining: tuple[ReplicaKey, ...] = ()
+    fetching: tuple[ReplicaKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,8 @@ class View:
     settings: Settings = Settings()
     snapshot_turns: SnapshotTurns | None = None
     caller: Caller = ANONYMOUS
+    replicas: Callable[[], Replicas] = Replicas
+    """Asked for only by what needs it: this view is made for every command."""
 
     @property
     def voter_ids(self) -> tuple[int, ...]:

@@ -4,7 +4,18 @@ Field for field as the draft defines it; the API key is private (`apis.py`). Wha
 newest snapshot, so that nobody has to guess, is in private tagged fields.
 """
 
-from quorum_node.schema.schema import BOOL, INT16, INT32, INT64, Message, message, wire
+from uuid import UUID
+
+from quorum_node.schema.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    UUID_TYPE,
+    Message,
+    message,
+    wire,
+)
 
 
 @message(flexible_since=0)
@@ -12,6 +23,7 @@ class ControllerHeartbeatRequest(Message):
     """`last_snapshot_offset`: end offset of the newest snapshot, 0 for none.
 
     `record_bytes` and `age_ms`: replayed, and gone by, since that; -1: not told. `writing`: one is on its way.
+    `directory_id`: the replica UUID; without it two replicas of one id can't be told apart.
     """
 
     controller_id: int = wire(INT32)
@@ -19,6 +31,7 @@ class ControllerHeartbeatRequest(Message):
     record_bytes: int = wire(INT64, tag=20000, default=-1)
     age_ms: int = wire(INT64, tag=20001, default=-1)
     writing: bool = wire(BOOL, tag=20002, default=False)
+    directory_id: UUID | None = wire(UUID_TYPE, tag=20003, default=None)
 
 
 @message(flexible_since=0)

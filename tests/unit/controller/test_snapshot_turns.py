@@ -1,5 +1,7 @@
 """Turns at writing snapshots: never two controllers at once, the active one last and after handing over."""
 
+from uuid import UUID
+
 import pytest
 
 from quorum_node.controller.controller_heartbeats import controller_heartbeat
@@ -17,6 +19,7 @@ from quorum_node.protocol.controller_heartbeat import (
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
 )
+from quorum_node.records.identity import ReplicaKey
 from support.controlled_cluster import ControlledCluster
 
 pytestmark = pytest.mark.requirement("K631-07")
@@ -39,10 +42,18 @@ class Turns:
     def _is_due(progress: SnapshotProgress) -> bool:
         return progress.record_bytes >= DUE_BYTES
 
-    def beat(self, id: int, offset: int = 0, *, due: bool = True, writing: bool = False) -> bool:
-        """A heartbeat; whether that controller is told to begin."""
+    def beat(
+        self,
+        replica: int | ReplicaKey,
+        offset: int = 0,
+        *,
+        due: bool = True,
+        writing: bool = False,
+    ) -> bool:
+        """A heartbeat; whether that controller is told to begin. A number: the only replica of that id."""
+        key = ReplicaKey(replica, UUID(int=replica)) if isinstance(replica, int) else replica
         progress = SnapshotProgress(offset, DUE_BYTES if due else 0, 0, writing)
-        return self.turns.heartbeat(id, progress, self.now_ms)
+        return self.turns.heartbeat(key, progress, self.now_ms)
 
     def own_turn(self, *, single_voter: bool = False, can_hand_over: bool = True) -> Turn:
         self.own = SnapshotProgress(0, DUE_BYTES, 0, writing=False)
@@ -59,6 +70,53 @@ def test_one_controller_writes_at_a_time() -> None:
     assert not turns.beat(3), "2 writes"
     assert not turns.beat(2, offset=10, due=False)
     assert turns.beat(3), "2 is done"
+
+
+OLD, NEW, UNTOLD = ReplicaKey(3, UUID(int=3)), ReplicaKey(3, UUID(int=33)), ReplicaKey(3)
+
+
+@pytest.mark.requirement("K853-02")
+@pytest.mark.parametrize(("writer", "other"), [(OLD, NEW), (NEW, OLD)])
+def test_two_replicas_of_one_id_have_two_turns(writer: ReplicaKey, other: ReplicaKey) -> None:
+    turns = Turns()
+    assert turns.beat(writer)
+    assert not turns.beat(other, offset=5), "the other replica was told to"
+    turns.beat(writer, writing=True)
+    assert not turns.beat(other, offset=9, due=False), "it has nothing to write"
+    assert not turns.beat(2), "and that does not end the turn of the one that writes"
+    assert turns.own_turn() is Turn.WAIT
+    turns.beat(writer, offset=10, due=False)
+    assert turns.beat(2)
+
+
+@pytest.mark.requirement("K853-02")
+def test_who_is_alive_is_told_by_its_key() -> None:
+    turns = Turns()
+    turns.beat(OLD)
+    assert turns.turns.is_heard(OLD, turns.now_ms)
+    assert not turns.turns.is_heard(NEW, turns.now_ms)
+    turns.beat(ReplicaKey(4))
+    assert turns.turns.is_heard(ReplicaKey(4, UUID(int=4)), turns.now_ms)
+
+
+@pytest.mark.requirement("K853-02")
+def test_without_a_uuid_no_single_report_ends_the_turn_of_an_id() -> None:
+    """One that writes says so within every period, so a longer silence about it means that nobody does."""
+    turns = Turns()
+    assert turns.beat(UNTOLD)
+    assert not turns.beat(UNTOLD, offset=5), "maybe another replica"
+    for _ in range(4):
+        turns.now_ms += PERIOD_MS
+        turns.beat(UNTOLD, writing=True)
+        turns.beat(UNTOLD, offset=5, due=False)
+        assert not turns.beat(2), "one of them writes"
+    for _ in range(SILENT_PERIODS - 1):
+        turns.now_ms += PERIOD_MS
+        turns.beat(UNTOLD, offset=9, due=False)
+        assert not turns.beat(2)
+    turns.now_ms += PERIOD_MS
+    turns.beat(UNTOLD, offset=9, due=False)
+    assert turns.beat(2)
 
 
 def test_nobody_begins_while_the_active_controller_writes() -> None:

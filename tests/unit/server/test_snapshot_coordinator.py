@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
 from quorum_node.controller.snapshot_turns import SETTLING_PERIODS, SILENT_PERIODS, SnapshotProgress
+from quorum_node.controller.view import Replicas
 from quorum_node.image.committed import CommittedImage
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.controller_heartbeat import (
@@ -43,6 +45,7 @@ class Node:
         self.caught_up = (3, 3)
         self.may_lead: list[ReplicaKey] = []
         self.handed_over: list[ReplicaKey] = []
+        self.leading = False
         self._answer: Callable[[Message | FailureReason], None] | None = None
         self.coordinator = SnapshotCoordinator(
             self,
@@ -63,6 +66,9 @@ class Node:
 
     def leading_epoch(self) -> int | None:
         return self.scene.epoch
+
+    def is_leader(self) -> bool:
+        return self.leading
 
     def has_stopped(self) -> bool:
         return False
@@ -93,18 +99,22 @@ class Node:
 
     async def leads(self) -> None:
         """Becomes the active controller, with something committed."""
+        self.leading = True
         self.led_by(1, epoch=1)
         await self.scene.lead()
         await self.scene.commit()
         self.scene.now_ms += SETTLING_MS
 
-    def beats(self, node_id: int, offset: int, record_bytes: int) -> bool:
-        """Another controller's heartbeat."""
+    def beats(
+        self, node_id: int, offset: int, record_bytes: int, uuid: UUID | None = None
+    ) -> bool:
+        """Another controller's heartbeat; without a UUID that of a node of an older version."""
         request = ControllerHeartbeatRequest(
             controller_id=node_id,
             last_snapshot_offset=offset,
             record_bytes=record_bytes,
             age_ms=0,
+            directory_id=uuid,
         )
         answer = self.scene.ask(request).answer
         assert isinstance(answer, ControllerHeartbeatResponse)
@@ -218,6 +228,46 @@ def test_the_active_controller_lets_the_others_write_hands_over_and_writes_if_it
         node.scene.epoch = 1
         assert node.due(), "it leads all the same: nobody took over"
         assert node.handed_over == [VOTERS[2]]
+        node.coordinator.close()
+
+    play(test)
+
+
+@pytest.mark.requirement("K853-02")
+def test_a_replica_with_the_id_of_the_leader_asks_for_its_turn_too() -> None:
+    """While an id is doubled its older replica follows the newer one: one that did not ask would write unasked."""
+
+    async def test() -> None:
+        node = Node()
+        node.led_by(node.key.id, epoch=1)
+        assert not node.due()
+        assert node.asked, "the leader is another replica of the same id"
+        assert node.asked[0][1].directory_id == node.key.uuid
+        node.answer(told(False))
+        node.scene.now_ms += SILENT_MS - 1
+        assert not node.due(), "it is coordinated"
+        node.coordinator.close()
+
+    play(test)
+
+
+@pytest.mark.requirement("K853-02")
+def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
+    async def test() -> None:
+        node = Node()
+        await node.leads()
+        new = ReplicaKey(3, UUID(int=33))
+        assert VOTERS[2].id == new.id
+        assert node.beats(3, 0, 100, VOTERS[2].uuid)
+        assert not node.beats(3, 5, 100, new.uuid), "the other one was told to"
+        assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
+        assert not node.beats(3, 5, 0, VOTERS[2].uuid)
+        assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
+        node.scene.controller.replicas = lambda: Replicas(fetching=(*VOTERS, new))
+        assert not node.beats(2, 5, 0)
+        assert node.beats(3, 0, 100), "one of the two, which does not say which"
+        assert not node.beats(3, 9, 0)
+        assert not node.beats(2, 5, 100), "the other one may be writing"
         node.coordinator.close()
 
     play(test)

@@ -25,7 +25,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.features import unknown_levels
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
-from quorum_node.controller.view import NOBODY, Caller, Settings, View
+from quorum_node.controller.view import NOBODY, Caller, Replicas, Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
@@ -110,6 +110,8 @@ class ActiveController:
         """`pending` is another one."""
         self.identity: Callable[[], tuple[str, int, tuple[ReplicaKey, ...]]] = lambda: ("", -1, ())
         """Cluster id, own id, voters."""
+        self.replicas: Callable[[], Replicas] = Replicas
+        """See `View`."""
         self.snapshot_turns: Callable[[float], SnapshotTurns] | None = None
         """Makes the order of snapshots, once it is active."""
         self.foreseen = ForeseenImages()
@@ -247,6 +249,7 @@ class ActiveController:
             stale_offset=self._stale_by(now_ms),
             settings=self.settings,
             caller=caller,
+            replicas=self.replicas,
             snapshot_turns=self._snapshot_turns,
         )
 

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from quorum_node.controller.view import Settings
+from quorum_node.controller.view import Replicas, Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft import handover, safety
-from quorum_node.raft.leadership import Leader
+from quorum_node.raft.leadership import ChangeKind, Leader
 from quorum_node.raft.messages import CurrentLeader, ResignRequest
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.appends import AppendQueue
@@ -69,6 +69,16 @@ class HostedReplica:
         voters = replica.voters.latest.voters
         return replica.cluster_id or "", replica.key.id, voters.ordered_keys
 
+    def replicas(self) -> Replicas:
+        """Who becomes a voter, and who fetches; nothing on a node that does not lead."""
+        role = self._replica.role
+        if not isinstance(role, Leader):
+            return Replicas()
+        joining = self._replica.voters.latest.record.target_voters or ()
+        if role.change is not None and role.change.kind is ChangeKind.ADD:
+            joining = (*joining, role.change.voter)
+        return Replicas(joining, tuple(role.progress))
+
     @property
     def key(self) -> ReplicaKey:
         """See `RegisteringReplica`."""
@@ -77,6 +87,10 @@ class HostedReplica:
     def leader(self) -> CurrentLeader:
         """See `RegisteringReplica`."""
         return self._replica.current_leader()
+
+    def is_leader(self) -> bool:
+        """See `CoordinatedReplica`."""
+        return isinstance(self._replica.role, Leader)
 
     def newest_voter_of_own_id(self) -> ReplicaKey | None:
         """See `RegisteringReplica`."""
@@ -137,6 +151,7 @@ class HostedController:
             settings=settings,
         )
         self.controller.identity = replica.identity
+        self.controller.replicas = replica.replicas
         self.maintenance = Maintenance(
             self.controller, events, metrics, lambda: replica.committed.in_transaction
         )

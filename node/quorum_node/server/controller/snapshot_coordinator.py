@@ -53,6 +53,9 @@ class CoordinatedReplica(Protocol):
     def leading_epoch(self) -> int | None:
         """The epoch that it leads; None also while it hands over."""
 
+    def is_leader(self) -> bool:
+        """It leads, or is handing over. The leader's id alone does not tell: another replica may have the same."""
+
     def has_stopped(self) -> bool:
         """It takes part no more."""
 
@@ -150,7 +153,7 @@ class SnapshotCoordinator:
 
     def _send(self) -> None:
         leader = self._replica.leader()
-        if leader.endpoint is None or leader.leader_id == self._replica.key.id:
+        if leader.endpoint is None or self._replica.is_leader():
             return
         if self._replica.has_stopped() or self._unsupported_epoch == leader.leader_epoch:
             return
@@ -165,6 +168,7 @@ class SnapshotCoordinator:
             record_bytes=progress.record_bytes,
             age_ms=int(progress.age_ms),
             writing=progress.writing,
+            directory_id=self._replica.key.uuid,
         )
         self._ask(leader.endpoint, CONTROLLER_HEARTBEAT, request, self._answered)
 
@@ -208,7 +212,7 @@ class SnapshotCoordinator:
         assert turns is not None
         offset = self._writer.progress().offset
         successor = next(
-            (each for each in self._replica.successors() if turns.is_heard(each.id, view.now_ms)),
+            (each for each in self._replica.successors() if turns.is_heard(each, view.now_ms)),
             None,
         )
         # Leading again with the same snapshot: the others would not, or could not.
