@@ -20,9 +20,7 @@ def controller_heartbeat(view: View, request: ControllerHeartbeatRequest) -> Dec
         request.last_snapshot_offset, request.record_bytes, request.age_ms, request.writing
     )
     turns = view.snapshot_turns
-    begin = turns is not None and turns.heartbeat(
-        _reporter(view, request), progress, view.now_ms
-    )
+    begin = turns is not None and turns.heartbeat(_reporter(view, request), progress, view.now_ms)
     return Decision(answer=ControllerHeartbeatResponse(error_code=0, start_snapshot=begin))
 
 

@@ -105,9 +105,7 @@ class Node:
         await self.scene.commit()
         self.scene.now_ms += SETTLING_MS
 
-    def beats(
-        self, node_id: int, offset: int, record_bytes: int, uuid: UUID | None = None
-    ) -> bool:
+    def beats(self, node_id: int, offset: int, record_bytes: int, uuid: UUID | None = None) -> bool:
         """Another controller's heartbeat; without a UUID that of a node of an older version."""
         request = ControllerHeartbeatRequest(
             controller_id=node_id,

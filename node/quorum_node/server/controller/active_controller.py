@@ -25,6 +25,7 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.features import unknown_levels
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
+from quorum_node.controller.unclean_elections import unclean_elections
 from quorum_node.controller.view import NOBODY, Caller, Replicas, Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
@@ -108,6 +109,8 @@ class ActiveController:
         self.on_activated: Callable[[], None] = lambda: None
         self.on_changed: Callable[[], None] = lambda: None
         """`pending` is another one."""
+        self.on_unclean_elections: Callable[[int], None] = lambda partitions: None
+        """So many leaders from outside of the ISR are committed."""
         self.identity: Callable[[], tuple[str, int, tuple[ReplicaKey, ...]]] = lambda: ("", -1, ())
         """Cluster id, own id, voters."""
         self.replicas: Callable[[], Replicas] = Replicas
@@ -275,6 +278,11 @@ class ActiveController:
         for chunk in chunks:
             self._replica.appends.submit(chunk, _nobody_waits)
         self._own, self._own_step = False, None
+        unclean = unclean_elections(before, records)
+        if unclean:
+            self.after_all(
+                lambda error: None if error is not None else self.on_unclean_elections(unclean)
+            )
         self.after_all(settled)
         self.on_changed()
 

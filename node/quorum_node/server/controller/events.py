@@ -56,3 +56,10 @@ class ControllerEvents:
             f"{partitions} partitions have a new leader or ISR after {seconds * 1000:.0f} ms",
             partitions=partitions,
         )
+
+    def elected_unclean(self, partitions: int) -> None:
+        """Leaders that may lack acknowledged messages."""
+        _LOG.warning(
+            f"{partitions} partitions are led from outside of their ISR: acknowledged messages may be lost",
+            partitions=partitions,
+        )

@@ -21,7 +21,6 @@ from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition_sets import IndexKey
 from quorum_node.raft.errors import RaftError
-from quorum_node.records.metadata import RECOVERING
 from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
@@ -62,6 +61,7 @@ class Maintenance:
         self._sweep_began = 0.0
         controller.on_activated = self._activated
         controller.on_changed = self._schedule
+        controller.on_unclean_elections = self._elected_unclean
 
     def close(self) -> None:
         """No more timers."""
@@ -142,7 +142,7 @@ class Maintenance:
         assert self._keys is not None
         decision, ended = repair_some(view, self._keys)
         if decision.records:
-            self._count(decision)
+            self._repaired += len(decision.records)
             self._controller.carry_out(decision, self._done)
         if ended:
             self._end_sweep()
@@ -159,14 +159,10 @@ class Maintenance:
         if self._repaired:
             self._events.repaired(self._repaired, perf_counter() - self._sweep_began)
 
-    def _count(self, decision: Decision) -> None:
-        self._repaired += len(decision.records)
-        unclean = sum(
-            getattr(record, "leader_recovery_state", -1) == RECOVERING
-            for record in decision.records
-        )
-        if unclean:
-            self._metrics.count("unclean_elections", unclean)
+    def _elected_unclean(self, partitions: int) -> None:
+        """Whoever asked for it."""
+        self._metrics.count("unclean_elections", partitions)
+        self._events.elected_unclean(partitions)
 
     def _arm(self) -> None:
         """For the next lease that ends."""
