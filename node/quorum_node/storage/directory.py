@@ -25,6 +25,7 @@ from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.meta_properties import (
     MetaProperties,
     check_identity,
+    give_checksum,
     read_meta_properties,
     write_meta_properties,
 )
@@ -127,6 +128,7 @@ def open_directory(
             f"quorum.partitions={partitions}, but {path} was formatted for {meta.partitions}:"
             " partitions can't be added to or taken from a quorum that exists; set it back"
         )
+    give_checksum(path, meta)
     latch.mark_formatted(identity_text(meta.node_id, meta.directory_id))
     opened = tuple(
         _open_partition(path, number, meta, segment_bytes, files) for number in range(partitions)

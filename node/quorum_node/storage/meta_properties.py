@@ -6,18 +6,24 @@
     directory.id=...      the replica UUID of partition 0
     quorum.partitions=2   ours; absent when there is only one
 
-Kafka's file as shipped; written durably, never overwritten with another identity (K595-05).
+Kafka's file as shipped, between two comments that say whether it is whole (see `properties_text`); written durably,
+never overwritten with another identity (K595-05).
 """
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
-from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.file_system import POSIX, FileSystem
-from quorum_node.storage.properties_text import format_properties, parse_properties
+from quorum_node.storage.properties_text import (
+    format_checked_properties,
+    has_checksum,
+    parse_checked_properties,
+)
 
 FILE_NAME = "meta.properties"
 
@@ -40,7 +46,7 @@ def write_meta_properties(directory: Path, meta: MetaProperties, files: FileSyst
         pairs["cluster.id"] = meta.cluster_id
     if meta.partitions > 1:
         pairs["quorum.partitions"] = str(meta.partitions)
-    replace_file(directory / FILE_NAME, format_properties(pairs).encode(), files)
+    replace_file(directory / FILE_NAME, format_checked_properties(pairs), files)
 
 
 def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProperties | None:
@@ -53,7 +59,7 @@ def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProp
     if content is None:
         return None
     try:
-        pairs = parse_properties(content.decode())
+        pairs = parse_checked_properties(content)
         version = int(pairs["version"])
         if version != 1:
             raise WrongDirectory(f"{path} has version {version}; this node writes version 1")
@@ -65,6 +71,17 @@ def read_meta_properties(directory: Path, files: FileSystem = POSIX) -> MetaProp
         )
     except (ValueError, KeyError) as error:
         raise StorageFailure(f"{path} is damaged ({error!r}): {content[:200]!r}") from error
+
+
+def give_checksum(directory: Path, meta: MetaProperties, files: FileSystem = POSIX) -> None:
+    """Write the file anew if it has no checksum: it is stock Kafka's or an older version's.
+
+    Raises StorageFailure. A full disk leaves it as it is.
+    """
+    content = read_file(directory / FILE_NAME, files)
+    if content is not None and not has_checksum(content):
+        with contextlib.suppress(DiskFull):
+            write_meta_properties(directory, meta, files)
 
 
 def check_identity(

@@ -13,11 +13,13 @@ METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 def ensure_partition_metadata(
     directory: Path, topic_id: str = METADATA_TOPIC_ID, files: FileSystem = POSIX
 ) -> None:
-    """Write the file if it is missing. Raises StorageFailure when it names another topic."""
+    """Write the file if it is missing. Raises StorageFailure when it says anything else."""
     path = directory / FILE_NAME
     wanted = f"version: 0\ntopic_id: {topic_id}\n"
     content = read_file(path, files)
     if content is None:
         replace_file(path, wanted.encode(), files)
-    elif f"topic_id: {topic_id}".encode() not in content:
-        raise StorageFailure(f"{path} does not name topic id {topic_id}: {content[:100]!r}")
+    elif content.split() != wanted.encode().split():
+        raise StorageFailure(
+            f"{path} does not name topic id {topic_id} in version 0: {content[:100]!r}"
+        )

@@ -5,8 +5,16 @@ takes these and passes over the others. Ours: replicaUuid, clusterId, appliedOff
 (Kafka's v0 has `currentVoters`, and a Java reader of v1 fails on a key of that name), targetVoters, votersOffset, votersEpoch, formed. A v0 file (no UUIDs) is upgraded in place by the
 first load; the replica UUID comes from meta.properties and is never made anew over existing data
 (K853-01). Knows nothing of when a vote may be given.
+
+    {"privateVersion":1, ... ,"crc32c":"0123abcd"}
+
+The last key is the CRC-32C of all bytes before it. Two kinds of files have none: those of stock Kafka, and those of
+this project before `privateVersion`. They are told from a damaged one by three things together: neither the first
+nor the last key of ours is there, every key is one that their writer knows, and none stands twice. The first load
+of such a file writes it anew, with a checksum.
 """
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,11 +23,29 @@ from uuid import UUID
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
-from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.checked_text import CheckedText
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.file_system import POSIX, FileSystem
 
 FILE_NAME = "quorum-state"
 _NOBODY = -1
+_CHECKED = CheckedText(b'{"privateVersion":1,', b',"crc32c":"', b'"}')
+_KAFKA_V0 = frozenset({"leaderId", "leaderEpoch", "votedId", "data_version"})
+_KAFKA_V1 = _KAFKA_V0 | {"votedDirectoryId"}
+_MORE_IN_V0 = frozenset({"clusterId", "appliedOffset", "currentVoters"})
+_MORE_IN_V1 = frozenset(
+    {
+        "replicaUuid",
+        "clusterId",
+        "appliedOffset",
+        "committedVoters",
+        "targetVoters",
+        "votersOffset",
+        "votersEpoch",
+        "formed",
+    }
+)
+"""What this project wrote before it wrote checksums."""
 
 
 class QuorumStateFile:
@@ -39,10 +65,13 @@ class QuorumStateFile:
         if content is None:
             return None
         try:
-            document = json.loads(content)
+            document = json.loads(content, object_pairs_hook=_each_key_once)
+            is_checked = _CHECKED.check(content)
             version = int(document["data_version"])
             if version not in (0, 1):
                 raise WrongDirectory(f"{self._path} has data_version {version}, not 0 or 1")
+            if not is_checked:
+                _check_keys(document, version)
             owner = document.get("replicaUuid")
             if owner is not None and parse_uuid(owner) != self._replica_uuid:
                 raise WrongDirectory(
@@ -53,16 +82,34 @@ class QuorumStateFile:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             shown = content[:200]
             raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
-        if version == 0 or owner is None:
-            self.save(state)
+        if not is_checked:
+            with contextlib.suppress(DiskFull):  # it is as good as it was; the next save writes it
+                self.save(state)
         return state
 
     def save(self, state: QuorumState) -> None:
         """Durable when it returns. Raises StorageFailure or DiskFull."""
-        document = _to_v1(state)
+        document = {"privateVersion": 1, **_to_v1(state)}
         document["replicaUuid"] = uuid_text(self._replica_uuid)
-        content = json.dumps(document, separators=(",", ":")).encode()
+        text = json.dumps(document, separators=(",", ":"))
+        content = _CHECKED.seal(text.removesuffix("}").encode())
         replace_file(self._path, content, self._files)
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return document
+
+
+def _check_keys(document: dict[str, Any], version: int) -> None:
+    """Raise ValueError unless a file without a checksum has the keys that its writer gave it."""
+    needed, allowed = (_KAFKA_V0, _MORE_IN_V0) if version == 0 else (_KAFKA_V1, _MORE_IN_V1)
+    if missing := needed - document.keys():
+        raise ValueError(f"without {', '.join(sorted(missing))}")
+    if unknown := document.keys() - needed - allowed:
+        raise ValueError(f"it has no checksum and unknown keys: {', '.join(sorted(unknown))}")
 
 
 def _to_v1(state: QuorumState) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 Partition 0's replica UUID is directory.id in meta.properties, as Kafka has it; every further
 partition has a UUID of its own (K595-31) and keeps it here, in its directory. Written when the
-directory is formatted, never over another identity.
+directory is formatted, never over another identity. Between the same two comments as meta.properties.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.file_system import POSIX, FileSystem
-from quorum_node.storage.properties_text import format_properties, parse_properties
+from quorum_node.storage.properties_text import format_checked_properties, parse_checked_properties
 
 FILE_NAME = "replica.properties"
 
@@ -23,7 +23,7 @@ FILE_NAME = "replica.properties"
 def write_replica_identity(directory: Path, replica_uuid: UUID, files: FileSystem = POSIX) -> None:
     """Write the file durably. Raises StorageFailure or DiskFull."""
     pairs = {"version": "1", "replica.uuid": uuid_text(replica_uuid)}
-    replace_file(directory / FILE_NAME, format_properties(pairs).encode(), files)
+    replace_file(directory / FILE_NAME, format_checked_properties(pairs), files)
 
 
 def read_replica_identity(directory: Path, files: FileSystem = POSIX) -> UUID:
@@ -33,7 +33,7 @@ def read_replica_identity(directory: Path, files: FileSystem = POSIX) -> UUID:
     if content is None:
         raise StorageFailure(f"{path} is missing: the identity of this partition's replica is lost")
     try:
-        pairs = parse_properties(content.decode())
+        pairs = parse_checked_properties(content)
         version = int(pairs["version"])
         if version != 1:
             raise WrongDirectory(f"{path} has version {version}; this node writes version 1")

@@ -15,7 +15,7 @@ from uuid import UUID
 from quorum_node.storage.atomic_file import read_file
 from quorum_node.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
-from quorum_node.storage.properties_text import parse_properties
+from quorum_node.storage.properties_text import parse_checked_properties
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
 
@@ -25,7 +25,7 @@ def give_replica_uuid(directory: Path, partition: Path, fresh: Callable[[], UUID
     if content is None:
         return None
     try:
-        pairs = parse_properties(content.decode())
+        pairs = parse_checked_properties(content)
         if pairs.get("version") != "1" or "directory.id" in pairs:
             return None
         node_id = int(pairs["node.id"])

@@ -1,5 +1,7 @@
 """meta.properties, partition.metadata, the failure latch, and the reserve of free bytes."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -12,10 +14,13 @@ from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.meta_properties import (
     MetaProperties,
     check_identity,
+    give_checksum,
     read_meta_properties,
     write_meta_properties,
 )
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
+from quorum_node.storage.properties_text import parse_properties
+from quorum_node.storage.replica_identity import read_replica_identity, write_replica_identity
 
 META = MetaProperties(3, UUID(int=5), "cluster-a")
 
@@ -33,6 +38,53 @@ def test_meta_properties_as_java_writes_them(tmp_path: Path) -> None:
         f"directory.id={uuid_text(UUID(int=5))}\nnode.id=3\nversion=1\n"
     )
     assert read_meta_properties(tmp_path) == META
+
+
+def test_meta_properties_as_java_writes_them_get_a_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    older = f"cluster.id=cluster-a\ndirectory.id={uuid_text(UUID(int=5))}\nnode.id=3\nversion=1\n"
+    path.write_text(older)
+    give_checksum(tmp_path, META)
+    content = path.read_text()
+    assert content != older
+    assert parse_properties(content) == parse_properties(older)  # Java and older nodes see the same
+    assert read_meta_properties(tmp_path) == META
+    give_checksum(tmp_path, META)
+    assert path.read_text() == content
+
+
+def flips(content: bytes) -> Iterator[bytes]:
+    for position in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << bit
+            yield bytes(damaged)
+
+
+@pytest.mark.requirement("K595-05")
+@pytest.mark.parametrize(
+    ("name", "write", "read"),
+    [
+        ("meta.properties", partial(write_meta_properties, meta=META), read_meta_properties),
+        (
+            "replica.properties",
+            partial(write_replica_identity, replica_uuid=UUID(int=5)),
+            read_replica_identity,
+        ),
+    ],
+)
+def test_every_flipped_bit_of_an_identity_is_damage(
+    tmp_path: Path,
+    name: str,
+    write: Callable[[Path], None],
+    read: Callable[[Path], object],
+) -> None:
+    """Not a replica of another node or cluster: that is a wrong mount, and nothing is repaired then."""
+    write(tmp_path)
+    for damaged in flips((tmp_path / name).read_bytes()):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(StorageFailure, match="damaged"):
+            read(tmp_path)
 
 
 @pytest.mark.requirement("K595-05")
@@ -57,9 +109,10 @@ def test_partition_metadata(tmp_path: Path) -> None:
     ensure_partition_metadata(tmp_path)
     text = (tmp_path / "partition.metadata").read_text()
     assert text == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
-    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: other\n")
-    with pytest.raises(StorageFailure):
-        ensure_partition_metadata(tmp_path)
+    for other in ("version: 0\ntopic_id: other\n", text.replace("0", "1", 1), text + "x"):
+        (tmp_path / "partition.metadata").write_text(other)
+        with pytest.raises(StorageFailure, match="does not name"):
+            ensure_partition_metadata(tmp_path)
 
 
 def test_the_first_failure_stays_latched(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """quorum-state: Kafka's v1 JSON, private keys, upgrade of v0, and kill -9 at any instant."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -73,6 +75,112 @@ def test_another_replicas_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongDirectory, match="two replicas"):
         QuorumStateFile(tmp_path, UUID(int=78)).load()
     assert (tmp_path / "quorum-state").read_bytes() == before
+
+
+STATES = [FULL, QuorumState(), QuorumState(7, -1, ReplicaKey(3, UUID(int=9)), "c", 90)]
+
+
+@pytest.mark.requirement("K595-03")
+@pytest.mark.parametrize("state", STATES)
+def test_every_flipped_bit_is_found(tmp_path: Path, state: QuorumState) -> None:
+    file, path = QuorumStateFile(tmp_path, ME), tmp_path / "quorum-state"
+    file.save(state)
+    content = path.read_bytes()
+    for position in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(StorageFailure, match="damaged"):
+                file.load()
+            assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("gone", [["crc32c"], ["privateVersion"]])
+def test_a_checksum_that_was_there_must_not_be_gone(tmp_path: Path, gone: list[str]) -> None:
+    path = tmp_path / "quorum-state"
+    QuorumStateFile(tmp_path, ME).save(FULL)
+    document = json.loads(path.read_text())
+    for key in gone:
+        del document[key]
+    path.write_text(json.dumps(document, separators=(",", ":")))
+    with pytest.raises(StorageFailure, match="checksum"):
+        QuorumStateFile(tmp_path, ME).load()
+
+
+def test_a_file_that_was_cut_or_written_twice_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    QuorumStateFile(tmp_path, ME).save(FULL)
+    content = path.read_bytes()
+    for damaged in (content[:-1], content + b"\n", content + content, content + bytes(3)):
+        path.write_bytes(damaged)
+        with pytest.raises(StorageFailure, match="damaged"):
+            QuorumStateFile(tmp_path, ME).load()
+
+
+OLDER = {
+    "leaderId": 2,
+    "leaderEpoch": 9,
+    "votedId": 2,
+    "votedDirectoryId": uuid_text(UUID(int=2)),
+    "data_version": 1,
+}
+"""As stock Kafka writes it."""
+OWN = {
+    **OLDER,
+    "clusterId": "c",
+    "appliedOffset": 41,
+    "committedVoters": [],
+    "votersOffset": 40,
+    "votersEpoch": 8,
+    "formed": True,
+    "replicaUuid": uuid_text(ME),
+}
+"""As this project wrote it before it wrote checksums."""
+
+
+@pytest.mark.parametrize("document", [OLDER, OWN, {**OWN, "targetVoters": []}])
+def test_a_file_without_a_checksum_is_taken_once_and_gets_one(
+    tmp_path: Path, document: dict[str, object]
+) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_text(json.dumps(document, separators=(",", ":")))
+    state = QuorumStateFile(tmp_path, ME).load()
+    assert state is not None
+    assert (state.leader_epoch, state.voted) == (9, ReplicaKey(2, UUID(int=2)))
+    assert "crc32c" in json.loads(path.read_text())
+    assert QuorumStateFile(tmp_path, ME).load() == state
+
+
+def test_a_file_without_a_checksum_has_the_keys_of_its_writer_only(tmp_path: Path) -> None:
+    """A damaged key name would otherwise stand for a default, such as no target voters."""
+    path = tmp_path / "quorum-state"
+    whole = json.dumps(OWN, separators=(",", ":"))
+    assert whole.count("appliedOffset") == 1
+    for text in (
+        whole.replace("appliedOffset", "appliedOffsdt"),
+        whole.replace("votersEpoch", "votersOffset"),
+        json.dumps({key: value for key, value in OLDER.items() if key != "votedDirectoryId"}),
+    ):
+        path.write_text(text)
+        with pytest.raises(StorageFailure, match="damaged"):
+            QuorumStateFile(tmp_path, ME).load()
+        assert path.read_text() == text
+
+
+def test_a_full_disk_does_not_keep_an_older_file_from_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_text(json.dumps(OLDER))
+
+    def refuse(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", refuse)
+    state = QuorumStateFile(tmp_path, ME).load()
+    assert state is not None
+    assert state.leader_epoch == 9
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"data_version":1}', "\0" * 50])
