@@ -237,10 +237,10 @@ class SegmentedLog:
         Never retried: after a StorageFailure the log refuses everything.
         """
         with self._flushing:
-            return self._sync(self._take_unsynced())
+            return self.sync(self.take_unsynced())
 
-    def _take_unsynced(self) -> Unsynced:
-        """What a sync that begins now has to cover. What is appended afterwards is for the next one."""
+    def take_unsynced(self) -> Unsynced:
+        """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
         self._check_usable()
         with self._lock:
             unsynced = Unsynced(self.end_offset, self._dirty, self._names_dirty, self._to_seal)
@@ -248,7 +248,8 @@ class SegmentedLog:
             self._truncated_to = None
         return unsynced
 
-    def _sync(self, unsynced: Unsynced) -> int:
+    def sync(self, unsynced: Unsynced) -> int:
+        """The second half of `flush`: it takes its time, and the log goes on meanwhile."""
         try:
             # Oldest first: what stands before a durable batch is durable.
             for segment in sorted(unsynced.segments, key=_base_offset):
