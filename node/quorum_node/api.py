@@ -10,6 +10,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from quorum_node.api_error_code import ErrorCode as ErrorCode
+
 FORWARDED_HEADER = "X-Metadata-Quorum-Forwarded"
 """Set on a request that a non-leader forwards to the leader; such a request is never forwarded on."""
 
@@ -55,69 +57,6 @@ class StorageState(StrEnum):
     OK = "ok"
     FAILED = "failed"
     FULL = "full"
-
-
-class ErrorCode(StrEnum):
-    """`code` of an ErrorBody. With every 409 nothing was changed."""
-
-    NO_LEADER = "NO_LEADER"
-    """503: no leader is known, try again."""
-    NOT_LEADER = "NOT_LEADER"
-    """503: the request was forwarded here, but this node does not lead (any more)."""
-    NOT_CONFIRMED = "NOT_CONFIRMED"
-    """503: no majority confirmed the leader within the timeout."""
-    REPLICA_BEHIND = "REPLICA_BEHIND"
-    """503: the leader confirmed the read, but this replica has not got that far; ask another one."""
-    READS_UNSUPPORTED = "READS_UNSUPPORTED"
-    """503: the leader, or too many voters, run stock Kafka, which can't confirm reads; read locally."""
-    TIMED_OUT = "TIMED_OUT"
-    """504: the outcome is not known (writes may still commit; a repeat is harmless)."""
-    NOT_FORMED = "NOT_FORMED"
-    """409: client writes wait until all initial voters have joined."""
-    DISK_LOW = "DISK_LOW"
-    """507: the leader refuses appends below its reserve of free bytes."""
-    STORAGE_FAILED = "STORAGE_FAILED"
-    """503: the node's disk has failed, it answers nothing any more."""
-    SHUTTING_DOWN = "SHUTTING_DOWN"
-    """503: the node is stopping."""
-    LEADERSHIP_LOST = "LEADERSHIP_LOST"
-    """503: the leader stepped down before the outcome was known (a repeat is harmless)."""
-    CHANGE_PENDING = "CHANGE_PENDING"
-    """409: another voter change is not committed yet."""
-    STALE_POSITION = "STALE_POSITION"
-    """409: the voters record is not the expected one (compare-and-set)."""
-    DUPLICATE_VOTER = "DUPLICATE_VOTER"
-    """409: that replica key is a voter already."""
-    VOTER_NOT_FOUND = "VOTER_NOT_FOUND"
-    """409: that replica key is no voter."""
-    NOT_CAUGHT_UP = "NOT_CAUGHT_UP"
-    """409: the replica to add did not catch up within the timeout."""
-    OWN_EPOCH_NOT_COMMITTED = "OWN_EPOCH_NOT_COMMITTED"
-    """409: the leader has not yet committed a record of its own epoch; try again."""
-    UNSAFE_CHANGE = "UNSAFE_CHANGE"
-    """409: the change would leave fewer live voters than a majority."""
-    LEADER_IS_STOCK = "LEADER_IS_STOCK"
-    """409: the leader has no admin API (stock Kafka); use its Kafka protocol."""
-    NEW_VOTER_ID = "NEW_VOTER_ID"
-    """409: the quorum is configured by controller.quorum.voters, which takes no new ids."""
-    ALTERATION_PENDING = "ALTERATION_PENDING"
-    """409: the quorum is on its way to its target voters; single changes have to wait."""
-    UNSUPPORTED = "UNSUPPORTED"
-    """409: a voter does not know what would be asked of it."""
-    INVALID_REQUEST = "INVALID_REQUEST"
-    """400 or 422: the request itself is wrong; the message says where."""
-    NOT_FOUND = "NOT_FOUND"
-    """404: no such key."""
-    UNAUTHORIZED = "UNAUTHORIZED"
-    """401: the call needs the admin token."""
-    TOO_LARGE = "TOO_LARGE"
-    """413: the records do not fit into one batch."""
-    OFFSET_BEFORE_LOG_START = "OFFSET_BEFORE_LOG_START"
-    """410: these records were deleted; a snapshot holds the state that they amount to."""
-    SNAPSHOT_REFUSED = "SNAPSHOT_REFUSED"
-    """409: no snapshot can be written of this state now; the message says why."""
-    INTERNAL = "INTERNAL"
-    """500: a bug."""
 
 
 class ErrorBody(ApiModel):
@@ -223,6 +162,14 @@ class NodeDescription(ApiModel):
     """The latest voter set in its log; it may not be committed."""
 
 
+class WentBack(ApiModel):
+    """A replica fetched from before what it had acknowledged to this leader: its disk has lost records."""
+
+    acknowledged_offset: int
+    offset: int
+    age_ms: int
+
+
 class ReplicaStatus(ApiModel):
     """Progress of one replica as its leader sees it; ages are None when never observed."""
 
@@ -239,6 +186,9 @@ class ReplicaStatus(ApiModel):
     """A process of stock Kafka; None: not known, it has not fetched from this leader."""
     witness: bool | None = None
     """It replicates and votes, but never leads; None: not known."""
+    went_back: WentBack | None = None
+    """The last time under this leader that it came back with less than it had acknowledged. A disk that was rolled
+    back does that; so do, of stock Kafka's processes, late requests."""
 
 
 class TargetVoter(ApiModel):

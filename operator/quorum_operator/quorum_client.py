@@ -213,4 +213,11 @@ def _view(told: QuorumDescription) -> QuorumView:
 
 
 def _replica(told: ReplicaStatus) -> ReplicaView:
-    return ReplicaView(Key(told.id, told.uuid), told.fetching, told.caught_up, max(told.lag, 0))
+    lost = told.went_back
+    return ReplicaView(
+        Key(told.id, told.uuid),
+        told.fetching,
+        told.caught_up,
+        max(told.lag, 0),
+        None if lost is None else (lost.acknowledged_offset, lost.offset),
+    )

@@ -313,9 +313,11 @@ def _voter_status(voter: ReplicaStatus, quorum: QuorumDescription) -> str:
 
 def _traits(replica: ReplicaStatus) -> str:
     """What sets a replica apart from its equals."""
-    if replica.witness:
-        return " (witness)"
-    return " (stock Kafka)" if replica.stock else ""
+    traits = ["witness"] if replica.witness else ["stock Kafka"] if replica.stock else []
+    if replica.went_back is not None:
+        lost = replica.went_back
+        traits.append(f"went back from offset {lost.acknowledged_offset} to {lost.offset}")
+    return _in_brackets(", ".join(traits))
 
 
 def _local_traits(node: NodeDescription) -> str:

@@ -160,4 +160,5 @@ def _progress(
         safety.is_caught_up(replica, progress),
         progress.stock,
         progress.witness,
+        progress.went_back,
     )

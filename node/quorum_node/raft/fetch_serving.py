@@ -7,7 +7,7 @@ the leader lost in a crash, and would refuse its vote to everyone who may lead. 
 its voters removed, which leaves as soon as that is committed, shows a witness what another voter has, and no more.
 """
 
-from quorum_node.raft import membership, observer_pace, reads
+from quorum_node.raft import acknowledgements, membership, observer_pace, reads
 from quorum_node.raft.commit import advance_as_leader
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, ParkedFetch, Progress
@@ -50,8 +50,8 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         note_sender(replica, request.replica)
     elsewhere = _not_from_the_log(replica, request)
     if elsewhere is not None:
-        _note_contact(replica, leader, request)
         agreed = elsewhere.end_offset
+        _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
         if isinstance(elsewhere, DivergingEpoch) and request.high_watermark > agreed:
             replica.out.append(AheadOfLeader(request.replica, request.high_watermark, agreed))
         replica.respond(
@@ -67,15 +67,18 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             ),
         )
         return
-    behind = True
+    behind, doubtful = True, False
     if request.replica.id != CONSUMER_ID:
-        behind = _note_progress(replica, leader, request)
+        behind, doubtful = _note_progress(replica, leader, request)
         if replica.role is not leader:  # its removal was committed by this very fetch
             replica.respond(
                 request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, replica.current_leader())
             )
             return
-    _answer_or_park(replica, leader, request_id, request, behind)
+    if doubtful:
+        _ask_again(replica, leader, request_id, request)
+    else:
+        _answer_or_park(replica, leader, request_id, request, behind)
 
 
 def answer_voters(replica: ReplicaState, leader: Leader) -> None:
@@ -256,33 +259,42 @@ def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
     return key in latest.voters or any(key.id == wanted.id for wanted in targets)
 
 
-def _note_contact(replica: ReplicaState, leader: Leader, request: FetchRequest) -> None:
+def _note_contact(
+    replica: ReplicaState, leader: Leader, request: FetchRequest, at_most: int
+) -> None:
+    """A sender whose log can't be continued from this one: it has no more of it than `at_most`."""
     progress = _fetcher(replica, leader, request)
     if progress is not None:
+        acknowledgements.holds_at_most(replica, leader, progress, request, at_most)
         progress.last_fetch_ms = replica.now_ms
         if request.answer > progress.answer:
             progress.answer = request.answer
 
 
-def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest) -> bool:
+def _note_progress(
+    replica: ReplicaState, leader: Leader, request: FetchRequest
+) -> tuple[bool, bool]:
     """The sender has everything before its fetch offset durably; see what follows from that.
 
-    True if it still lacks some of what was there when it asked before.
+    Whether it still lacks some of what was there when it asked before, and whether this fetch may be
+    out of order.
     """
     key = request.replica
     progress = _fetcher(replica, leader, request)
     if progress is None:
-        return False
-    offset, now_ms = request.fetch_offset, replica.now_ms
+        return False, False
+    offset, now_ms, acknowledged = request.fetch_offset, replica.now_ms, progress.end_offset
     behind = offset < progress.last_fetch_leader_end
-    end_offset = _served_end(replica, leader, request)
-    if offset >= end_offset:
-        progress.last_caught_up_ms = now_ms
-    elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
-        before = progress.last_caught_up_ms
-        progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
+    in_order = acknowledgements.acknowledge(replica, leader, progress, request)
+    if in_order:
+        end_offset = _served_end(replica, leader, request)
+        if offset >= end_offset:
+            progress.last_caught_up_ms = now_ms
+        elif progress.last_fetch_ms is not None and offset >= progress.last_fetch_leader_end:
+            before = progress.last_caught_up_ms
+            progress.last_caught_up_ms = max(before or 0.0, progress.last_fetch_ms)
+        progress.last_fetch_leader_end = end_offset
     progress.last_fetch_ms = now_ms
-    progress.last_fetch_leader_end = end_offset
     if request.endpoints:
         progress.endpoints = request.endpoints
     if leader.unendorsed:
@@ -290,8 +302,7 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
     news = request.answer > progress.answer
     if news:
         progress.answer = request.answer
-    if offset > progress.end_offset:
-        progress.end_offset = offset
+    if progress.end_offset > acknowledged:
         if offset > replica.high_watermark:
             advance_as_leader(replica, leader)
         if not request.witness and replica.key not in replica.voters.latest.voters:
@@ -301,7 +312,24 @@ def _note_progress(replica: ReplicaState, leader: Leader, request: FetchRequest)
     if leader.change is not None:
         membership.replica_fetched(replica, leader, key)
     membership.resign_if_removed(replica)
-    return behind
+    return behind, not in_order or progress.doubted >= 0
+
+
+def _ask_again(
+    replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest
+) -> None:
+    """Answer at once whatever the sender waits for: its next fetch tells what it has now.
+
+    Without records while it seems to have lost some: else that fetch could not tell whether it had.
+    """
+    for fetch in [
+        each for each in leader.parked.values() if each.request.replica == request.replica
+    ]:
+        del leader.parked[fetch.request_id]
+        _answer(replica, leader, fetch.request_id, fetch.request)
+    progress = leader.progress.get(request.replica)
+    lost = progress is not None and progress.doubted >= 0
+    _answer(replica, leader, request_id, request, with_records=not lost)
 
 
 def _served_end(replica: ReplicaState, leader: Leader, request: FetchRequest) -> int:
@@ -360,11 +388,17 @@ def _answer_or_park(
         observer_pace.wait_for_turn(replica, leader, fetch)
 
 
-def _answer(replica: ReplicaState, leader: Leader, request_id: int, request: FetchRequest) -> None:
+def _answer(
+    replica: ReplicaState,
+    leader: Leader,
+    request_id: int,
+    request: FetchRequest,
+    with_records: bool = True,
+) -> None:
     consumer = request.replica.id == CONSUMER_ID
     limit = _served_end(replica, leader, request)
     data = None
-    if request.fetch_offset < limit:
+    if request.fetch_offset < limit and with_records:
         data = RecordsRange(request.fetch_offset, limit, request.max_bytes)
     error, keeping_up = RaftError.NONE, None
     if not consumer and request.replica not in replica.voters.latest.voters:

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from quorum_node.raft.messages import FetchRequest, VotersPosition
+from quorum_node.raft.messages import FetchRequest, VotersPosition, WentBack
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
@@ -27,7 +27,8 @@ class Download:
 class Progress:
     """One replica, by its fetches. `end_offset`: all before it is durable there (-1: unknown).
 
-    `stock` and `witness` as in ReplicaProgress.
+    `stock`, `witness` and `went_back` as in ReplicaProgress. `counts_from`, `doubted`: see `acknowledgements.py`;
+    the round from which on fetches count upwards, and what was acknowledged before an unconfirmed lower fetch.
     """
 
     key: ReplicaKey
@@ -40,6 +41,9 @@ class Progress:
     witness: bool | None = None
     download: Download | None = None
     endpoints: tuple[Endpoint, ...] = ()
+    counts_from: int = -1
+    doubted: int = -1
+    went_back: WentBack | None = None
 
 
 @dataclass(slots=True)

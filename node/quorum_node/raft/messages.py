@@ -220,11 +220,24 @@ class DescribeQuorumRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class WentBack:
+    """A replica fetched from `offset`, though it had acknowledged everything before `acknowledged_offset`.
+
+    `at_ms`: when that was noticed, by the core's clock.
+    """
+
+    acknowledged_offset: int
+    offset: int
+    at_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaProgress:
     """A replica as the leader sees it. Times are of the core's clock; None: never (in this epoch).
 
     `stock`: a process of stock Kafka, which knows nothing of our private fields; `witness`: it never
-    campaigns. None: it has not fetched in this epoch.
+    campaigns. None: it has not fetched in this epoch. `went_back`: the last time in this epoch that it came
+    back with less than it had acknowledged.
     """
 
     key: ReplicaKey
@@ -236,6 +249,7 @@ class ReplicaProgress:
     caught_up: bool
     stock: bool | None = None
     witness: bool | None = None
+    went_back: WentBack | None = None
 
 
 @dataclass(frozen=True, slots=True)

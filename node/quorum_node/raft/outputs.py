@@ -192,6 +192,19 @@ class AheadOfLeader:
     agreed_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaWentBack:
+    """A replica has less than it acknowledged to this leader: it came back with an older image of its disk.
+
+    A truncation or, without echoed rounds, a late request looks alike: this alone condemns nobody.
+    """
+
+    replica: ReplicaKey
+    acknowledged_offset: int
+    offset: int
+    high_watermark: int
+
+
 class HaltReason(Enum):
     """Why the process has to end."""
 
@@ -232,5 +245,6 @@ Output = (
     | VotersChanged
     | FormationDelayed
     | AheadOfLeader
+    | ReplicaWentBack
     | Halt
 )

@@ -32,9 +32,9 @@ def is_fetching(replica: ReplicaState, progress: Progress) -> bool:
 
 
 def is_caught_up(replica: ReplicaState, progress: Progress) -> bool:
-    """Had everything the leader had, within the fetch timeout."""
+    """Had everything the leader had, within the fetch timeout, and has not lost any of it since."""
     last_ms = progress.last_caught_up_ms
-    if last_ms is None or not is_fetching(replica, progress):
+    if last_ms is None or progress.doubted >= 0 or not is_fetching(replica, progress):
         return False
     return replica.now_ms - last_ms < replica.config.fetch_timeout_ms
 

@@ -44,6 +44,7 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ReplicaWentBack,
     ResetLog,
     Respond,
     RoleChanged,
@@ -160,6 +161,8 @@ class ReplicaListener(Protocol):
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None: ...
 
+    def replica_went_back(self, output: ReplicaWentBack) -> None: ...
+
     def halted(self, output: Halt) -> None: ...
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
@@ -215,6 +218,7 @@ class ReplicaDriver:
             VotersChanged: listener.voters_changed,
             FormationDelayed: listener.formation_delayed,
             AheadOfLeader: listener.ahead_of_leader,
+            ReplicaWentBack: listener.replica_went_back,
             Halt: listener.halted,
         }
 

@@ -280,6 +280,11 @@ COUNTS = (
     _counter(
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
+    _counter(
+        "replicas_went_back",
+        "Times that a replica fetched from before what it had acknowledged to this leader: its disk lost records",
+        partition=True,
+    ),
     _counter("flushes", "fsyncs of the log", partition=True),
     _counter(
         "unclean_elections",

@@ -12,6 +12,7 @@ from quorum_node.raft.outputs import (
     AheadOfLeader,
     FormationDelayed,
     Halt,
+    ReplicaWentBack,
     RoleChanged,
     VotersChanged,
 )
@@ -92,6 +93,21 @@ class ReplicaEvents:
             f"{self._prefix}replica {event.replica} knows records up to {event.known_offset} to be committed, of"
             f" which this leader has those before {event.agreed_offset}: it has to stop, and to begin anew",
             replicaId=event.replica.id,
+        )
+
+    def replica_went_back(self, event: ReplicaWentBack) -> None:
+        """A replica has less than it acknowledged."""
+        committed = min(event.acknowledged_offset, event.high_watermark) - event.offset
+        lost = f"; {committed} of them are committed" if committed > 0 else ""
+        _LOG.warning(
+            f"{self._prefix}replica {event.replica} fetches from offset {event.offset}, but had acknowledged all"
+            f" before {event.acknowledged_offset}: its disk has lost records{lost}. Commits count only what it has"
+            " now. If its volume was rolled back to an older state, replace the replica, which may have forgotten a"
+            " vote, too",
+            partition=self._partition,
+            replicaId=event.replica.id,
+            acknowledgedOffset=event.acknowledged_offset,
+            fetchOffset=event.offset,
         )
 
     def halted(self, event: Halt) -> None:

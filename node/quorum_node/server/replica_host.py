@@ -37,6 +37,7 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ReplicaWentBack,
     RoleChanged,
     VotersChanged,
 )
@@ -272,6 +273,11 @@ class ReplicaHost:
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
         """Tell."""
         self._events.ahead_of_leader(output)
+
+    def replica_went_back(self, output: ReplicaWentBack) -> None:
+        """Count and tell."""
+        self._metrics.count("replicas_went_back")
+        self._events.replica_went_back(output)
 
     def halted(self, output: Halt) -> None:
         """The replica is over; the process ends soon."""

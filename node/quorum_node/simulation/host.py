@@ -21,6 +21,7 @@ from quorum_node.raft.outputs import (
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
+    ReplicaWentBack,
     RoleChanged,
     VotersChanged,
 )
@@ -316,6 +317,9 @@ class HostListener:
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
         raise AssertionError(f"committed records are lost: {output}")
+
+    def replica_went_back(self, output: ReplicaWentBack) -> None:
+        raise AssertionError(f"no disk went back, and one is said to: {output}")
 
     def voters_changed(self, output: VotersChanged) -> None:
         self._host.drop_static_voters()

@@ -3,7 +3,7 @@
 Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
 """
 
-from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation
+from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, ReplicaView
 
 
 def is_disk_full(each: Incarnation) -> bool:
@@ -11,6 +11,20 @@ def is_disk_full(each: Incarnation) -> bool:
     if each.report is not None:
         return each.report.storage == "full"
     return each.pod is not None and not each.pod.ready and each.pod.exit_code == EXIT_DISK_FULL
+
+
+def lost_records(replica: ReplicaView | None) -> str | None:
+    """What the leader says of a replica that came back with an older image of its disk.
+
+    It only informs: a late request looks alike, and the replica itself says when its disk has failed.
+    """
+    if replica is None or replica.went_back is None:
+        return None
+    acknowledged, offset = replica.went_back
+    return (
+        f"RecordsLost: it fetched from offset {offset} after it had acknowledged all before {acknowledged};"
+        " if its volume was rolled back, name the member in spec.retire"
+    )
 
 
 def ailment(each: Incarnation) -> str | None:

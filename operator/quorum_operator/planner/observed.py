@@ -219,12 +219,16 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica as the leader describes it."""
+    """A replica as the leader describes it.
+
+    `went_back`: (acknowledged, now) end offsets of a replica whose disk has lost records. It condemns nobody.
+    """
 
     key: Key
     fetching: bool
     caught_up: bool
     lag: int = 0
+    went_back: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from quorum_operator.crd import (
     PlanStatus,
     RepairStatus,
 )
-from quorum_operator.planner.ailments import ailment, is_disk_full
+from quorum_operator.planner.ailments import ailment, is_disk_full, lost_records
 from quorum_operator.planner.conditions import Finding, judge
 from quorum_operator.planner.gates import tolerance
 from quorum_operator.planner.observed import Incarnation, Key, Observation
@@ -121,7 +121,7 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pod=each.pod.name if each.pod is not None else None,
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
-                condition=ailment(each),
+                condition=ailment(each) or lost_records(replica),
             )
         )
     missing = sorted(at.voters - at.by_key.keys())

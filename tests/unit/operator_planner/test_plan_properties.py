@@ -231,6 +231,25 @@ def test_a_full_disk_is_never_replaced(seed: int) -> None:
     assert status.phase.value == "DiskFull"
 
 
+def test_a_replica_that_lost_records_is_shown_and_condemned_by_nobody() -> None:
+    model = Model(random.Random(7), Wanted(3, STORAGE))
+    _converge(model)
+    seen = model.observe()
+    assert seen.view is not None
+    first, *others = seen.view.voters
+    lost = replace(
+        seen, view=replace(seen.view, voters=(replace(first, went_back=(12, 8)), *others))
+    )
+    assert plan(lost) == plan(seen)
+    before, after = (
+        build_status(each, plan(each), MetadataQuorumStatus(), "") for each in (seen, lost)
+    )
+    told = {member.id: member.condition for member in after.members}
+    assert "from offset 8 after it had acknowledged all before 12" in (told.pop(first.key.id) or "")
+    assert set(told.values()) == {None}
+    assert (after.phase, after.failure_tolerance) == (before.phase, before.failure_tolerance)
+
+
 def test_the_runs_above_reach_every_kind_of_step() -> None:
     seen: Counter[str] = Counter()
     for seed in range(40):

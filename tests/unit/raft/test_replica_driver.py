@@ -144,6 +144,8 @@ class Devices:
 
     def ahead_of_leader(self, output: object) -> None: ...
 
+    def replica_went_back(self, output: object) -> None: ...
+
     def voters_changed(self, output: VotersChanged) -> None:
         pass
 

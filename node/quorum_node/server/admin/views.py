@@ -16,6 +16,7 @@ from quorum_node.api import (
     TargetVoter,
     VoterModel,
     VotersPosition,
+    WentBack,
 )
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.messages import NO_LEADER, DiscoverBrokersResponse, ReplicaProgress
@@ -263,6 +264,17 @@ def _status(p: ReplicaProgress, d: ReplicaDescription, now_ms: float) -> Replica
         caught_up=p.caught_up,
         stock=p.stock,
         witness=p.witness,
+        went_back=_went_back(p, now_ms),
+    )
+
+
+def _went_back(p: ReplicaProgress, now_ms: float) -> WentBack | None:
+    if p.went_back is None:
+        return None
+    return WentBack(
+        acknowledged_offset=p.went_back.acknowledged_offset,
+        offset=p.went_back.offset,
+        age_ms=max(0, round(now_ms - p.went_back.at_ms)),
     )
 
 

@@ -1,0 +1,70 @@
+"""What disks lose or spoil after it was acknowledged, and code that does not look at it.
+
+Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorum_node.raft import acknowledgements
+from quorum_node.raft.leadership import Leader, Progress
+from quorum_node.raft.replica_state import ReplicaState
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def count_what_was_acknowledged_once(patch: Patch) -> None:
+    """What a replica acknowledged counts for ever, whatever it fetches later.
+
+    Would: commit records that are on a minority of the disks, after one of them was rolled back.
+    """
+
+    def highest(replica: ReplicaState, leader: Leader, progress: Progress, request: Any) -> bool:
+        progress.end_offset = max(progress.end_offset, request.fetch_offset)
+        return True
+
+    patch.setattr(acknowledgements, "acknowledge", highest)
+
+
+def count_by_the_order_of_arrival(patch: Patch) -> None:
+    """The fetch that arrives last counts, whichever process sent it.
+
+    Would: count a copy that is gone as soon as a late acknowledgement of it arrives.
+    """
+    patch.setattr(acknowledgements, "_is_doubtful", lambda leader, progress, request: False)
+
+
+def report_every_lower_fetch(patch: Patch) -> None:
+    """A lower fetch is reported before a later one confirms it.
+
+    Would: tell of lost records whenever a request arrives late or twice.
+    """
+    real = acknowledgements.acknowledge
+
+    def hasty(replica: ReplicaState, leader: Leader, progress: Progress, request: Any) -> bool:
+        before = progress.end_offset
+        in_order = real(replica, leader, progress, request)
+        if request.fetch_offset < before:
+            acknowledgements._report(replica, progress, before, request.fetch_offset)
+        return in_order
+
+    patch.setattr(acknowledgements, "acknowledge", hasty)
+
+
+_WENT_BACK = "tests/unit/raft/test_raft_went_back.py::test_"
+
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (count_what_was_acknowledged_once, f"{_WENT_BACK}no_commit_counts_a_copy_that_is_gone"),
+    (
+        count_by_the_order_of_arrival,
+        f"{_WENT_BACK}what_a_process_sent_that_is_gone_raises_nothing",
+    ),
+    (
+        report_every_lower_fetch,
+        f"{_WENT_BACK}the_very_first_fetch_of_a_process_arriving_late_is_no_report",
+    ),
+)
+"""Caught by a unit test, which then fails."""

@@ -1,0 +1,339 @@
+"""A replica that comes back with less than it acknowledged: what a leader counts, reports and refuses then."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import RequestReceived
+from quorum_node.raft.leadership import Leader, Progress
+from quorum_node.raft.messages import (
+    STOCK_SENDER,
+    AddVoterRequest,
+    FetchRequest,
+    RemoveVoterRequest,
+    VoterChangeResponse,
+)
+from quorum_node.raft.outputs import Output, ReplicaWentBack, Send
+from quorum_node.raft.safety import is_caught_up
+from quorum_node.records.identity import ReplicaKey
+from support.raft.cores import CLUSTER_ID, Cores, Node
+
+ROWS = [pytest.mark.requirement("K595-06"), pytest.mark.requirement("K595-13")]
+pytestmark = ROWS
+
+
+class Watched(Cores):
+    """Cores that remember the fetches that were sent, and what was reported."""
+
+    def __init__(self) -> None:
+        super().__init__(self._note)
+        self.fetches: list[FetchRequest] = []
+        self.reports: list[ReplicaWentBack] = []
+
+    def _note(self, node: Node, output: Output) -> None:
+        if isinstance(output, ReplicaWentBack):
+            self.reports.append(output)
+        if isinstance(output, Send) and isinstance(output.request, FetchRequest):
+            self.fetches.append(output.request)
+
+    def last_fetch_of(self, node: Node) -> FetchRequest:
+        """The newest one that it sent as a follower."""
+        return next(each for each in reversed(self.fetches) if each.replica == node.key)
+
+    def deliver(self, leader: Node, request: FetchRequest) -> None:
+        """A request that was on its way for long, or arrives twice; its answer goes nowhere."""
+        self.request(leader, request)
+
+
+def progress_of(leader: Node, key: ReplicaKey) -> Progress:
+    role = leader.replica.role
+    assert isinstance(role, Leader)
+    return role.progress[key]
+
+
+def counted(leader: Node, node: Node) -> int:
+    """What the leader counts of a replica."""
+    return progress_of(leader, node.key).end_offset
+
+
+def durable_end(node: Node) -> int:
+    return node.batches[node.durable_batches - 1].end_offset
+
+
+class Image:
+    """The disk of a node as it is now."""
+
+    def __init__(self, node: Node) -> None:
+        self.batches, self.state = list(node.batches), node.state
+
+    def put_back(self, cores: Cores, node: Node) -> None:
+        """The node's disk becomes this one again, under the same UUID, while it is down."""
+        cores.crash(node)
+        node.batches, node.state = list(self.batches), self.state
+
+
+def five(cores: Cores) -> Node:
+    leader = cores.quorum("1", "2", "3", "4", "5")
+    cores.propose(leader, "base")
+    cores.advance(600)
+    return leader
+
+
+def test_no_commit_counts_a_copy_that_is_gone() -> None:
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    image = Image(two)
+    for name in "345":
+        cores.nodes[name].hold_flush = True
+    write = cores.propose(one, "the write")
+    cores.advance(20)
+    assert counted(one, two) == one.log_end
+    image.put_back(cores, two)
+    two.hold_flush = True
+    cores.restart(two)
+    cores.advance(20)
+    assert counted(one, two) == durable_end(two) < one.log_end
+    cores.release_flush(cores.nodes["3"])
+    cores.advance(20)
+    assert write not in one.committed, "only 1 and 3 have it"
+    cores.release_flush(two)
+    cores.advance(20)
+    assert write in one.committed, "the copy that is there again counts again"
+
+
+def test_it_is_reported_once_and_described() -> None:
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    image, older = Image(two), two.log_end
+    cores.propose(one, "a")
+    cores.propose(one, "b")
+    cores.advance(20)
+    newer = one.log_end
+    image.put_back(cores, two)
+    cores.restart(two)
+    cores.advance(2000)
+    assert cores.reports == [ReplicaWentBack(two.key, newer, older, newer)]
+    found = {
+        each.key: each.went_back for each in one.replica.describe(cores.now_ms).voters_progress
+    }
+    went_back = found.pop(two.key)
+    assert went_back is not None
+    assert (went_back.acknowledged_offset, went_back.offset) == (newer, older)
+    assert set(found.values()) == {None}
+    assert not two.halted, "it condemns nobody"
+
+
+def test_the_high_watermark_stays() -> None:
+    cores = Watched()
+    one = five(cores)
+    images = {name: Image(cores.nodes[name]) for name in "234"}
+    cores.propose(one, "a")
+    cores.advance(600)
+    committed = one.replica.high_watermark
+    assert committed == one.log_end
+    for name, image in images.items():
+        image.put_back(cores, cores.nodes[name])
+        cores.nodes[name].hold_flush = True
+        cores.restart(cores.nodes[name])
+    assert [counted(one, cores.nodes[name]) < committed for name in "234"] == [True] * 3
+    assert one.replica.high_watermark == committed
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_late_or_repeated_fetch_is_no_report_and_costs_one_round_trip(times: int) -> None:
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    early = cores.last_fetch_of(two)
+    cores.propose(one, "a")
+    cores.advance(20)
+    for name in "45":
+        cores.crash(cores.nodes[name])
+    assert counted(one, two) == one.log_end > early.fetch_offset
+    for _ in range(times):
+        cores.deliver(one, early)
+    assert counted(one, two) == one.log_end, "asked again, the replica says what it has"
+    write = cores.propose(one, "b")
+    assert write in one.committed
+    assert cores.reports == []
+
+
+def test_the_very_first_fetch_of_a_process_arriving_late_is_no_report() -> None:
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    cores.crash(two)
+    cores.restart(two)
+    first = next(
+        each for each in reversed(cores.fetches) if each.replica == two.key and each.answer < 0
+    )
+    cores.propose(one, "a")
+    cores.advance(20)
+    cores.deliver(one, first)
+    assert counted(one, two) == one.log_end
+    assert cores.reports == []
+
+
+def test_what_a_process_sent_that_is_gone_raises_nothing() -> None:
+    """Its acknowledgement arrives only after the older image has spoken, and more than once."""
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    image = Image(two)
+    for name in "345":
+        cores.nodes[name].hold_flush = True
+    write = cores.propose(one, "the write")
+    late = cores.last_fetch_of(two)
+    assert late.fetch_offset == one.log_end
+    image.put_back(cores, two)
+    two.hold_flush = True
+    cores.restart(two)
+    cores.advance(20)
+    cores.release_flush(cores.nodes["3"])
+    for _ in range(2):
+        cores.deliver(one, late)
+        cores.deliver(one, replace(late, answer=-1))
+        assert counted(one, two) == durable_end(two)
+    assert write not in one.committed
+
+
+def test_an_acknowledgement_that_was_never_heard_before_the_older_image_raises_nothing() -> None:
+    """The leader has seen nothing go down: the image is not older than what it heard of."""
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    image = Image(two)
+    for name in "345":
+        cores.nodes[name].hold_flush = True
+    two.hold_flush = True
+    write = cores.propose(one, "the write")
+    before = cores.last_fetch_of(two)
+    unheard = replace(before, fetch_offset=one.log_end, last_fetched_epoch=one.replica.epoch)
+    image.put_back(cores, two)
+    cores.restart(two)
+    cores.release_flush(cores.nodes["3"])
+    cores.deliver(one, unheard)
+    assert counted(one, two) == durable_end(two) < one.log_end
+    assert write not in one.committed
+
+
+@pytest.mark.parametrize("kind", ["diverging", "empty behind a snapshot"])
+def test_a_log_that_can_not_be_continued_is_not_counted_either(kind: str) -> None:
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    cores.propose(one, "a")
+    cores.advance(20)
+    held = counted(one, two)
+    newest = cores.last_fetch_of(two)
+    cores.crash(two)
+    if kind == "diverging":
+        other = replace(newest, answer=-1, fetch_offset=held + 3, last_fetched_epoch=0)
+        at_most = 0
+    else:
+        one.replica.snapshot = one.replica.start = type(one.replica.start)(
+            held - 1, one.replica.epoch
+        )
+        other = replace(newest, answer=-1, fetch_offset=0, last_fetched_epoch=0)
+        at_most = 0
+    cores.deliver(one, other)
+    assert counted(one, two) == at_most
+    assert not is_caught_up(one.replica, progress_of(one, two.key))
+
+
+def test_a_replica_of_stock_kafka_counts_by_the_order_of_arrival() -> None:
+    """It echoes nothing. A late request is reported as well, as in stock Kafka."""
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    cores.propose(one, "a")
+    cores.advance(20)
+    cores.crash(two)
+    stock = replace(cores.last_fetch_of(two), answer=STOCK_SENDER, max_wait_ms=0)
+    end = one.log_end
+    for offset in (end, end - 1, end):
+        cores.deliver(one, replace(stock, fetch_offset=offset))
+        assert counted(one, two) == offset
+    assert [(each.acknowledged_offset, each.offset) for each in cores.reports] == [(end, end - 1)]
+    write = cores.propose(one, "b")
+    for name in "34":
+        cores.crash(cores.nodes[name])
+    cores.deliver(one, replace(stock, fetch_offset=one.log_end))
+    assert write in one.committed
+
+
+def test_other_software_under_the_same_key_counts_again() -> None:
+    """Restarted with stock Kafka in the same epoch, and then with ours again."""
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    cores.propose(one, "a")
+    cores.advance(20)
+    ours = cores.last_fetch_of(two)
+    assert ours.answer >= 0
+    cores.crash(two)
+    cores.propose(one, "b")
+    stock = replace(ours, answer=STOCK_SENDER, fetch_offset=one.log_end, max_wait_ms=0)
+    cores.deliver(one, stock)
+    assert counted(one, two) == one.log_end
+    cores.restart(two)
+    cores.advance(600)
+    cores.propose(one, "c")
+    cores.advance(20)
+    assert counted(one, two) == one.log_end
+
+
+def test_two_processes_on_copies_of_one_disk_never_count_for_more_than_the_one_that_spoke_last() -> (
+    None
+):
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    cores.propose(one, "a")
+    cores.advance(20)
+    cores.crash(two)
+    ahead = replace(cores.last_fetch_of(two), max_wait_ms=0)
+    behind = replace(ahead, fetch_offset=ahead.fetch_offset - 1)
+    for _ in range(3):
+        role = one.replica.role
+        assert isinstance(role, Leader)
+        for request in (behind, ahead):
+            cores.deliver(one, replace(request, answer=role.answer_round))
+            assert counted(one, two) <= request.fetch_offset
+
+
+def test_a_newcomer_that_lost_its_copy_is_not_added_and_a_voter_that_lost_it_is_not_live() -> None:
+    cores = Watched()
+    one = cores.quorum("1", "2", "3")
+    three, four = cores.nodes["3"], cores.start("4", bootstrap=["1"])
+    image = Image(four)
+    for number in range(40):
+        cores.propose(one, f"v{number}")
+    cores.advance(600)
+    image.put_back(cores, four)
+    four.hold_flush = True
+    cores.restart(four)
+    asked = 4711
+    request = AddVoterRequest(CLUSTER_ID, four.key, four.config.endpoints, 2000)
+    cores.do(one, RequestReceived(asked, request))
+    cores.advance(1000)
+    assert asked not in one.answers, "it has not caught up any more"
+
+    older = replace(cores.last_fetch_of(three), fetch_offset=1, last_fetched_epoch=1, answer=-1)
+    cores.crash(three)
+    cores.advance(1100)  # the add above ends
+    cores.deliver(one, older)
+    answer = cores.request(one, RemoveVoterRequest(CLUSTER_ID, cores.nodes["2"].key, 1000))
+    assert isinstance(answer, VoterChangeResponse)
+    assert answer.error is RaftError.UNSAFE_CHANGE, answer.message
+
+
+def test_it_counts_as_heard_for_the_leader_and_its_reads() -> None:
+    """A replica that lost records is alive: leadership and reads, which count no copies, go on."""
+    cores = Watched()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    image = Image(two)
+    cores.propose(one, "a")
+    cores.advance(20)
+    cores.crash(cores.nodes["3"])
+    image.put_back(cores, two)
+    cores.restart(two)
+    cores.advance(3000)
+    assert one.is_leader
+    read = cores.read(one)
+    cores.advance(20)
+    assert one.reads[read] == one.replica.high_watermark
