@@ -72,8 +72,8 @@ e2e: venv ## the whole product on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
 .PHONY: requirements
-requirements: venv ## what is required, which tests show it, and their last result; writes docs/requirements.md
-	@$(PYTEST) --requirements-table tests
+requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/requirements.md
+	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) tests
 
 # ---- Running it
 

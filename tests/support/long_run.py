@@ -5,12 +5,11 @@ A test adds a figure to its line with `record_property("p95 seconds", 21.4)`.
 
 import os
 import platform
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
-from support.requirement_plugin import commit_id
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,3 +78,19 @@ def machine() -> str:
         f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}"
     )
+
+
+def commit_id(root: Path) -> str:
+    """The commit that was tested, with `+` where the work tree differed from it."""
+    try:
+        asked = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return asked.stdout.strip()

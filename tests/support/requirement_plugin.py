@@ -1,24 +1,28 @@
-"""Pytest plugin: which test shows which row of docs/requirements.toml, and with what result.
+"""Pytest plugin: keeps the result of every test that runs, and makes the table of requirements.
 
-Results of marked tests are kept across runs in `.requirements/results.json`, which git ignores.
-`--requirements-table` runs nothing: it prints every row, writes docs/requirements.md, and takes the
-newest results into docs/requirements-results.json, so that a fresh clone shows the same table.
+Results are kept across runs in `.requirements/results.json`, which git ignores, each with a hash of what
+its test covered. `--requirements-table` runs nothing: it prints every row of docs/requirements.toml with
+its clauses, writes docs/requirements.md, and takes the newest results of the tests that clauses name into
+docs/requirements-results.json, so that a fresh clone shows the same table.
 """
 
-import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from support import requirement_results as results
 from support import requirement_rows as rows
+from support.requirement_inputs import Inputs
+from support.requirement_page import render_listing, render_page
 
 KEPT = Path(".requirements/results.json")
 CHECKED_IN = Path("docs/requirements-results.json")
 TABLE = Path("docs/requirements.md")
 TEXTS = Path("docs/requirements.toml")
-OUTCOMES = "requirement outcomes"
+DISAGREEMENTS = "requirement disagreements"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--requirements-table",
         action="store_true",
         help="run nothing; print what is required with the last results and write the table",
+    )
+    group.addoption(
+        "--requirements-strict",
+        action="store_true",
+        help="with --requirements-table: fail when a clause is stale or open",
     )
 
 
@@ -37,115 +46,132 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RequirementPlugin(config), "requirement-rows")
 
 
-def test_name(item: pytest.Item) -> str:
-    """A function stands for all its parameters, unless a parameter carries rows of its own."""
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or any(mark.name == "requirement" for mark in callspec.marks):
-        return item.nodeid
-    return item.nodeid.removesuffix(f"[{callspec.id}]")
-
-
 def row_ids(item: pytest.Item) -> Iterator[str]:
     for mark in item.iter_markers("requirement"):
         yield from mark.args
 
 
 class RequirementPlugin:
-    """Collects rows and results of one session."""
+    """Results and names of one session. A worker of a parallel run reports to the one that keeps."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._root = config.rootpath
         self._to_controller: dict[str, object] | None = getattr(config, "workeroutput", None)
-        self._sections = rows.load_sections(self._root / TEXTS)
-        self._shown_by: dict[str, list[str]] = {}
-        self._names: dict[str, str] = {}  # node id → name of the marked test
-        self._outcomes: dict[str, set[str]] = {}
+        self._begun_ns = time.time_ns()
+        self._wrong: set[str] = set()  # marks that disagree, as workers found them
+        self._outcomes: dict[str, str] = {}  # node id → outcome
+        self._nodes: dict[str, list[str]] = {}  # named test → node ids of its parameters
+        self._sections: tuple[rows.Section, ...] = ()
+        self._listing = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        known = {row.id for section in self._sections for row in section.rows}
-        unknown: set[str] = set()
+        self._sections = rows.load_sections(self._root / TEXTS)
+        named = rows.rows_by_test(self._sections)
+        wrong: list[str] = []
         for item in items:
-            name = test_name(item)
-            for identifier in row_ids(item):
-                if identifier not in known:
-                    unknown.add(f"{identifier} ({item.nodeid})")
-                    continue
-                self._names[item.nodeid] = name
-                tests = self._shown_by.setdefault(identifier, [])
-                if name not in tests:
-                    tests.append(name)
-        if unknown:
-            listed = "\n  ".join(sorted(unknown))
-            raise pytest.UsageError(f"not in {TEXTS}:\n  {listed}")
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = self._names.get(report.nodeid)
-        if name is None:
-            return
-        if report.failed:
-            self._outcomes.setdefault(name, set()).add("failed")
-        elif report.when == "call" and report.passed:
-            self._outcomes.setdefault(name, set()).add("passed")
-
-    def pytest_sessionfinish(self) -> None:
-        """A skipped test leaves its earlier result: nothing new is known."""
+            names = {item.nodeid, rows.without_parameter(item.nodeid)} & named.keys()
+            for name in names:
+                self._nodes.setdefault(name, []).append(item.nodeid)
+            wrong += _disagreements(item, {row for name in names for row in named[name]})
         if self._to_controller is not None:
-            outcomes = {name: sorted(each) for name, each in self._outcomes.items()}
-            self._to_controller[OUTCOMES] = outcomes
-            return
-        if not self._outcomes:
-            return
-        at, commit = datetime.now(UTC).isoformat(timespec="seconds"), commit_id(self._root)
-        seen = {
-            name: rows.Result("failed" if "failed" in outcomes else "passed", at, commit)
-            for name, outcomes in self._outcomes.items()
-        }
-        path = self._root / KEPT
-        rows.save_results(path, rows.newest(rows.load_results(path), seen))
+            self._to_controller[DISAGREEMENTS] = sorted(wrong)
+        elif wrong:
+            raise pytest.UsageError(_told(wrong))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """A worker of a parallel run has ended: its tests are known to it alone."""
-        output = getattr(node, "workeroutput", {})
-        for name, outcomes in output.get(OUTCOMES, {}).items():
-            self._outcomes.setdefault(name, set()).update(outcomes)
+        """Workers alone know the marks. An error in their collection would not be told legibly."""
+        self._wrong.update(getattr(node, "workeroutput", {}).get(DISAGREEMENTS, ()))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A skipped test leaves its earlier result: nothing new is known."""
+        if report.failed:
+            self._outcomes[report.nodeid] = results.FAILED
+        elif report.when == "call" and report.passed:
+            self._outcomes.setdefault(report.nodeid, results.PASSED)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._to_controller is not None:
+            return
+        if self._wrong:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            _write(session.config, _told(self._wrong))
+        if self._outcomes:
+            self._keep(session)
+
+    def _keep(self, session: pytest.Session) -> None:
+        inputs = Inputs(self._root)
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        seen: dict[str, results.Result] = {}
+        changed: set[str] = set()
+        for node, outcome in self._outcomes.items():
+            file = node.partition("::")[0]
+            digest = inputs.of(file)
+            if digest.changed_ns > self._begun_ns:
+                changed.add(file)
+            else:
+                seen[node] = results.Result(outcome, at, digest.inputs)
+        results.add_results(self._root / KEPT, seen)
+        if changed:
+            listed = ", ".join(sorted(changed))
+            _write(
+                session.config, f"No result is kept of what changed while it was tested: {listed}"
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if not session.config.option.requirements_table or session.testsfailed:
             return None  # a file that can't be collected is reported by pytest itself
-        results = self._merged_results()
-        rows.save_results(self._root / CHECKED_IN, results)
-        table = rows.render_table(self._sections, self._shown_by, results)
-        (self._root / TABLE).write_text(table)
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(rows.render_listing(self._sections, self._shown_by, results))
-            reporter.write_line(f"\nWritten: {TABLE}, {CHECKED_IN}")
+        missing = sorted(rows.rows_by_test(self._sections).keys() - self._nodes.keys())
+        if missing:
+            listed = "\n  ".join(missing)
+            raise pytest.UsageError(f"{TEXTS} names tests that do not exist:\n  {listed}")
+        standings = self._standings()
+        kept = {test: each.result for test, each in standings.items() if each.result is not None}
+        results.save_results(self._root / CHECKED_IN, kept)
+        (self._root / TABLE).write_text(render_page(self._sections, standings))
+        self._listing = render_listing(self._sections, standings)
+        counts = results.counts(rows.rows_of(self._sections), standings)
+        if session.config.option.requirements_strict and (counts.stale or counts.open):
+            raise session.Failed("a clause is stale or open")
         return True
 
-    def _merged_results(self) -> dict[str, rows.Result]:
-        """The newest result of every test that is still there and still marked."""
-        every = rows.newest(*map(rows.load_results, self._result_files()))
-        names = set(self._names.values())
-        return {name: result for name, result in every.items() if name in names}
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """After all that pytest itself prints: the counts are the last line."""
+        if self._listing:
+            _write(config, self._listing)
 
-    def _result_files(self) -> Iterable[Path]:
-        return self._root / CHECKED_IN, self._root / KEPT
+    def _standings(self) -> dict[str, results.Standing]:
+        """Of every named test, from what was kept here and what is checked in."""
+        kept = results.load_results(self._root / KEPT)
+        checked_in = results.load_results(self._root / CHECKED_IN)
+        inputs = Inputs(self._root)
+        standings: dict[str, results.Standing] = {}
+        for test, nodes in self._nodes.items():
+            present = inputs.of(test.partition("::")[0]).inputs
+            here = results.of_all_parameters(nodes, kept, present)
+            result = results.better(checked_in.get(test), here, present)
+            standings[test] = results.Standing(
+                result, result is not None and result.inputs == present
+            )
+        return standings
 
 
-def commit_id(root: Path) -> str:
-    """The commit that was tested, with `+` where the work tree differed from it."""
-    try:
-        asked = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return asked.stdout.strip()
+def _disagreements(item: pytest.Item, named_by: set[str]) -> Iterator[str]:
+    """A test carries the marks of exactly those rows whose clauses name it."""
+    for row in named_by - set(row_ids(item)):
+        yield f"{item.nodeid} is named by a clause of {row} and lacks its mark"
+
+
+def _told(disagreements: Iterable[str]) -> str:
+    listed = "\n  ".join(sorted(set(disagreements)))
+    return f"the marks of tests and {TEXTS} disagree:\n  {listed}"
+
+
+def _write(config: pytest.Config, text: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(text)

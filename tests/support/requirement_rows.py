@@ -1,21 +1,44 @@
-"""The rows of docs/requirements.toml, the results of the tests that show them, and the table of both.
+"""The rows of docs/requirements.toml: what is required, in clauses, and which tests show each clause.
 
-Owns what makes a row `done`; knows nothing of pytest. A row is done when at least one of its tests
-passed and none failed, each by its own last result.
+Owns the form of that file. It knows nothing of results and nothing of pytest.
 """
 
-import json
-import os
+import ast
+import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+_CLAUSE_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class WrongRows(ValueError):
+    """docs/requirements.toml has an error; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One observable behaviour that a row requires.
+
+    A test is named by its pytest node id. Without a parameter it stands for all its parameters,
+    with one (`test_x[figure-8]`) for that parameter alone.
+    """
+
+    id: str  # unique in its row
+    text: str
+    tests: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     id: str
     text: str
+    clauses: tuple[Clause, ...]
+
+    def tests(self) -> tuple[str, ...]:
+        """Each test once, in the order of the clauses."""
+        return tuple(dict.fromkeys(test for clause in self.clauses for test in clause.tests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,101 +47,95 @@ class Section:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The last result of one test: `passed`, `failed` or `skipped`."""
-
-    outcome: str
-    at: str  # ISO 8601, UTC: compares as text
-    commit: str
-
-
 def load_sections(path: Path) -> tuple[Section, ...]:
+    """Raises `WrongRows` for unknown keys, ids that stand twice, and rows without a clause."""
     data = tomllib.loads(path.read_text())
     sections = tuple(
-        Section(part["title"], tuple(Row(row["id"], row["text"]) for row in part["row"]))
+        Section(part["title"], tuple(_row(path, entry) for entry in part["row"]))
         for part in data["section"]
     )
     ids = [row.id for section in sections for row in section.rows]
-    doubled = {identifier for identifier in ids if ids.count(identifier) > 1}
-    if doubled:
-        raise ValueError(f"{path}: ids that stand twice: {', '.join(sorted(doubled))}")
+    _refuse_doubles(f"{path}: row ids", ids)
     return sections
 
 
-def load_results(path: Path) -> dict[str, Result]:
-    if not path.exists():
-        return {}
-    return {test: Result(**entry) for test, entry in json.loads(path.read_text()).items()}
+def _row(path: Path, entry: Mapping[str, object]) -> Row:
+    place = f"{path}: {entry.get('id')}"
+    _refuse_other_keys(place, entry, {"id", "text", "clause"})
+    listed = entry.get("clause", [])
+    if not isinstance(listed, list) or not listed:
+        raise WrongRows(f"{place} has no [[section.row.clause]]")
+    clauses = tuple(_clause(place, each) for each in listed)
+    _refuse_doubles(f"{place}: clause ids", [clause.id for clause in clauses])
+    return Row(str(entry["id"]), str(entry["text"]), clauses)
 
 
-def save_results(path: Path, results: Mapping[str, Result]) -> None:
-    """Replaces the file whole, so that an interrupted run leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    entries = {test: asdict(results[test]) for test in sorted(results)}
-    scratch = path.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps(entries, indent=1) + "\n")
-    scratch.replace(path)
+def _clause(place: str, entry: Mapping[str, object]) -> Clause:
+    _refuse_other_keys(f"{place}, clause {entry.get('id')}", entry, {"id", "text", "tests"})
+    identifier, text, tests = str(entry["id"]), str(entry["text"]), entry["tests"]
+    if not _CLAUSE_ID.fullmatch(identifier):
+        raise WrongRows(f"{place}: {identifier!r} is not made of small letters and hyphens")
+    if not isinstance(tests, list) or not all("::" in str(test) for test in tests):
+        raise WrongRows(f"{place}, clause {identifier}: tests is a list of pytest node ids")
+    _refuse_doubles(f"{place}, clause {identifier}: tests", tests)
+    return Clause(identifier, text, tuple(tests))
 
 
-def newest(*sources: Mapping[str, Result]) -> dict[str, Result]:
-    """One result per test, the latest; equal times favour the later source."""
-    merged: dict[str, Result] = {}
-    for source in sources:
-        for test, result in source.items():
-            known = merged.get(test)
-            if known is None or result.at >= known.at:
-                merged[test] = result
-    return merged
+def _refuse_doubles(what: str, names: Sequence[str]) -> None:
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise WrongRows(f"{what} that stand twice: {', '.join(doubled)}")
 
 
-def is_done(tests: Iterable[str], results: Mapping[str, Result]) -> bool:
-    outcomes = [results[test].outcome for test in tests if test in results]
-    return "passed" in outcomes and "failed" not in outcomes
+def _refuse_other_keys(place: str, entry: Mapping[str, object], known: set[str]) -> None:
+    if entry.keys() - known:
+        raise WrongRows(f"{place}: unknown keys {', '.join(sorted(entry.keys() - known))}")
 
 
-def render_table(
-    sections: Sequence[Section],
-    shown_by: Mapping[str, Sequence[str]],
-    results: Mapping[str, Result],
-) -> str:
-    """docs/requirements.md: one line per row with its id, `done` or `open`, and its tests."""
-    total = [row.id for section in sections for row in section.rows]
-    done = [identifier for identifier in total if is_done(shown_by.get(identifier, ()), results)]
-    lines = [
-        "# What is required, and what shows it",
-        "",
-        "Written by `make requirements`; the texts of the rows are in `docs/requirements.toml`. A row is",
-        "`done` when a test of `make test` or `make test-long` shows it, and `open` otherwise.",
-        f"Done: {len(done)} of {len(total)}.",
-    ]
+def rows_of(sections: Sequence[Section]) -> Iterator[Row]:
     for section in sections:
-        lines += ["", f"## {section.title}", "", "| id | state | tests |", "|---|---|---|"]
-        for row in section.rows:
-            tests = ", ".join(f"`{test}`" for test in shown_by.get(row.id, ()))
-            state = "done" if row.id in done else "open"
-            lines.append(f"| {row.id} | {state} | {tests} |")
-    return "\n".join(lines) + "\n"
+        yield from section.rows
 
 
-def render_listing(
-    sections: Sequence[Section],
-    shown_by: Mapping[str, Sequence[str]],
-    results: Mapping[str, Result],
-) -> str:
-    """For the terminal: every row with its text, its tests, and the last result of each."""
-    lines: list[str] = []
-    for section in sections:
-        lines += ["", section.title]
-        for row in section.rows:
-            tests = shown_by.get(row.id, ())
-            state = "done" if is_done(tests, results) else "open"
-            lines += ["", f"{row.id}  {state}  {row.text}"]
-            lines += [f"    {_last(results.get(test)):<40}  {test}" for test in tests]
-    return "\n".join(lines)
+def rows_by_test(sections: Sequence[Section]) -> dict[str, set[str]]:
+    """Name of a test → ids of the rows whose clauses name it."""
+    named: dict[str, set[str]] = {}
+    for row in rows_of(sections):
+        for test in row.tests():
+            named.setdefault(test, set()).add(row.id)
+    return named
 
 
-def _last(result: Result | None) -> str:
-    if result is None:
-        return "not run"
-    return f"{result.outcome} {result.at[:16].replace('T', ' ')} at {result.commit}"
+def without_parameter(test: str) -> str:
+    """`a.py::C::test_x[p]` → `a.py::C::test_x`. A parameter may hold brackets itself."""
+    path, _, inside = test.partition("::")
+    return f"{path}::{inside.partition('[')[0]}"
+
+
+def missing_tests(root: Path, sections: Sequence[Section]) -> list[str]:
+    """Named tests whose file or function is not there, each with its rows. Parameters aren't read."""
+    defined: dict[str, set[str]] = {}
+    found = []
+    for test, rows in rows_by_test(sections).items():
+        path, _, inside = without_parameter(test).partition("::")
+        if path not in defined:
+            defined[path] = _functions(root / path)
+        if inside not in defined[path]:
+            found.append(f"{test} ({', '.join(sorted(rows))})")
+    return sorted(found)
+
+
+def _functions(path: Path) -> set[str]:
+    if not path.is_file():
+        return set()
+    names: set[str] = set()
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names |= {
+                f"{node.name}::{each.name}"
+                for each in node.body
+                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+    return names

@@ -1,0 +1,141 @@
+"""Results of tests, and what they say of a clause.
+
+A result belongs to the inputs that its test ran on (requirement_inputs.py). Two files hold results:
+`.requirements/results.json` one per node id, written by every run; docs/requirements-results.json one
+per test that a clause names, so that a fresh clone shows the same table.
+"""
+
+import enum
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from support.requirement_rows import Clause, Row
+
+PASSED, FAILED = "passed", "failed"
+
+
+class State(enum.StrEnum):
+    SHOWN = "shown"
+    STALE = "stale"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a run: `passed` or `failed`. A skipped test has none."""
+
+    outcome: str
+    at: str  # ISO 8601, UTC: compares as text
+    inputs: str  # hash of what the test covered; empty: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A test now: its last result, if there is one, and whether that is of the present inputs."""
+
+    result: Result | None
+    present: bool
+
+    @property
+    def state(self) -> State:
+        if self.result is None or self.result.outcome != PASSED:
+            return State.OPEN
+        return State.SHOWN if self.present else State.STALE
+
+
+NEVER_RAN = Standing(None, present=False)
+
+
+def state_of_clause(clause: Clause, standings: Mapping[str, Standing]) -> State:
+    """Shown: every test passed on the present inputs. Stale: passed, some on older ones. Else open."""
+    states = {standings.get(test, NEVER_RAN).state for test in clause.tests}
+    if not states or State.OPEN in states:
+        return State.OPEN
+    return State.STALE if State.STALE in states else State.SHOWN
+
+
+def is_done(row: Row, standings: Mapping[str, Standing]) -> bool:
+    return all(state_of_clause(clause, standings) is State.SHOWN for clause in row.clauses)
+
+
+def of_all_parameters(
+    nodes: Sequence[str], results: Mapping[str, Result], present: str
+) -> Result | None:
+    """One result for a test from those of its node ids; None while a parameter never ran.
+
+    A failure of any parameter is the test's. A pass is of the present inputs only if every parameter
+    passed on them.
+    """
+    every = [results[node] for node in nodes if node in results]
+    newly = [result for result in every if result.inputs == present]
+    for among in (newly, every):
+        failed = [result for result in among if result.outcome == FAILED]
+        if failed:
+            return max(failed, key=lambda result: result.at)
+        if among and len(among) == len(nodes):
+            older = [result for result in among if result.inputs != present]
+            return min(older or among, key=lambda result: result.at)
+    return None
+
+
+def better(first: Result | None, second: Result | None, present: str) -> Result | None:
+    """Of two results of one test that of the present inputs, else the later one."""
+    known = [result for result in (first, second) if result is not None]
+    return max(known, key=lambda each: (each.inputs == present, each.at), default=None)
+
+
+def load_results(path: Path) -> dict[str, Result]:
+    """An entry of an older form has no inputs, so a pass in it is stale."""
+    if not path.exists():
+        return {}
+    return {
+        test: Result(entry["outcome"], entry["at"], entry.get("inputs", ""))
+        for test, entry in json.loads(path.read_text()).items()
+    }
+
+
+def save_results(path: Path, results: Mapping[str, Result]) -> None:
+    """One line per test. Replaces the file whole, so that an interrupted run leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f" {json.dumps(test)}: {json.dumps(asdict(results[test]))}" for test in sorted(results)
+    ]
+    scratch = path.with_suffix(f".{os.getpid()}")
+    scratch.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    scratch.replace(path)
+
+
+def add_results(path: Path, seen: Mapping[str, Result]) -> None:
+    """Takes the results of a run into the file; the last result of a test replaces the one before."""
+    with _locked(path):
+        save_results(path, {**load_results(path), **seen})
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Two runs that end at once write one after the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    shown: int
+    stale: int
+    open: int
+
+    def __str__(self) -> str:
+        noun = "clause" if self.shown == 1 else "clauses"
+        return f"{self.shown} {noun} shown, {self.stale} stale, {self.open} open"
+
+
+def counts(rows: Iterable[Row], standings: Mapping[str, Standing]) -> Counts:
+    states = [state_of_clause(clause, standings) for row in rows for clause in row.clauses]
+    return Counts(*(states.count(state) for state in (State.SHOWN, State.STALE, State.OPEN)))

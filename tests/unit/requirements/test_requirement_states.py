@@ -1,0 +1,152 @@
+"""When a clause is shown, stale or open, and what a row needs to be done."""
+
+from pathlib import Path
+
+import pytest
+
+from support import requirement_page as page
+from support import requirement_results as results
+from support import requirement_rows as rows
+from support.requirement_results import FAILED, PASSED, Result, Standing, State
+
+NOW, BEFORE = "hash-now", "hash-before"
+EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
+
+
+def standing(outcome: str, inputs: str = NOW) -> Standing:
+    return Standing(Result(outcome, EARLY, inputs), inputs == NOW)
+
+
+def clause(*tests: str) -> rows.Clause:
+    return rows.Clause("a-clause", "It holds.", tests)
+
+
+@pytest.mark.parametrize(
+    ("standings", "state"),
+    [
+        ({}, State.OPEN),
+        ({"a": standing(PASSED)}, State.OPEN),
+        ({"a": standing(PASSED), "b": standing(PASSED)}, State.SHOWN),
+        ({"a": standing(PASSED), "b": standing(PASSED, BEFORE)}, State.STALE),
+        ({"a": standing(PASSED), "b": standing(FAILED)}, State.OPEN),
+        ({"a": standing(PASSED), "b": standing(FAILED, BEFORE)}, State.OPEN),
+        ({"a": standing(PASSED, BEFORE), "b": results.NEVER_RAN}, State.OPEN),
+        ({"c": standing(PASSED)}, State.OPEN),
+    ],
+)
+def test_a_clause_is_as_good_as_its_worst_test(
+    standings: dict[str, Standing], state: State
+) -> None:
+    assert results.state_of_clause(clause("a", "b"), standings) is state
+
+
+def test_a_clause_without_a_test_is_open() -> None:
+    assert results.state_of_clause(clause(), {"a": standing(PASSED)}) is State.OPEN
+
+
+def test_a_row_is_done_when_all_its_clauses_are_shown() -> None:
+    row = rows.Row("R-01", "Text.", (clause("a"), rows.Clause("other", "Too.", ("b",))))
+    standings = {"a": standing(PASSED), "b": standing(PASSED)}
+    assert results.is_done(row, standings)
+    assert not results.is_done(row, {**standings, "b": standing(PASSED, BEFORE)})
+    assert not results.is_done(row, {"a": standing(PASSED)})
+
+
+class TestParameters:
+    def test_all_must_have_passed(self) -> None:
+        one = {"t[1]": Result(PASSED, EARLY, NOW)}
+        assert results.of_all_parameters(["t[1]", "t[2]"], one, NOW) is None
+        both = {**one, "t[2]": Result(PASSED, LATE, NOW)}
+        assert results.of_all_parameters(["t[1]", "t[2]"], both, NOW) == Result(PASSED, EARLY, NOW)
+
+    def test_one_that_failed_is_enough(self) -> None:
+        mixed = {"t[1]": Result(PASSED, LATE, NOW), "t[2]": Result(FAILED, EARLY, NOW)}
+        found = results.of_all_parameters(["t[1]", "t[2]", "t[3]"], mixed, NOW)
+        assert found == Result(FAILED, EARLY, NOW)
+
+    def test_one_of_older_inputs_makes_all_of_it_older(self) -> None:
+        mixed = {"t[1]": Result(PASSED, LATE, NOW), "t[2]": Result(PASSED, EARLY, BEFORE)}
+        found = results.of_all_parameters(["t[1]", "t[2]"], mixed, NOW)
+        assert found is not None
+        assert found.inputs == BEFORE
+
+    def test_an_old_failure_ends_with_new_passes_of_all(self) -> None:
+        """`t[3]` is gone from the collection, and so is its failure."""
+        every = {
+            "t[1]": Result(PASSED, LATE, NOW),
+            "t[2]": Result(PASSED, LATE, NOW),
+            "t[3]": Result(FAILED, EARLY, BEFORE),
+        }
+        found = results.of_all_parameters(["t[1]", "t[2]"], every, NOW)
+        assert found == Result(PASSED, LATE, NOW)
+
+
+def test_present_inputs_count_more_than_a_later_time() -> None:
+    now, before = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, BEFORE)
+    assert results.better(now, before, NOW) == now
+    assert results.better(before, now, NOW) == now
+
+
+def test_on_the_same_inputs_the_later_result_counts() -> None:
+    green, red = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, NOW)
+    assert results.better(green, red, NOW) == red
+    assert results.better(None, green, NOW) == green
+    assert results.better(None, None, NOW) is None
+
+
+class TestKeptResults:
+    def test_come_back_and_are_replaced_one_by_one(self, tmp_path: Path) -> None:
+        path = tmp_path / "folder" / "results.json"
+        results.add_results(
+            path, {"a": Result(PASSED, EARLY, NOW), "b": Result(PASSED, EARLY, NOW)}
+        )
+        results.add_results(path, {"b": Result(FAILED, LATE, NOW)})
+        assert results.load_results(path) == {
+            "a": Result(PASSED, EARLY, NOW),
+            "b": Result(FAILED, LATE, NOW),
+        }
+
+    def test_of_the_form_before_are_known_to_be_old(self, tmp_path: Path) -> None:
+        path = tmp_path / "results.json"
+        path.write_text('{"a": {"outcome": "passed", "at": "2026-01-01", "commit": "abc"}}')
+        (result,) = results.load_results(path).values()
+        assert not result.inputs
+
+
+SECTIONS = (
+    rows.Section(
+        "First",
+        (
+            rows.Row("R-01", "One.", (clause("x.py::a"),)),
+            rows.Row("R-02", "Two.", (clause("x.py::b"), rows.Clause("none", "No test.", ()))),
+        ),
+    ),
+    rows.Section("Second", (rows.Row("R-03", "Three.", (clause("x.py::c"),)),)),
+)
+STANDINGS = {
+    "x.py::a": standing(PASSED),
+    "x.py::b": standing(PASSED, BEFORE),
+    "x.py::c": standing(FAILED),
+}
+
+
+def test_the_listing_ends_with_the_counts() -> None:
+    lines = page.render_listing(SECTIONS, STANDINGS).splitlines()
+    assert lines[-1] == "1 clause shown, 1 stale, 2 open"
+    assert "First: 1 clause shown, 1 stale, 1 open" in lines
+    assert "Second: 0 clauses shown, 0 stale, 1 open" in lines
+    listed = lines[lines.index("Stale or open") + 1 : lines.index("Stale or open") + 4]
+    assert [line.split()[:3] for line in listed] == [
+        ["R-02", "stale", "a-clause:"],
+        ["R-02", "open", "none:"],
+        ["R-03", "open", "a-clause:"],
+    ]
+
+
+def test_the_page_names_state_and_tests_of_rows_and_clauses() -> None:
+    lines = page.render_page(SECTIONS, STANDINGS).splitlines()
+    assert "| R-01 | done | `x.py::a` |" in lines
+    assert "| R-02 | open | `x.py::b` |" in lines
+    assert "| a-clause | stale | It holds. | `x.py::b` (stale) |" in lines
+    assert "| a-clause | open | It holds. | `x.py::c` (failed) |" in lines
+    assert "| none | open | No test. |  |" in lines
