@@ -18,6 +18,7 @@ from followed_log import FollowedLog, PartitionStates
 from kafka_client import Address, await_leader
 from kafka_controllers import KafkaCluster, live_heap_mb
 from light_brokers import (
+    FIRST_BROKER_ID,
     APPLIED_ALL,
     HEARTBEAT_VERSION,
     SESSION_SECONDS,
@@ -134,20 +135,21 @@ async def following(cluster: Controllers) -> AsyncIterator[PartitionStates]:
 
 
 async def fail_silently(brokers: LightBrokers, states: PartitionStates) -> dict[str, Any]:
-    """Broker 1 says nothing any more. The clock starts when its lease ends: a session after its last answer."""
+    """The first broker says nothing any more. The clock starts when its lease ends: a session after its last answer."""
     gc.collect()
-    last_answer = await brokers.by_id[1].fall_silent()
+    last_answer = await brokers.by_id[FIRST_BROKER_ID].fall_silent()
     began, cpu = time.perf_counter(), time.process_time()
     await asyncio.sleep(SESSION_SECONDS - 0.5)
     share = (time.process_time() - cpu) / (time.perf_counter() - began)
-    found = await measured(brokers, states, 1, last_answer + SESSION_SECONDS)
+    found = await measured(brokers, states, FIRST_BROKER_ID, last_answer + SESSION_SECONDS)
     return {**found, "idle_brokers_cpu_share": share}
 
 
 async def fail_at_once(brokers: LightBrokers, states: PartitionStates) -> dict[str, Any]:
-    """Broker 2 asks to be fenced. The clock starts when it asks."""
+    """The second broker asks to be fenced. The clock starts when it asks."""
     gc.collect()
-    return await measured(brokers, states, 2, await brokers.by_id[2].ask_to_be_fenced())
+    second = FIRST_BROKER_ID + 1
+    return await measured(brokers, states, second, await brokers.by_id[second].ask_to_be_fenced())
 
 
 async def measured(
@@ -223,7 +225,7 @@ async def failover(
         lambda: new_topics([next(names)]),
         lambda answer: isinstance(answer, CreateTopicsResponse) and not answer.topics[0].error_code,
     )
-    beating = heartbeats(cluster, brokers.by_id[BROKERS])
+    beating = heartbeats(cluster, brokers.by_id[FIRST_BROKER_ID + BROKERS - 1])
     await everything_is_idle(cluster)
     leader = await asyncio.to_thread(cluster.leader)
     probes = (creating, beating)

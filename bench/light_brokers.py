@@ -30,6 +30,8 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
 from quorum_node.schema.schema import Message
 
+FIRST_BROKER_ID = 101
+"""Brokers and controllers share one id space."""
 HEARTBEAT_SECONDS = 2.0
 """Kafka's default, `broker.heartbeat.interval.ms`."""
 SESSION_SECONDS = 9.0
@@ -228,11 +230,12 @@ async def _features(connection: Connection) -> tuple[SupportedFeatureRange, ...]
 
 
 class LightBrokers:
-    """Brokers 1 to `count`. Use as an asynchronous context manager: inside, all of them are unfenced."""
+    """`count` brokers, from `FIRST_BROKER_ID` on. Use as an asynchronous context manager: inside, all of them are unfenced."""
 
     def __init__(self, addresses: list[Address], cluster_id: str, count: int) -> None:
         self.by_id = {
-            number: LightBroker(number, addresses, cluster_id) for number in range(1, count + 1)
+            each: LightBroker(each, addresses, cluster_id)
+            for each in range(FIRST_BROKER_ID, FIRST_BROKER_ID + count)
         }
 
     async def __aenter__(self) -> "LightBrokers":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kafka_client import Address
 from kafka_load import summary
+from light_brokers import FIRST_BROKER_ID
 
 from quorum_node.protocol.create_topics import (
     CreatableReplicaAssignment,
@@ -82,22 +83,25 @@ def create_for(
 
 
 def assigned_topics(partitions: int, brokers: int) -> Iterator[CreateTopicsRequest]:
-    """Topics of a hundred partitions, every one of which has replicas on brokers 1 and 2 and on one other.
+    """Topics of a hundred partitions, every one of which has replicas on the first two brokers and on one other.
 
-    Broker 1 leads a third of them, broker 2 another third.
+    The first broker leads a third of them, the second one another third.
     """
+    first, second = FIRST_BROKER_ID, FIRST_BROKER_ID + 1
     topics = []
     for number in range(partitions // PARTITIONS_A_TOPIC):
         assignments = []
         for index in range(PARTITIONS_A_TOPIC):
-            other = 3 + (number * PARTITIONS_A_TOPIC + index) % (brokers - 2)
-            replicas = ((1, 2, other), (2, other, 1), (other, 1, 2))[index % REPLICAS]
+            other = second + 1 + (number * PARTITIONS_A_TOPIC + index) % (brokers - 2)
+            replicas = ((first, second, other), (second, other, first), (other, first, second))
             assignments.append(
-                CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+                CreatableReplicaAssignment(
+                    partition_index=index, broker_ids=replicas[index % REPLICAS]
+                )
             )
         topics.append(CreatableTopic(name=f"filled-{number}", assignments=tuple(assignments)))
-    for first in range(0, len(topics), _TOPICS_A_REQUEST):
-        some = tuple(topics[first : first + _TOPICS_A_REQUEST])
+    for begin in range(0, len(topics), _TOPICS_A_REQUEST):
+        some = tuple(topics[begin : begin + _TOPICS_A_REQUEST])
         yield CreateTopicsRequest(topics=some, timeout_ms=60_000)
 
 

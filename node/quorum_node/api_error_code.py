@@ -46,6 +46,8 @@ class ErrorCode(StrEnum):
     """409: the leader has no admin API (stock Kafka); use its Kafka protocol."""
     NEW_VOTER_ID = "NEW_VOTER_ID"
     """409: the quorum is configured by controller.quorum.voters, which takes no new ids."""
+    NODE_ID_IN_USE = "NODE_ID_IN_USE"
+    """409: a broker is registered with that node id, and brokers and controllers share one id space."""
     ALTERATION_PENDING = "ALTERATION_PENDING"
     """409: the quorum is on its way to its target voters; single changes have to wait."""
     UNSUPPORTED = "UNSUPPORTED"

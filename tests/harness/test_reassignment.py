@@ -35,7 +35,7 @@ def to(partition: int, *replicas: int, topic: str = "t") -> Json:
 
 
 class Moves:
-    """A quorum of one with four brokers, and a topic t whose partitions are on brokers 1 and 2."""
+    """A quorum of one with four brokers, and a topic t whose partitions are on brokers 11 and 12."""
 
     def __init__(self, scene: Scene, proxy: RecordingProxy) -> None:
         self.scene = scene
@@ -45,8 +45,8 @@ class Moves:
         described = self.quorum.describe()
         assert described is not None
         address = (pod["status"]["podIP"], _KAFKA_PORT)
-        self.brokers = DatalessBrokers(address, described.document["clusterId"], range(1, 5))
-        self.brokers.create("t", *[(1, 2)] * _PARTITIONS)
+        self.brokers = DatalessBrokers(address, described.document["clusterId"], range(11, 15))
+        self.brokers.create("t", *[(11, 12)] * _PARTITIONS)
 
     def apply(self, name: str, *targets: Json, **spec: object) -> None:
         self.scene.api.create(
@@ -79,7 +79,7 @@ class Moves:
     def all_arrive(self) -> None:
         """Everything that moves now."""
         for partition in self.moving():
-            self.brokers.arrive("t", partition, 1, [1, 2, 3, 4])
+            self.brokers.arrive("t", partition, 11, [11, 12, 13, 14])
 
     def submissions(self) -> int:
         """How often the operator asked for a change."""
@@ -102,13 +102,13 @@ def moves(scene: Scene) -> Iterator[Moves]:
 @pytest.mark.requirement("OP-08")
 def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) -> None:
     (operator,) = moves.scene.operators
-    targets = [to(each, 3, 4) for each in range(_PARTITIONS)]
+    targets = [to(each, 13, 14) for each in range(_PARTITIONS)]
     moves.apply("drain", *targets, maxMovingPartitions=2)
     status = moves.wait("drain", phase="Running", moving=2, done=0)
     assert (status["total"], status["waiting"], status["failed"]) == (_PARTITIONS, 4, 0)
-    assert moves.moving() == {0: [3, 4, 1, 2], 1: [3, 4, 1, 2]}
+    assert moves.moving() == {0: [13, 14, 11, 12], 1: [13, 14, 11, 12]}
     operator.kill()
-    moves.brokers.arrive("t", 0, 1, [1, 2, 3, 4])
+    moves.brokers.arrive("t", 0, 11, [11, 12, 13, 14])
     operator.start()
     moves.wait("drain", moving=2, done=1)
     assert sorted(moves.moving()) == [1, 2]
@@ -130,19 +130,19 @@ def test_partitions_move_a_few_at_a_time_over_a_killed_operator(moves: Moves) ->
 def test_two_operators_share_the_limit(moves: Moves) -> None:
     second, _ = moves.scene.add_operator()
     second.start()
-    targets = [to(each, 3, 4) for each in range(_PARTITIONS)]
+    targets = [to(each, 13, 14) for each in range(_PARTITIONS)]
     moves.apply("drain", *targets, maxMovingPartitions=2)
     for _ in range(_PARTITIONS):
         wait_for("something to move", moves.moving, timeout_s=_TIMEOUT_S)
         stays("two at most", lambda: len(moves.moving()) <= 2, for_s=2.5, poll_s=0.02)
-        moves.brokers.arrive("t", min(moves.moving()), 1, [1, 2, 3, 4])
+        moves.brokers.arrive("t", min(moves.moving()), 11, [11, 12, 13, 14])
     moves.wait("drain", phase="Completed", done=_PARTITIONS)
 
 
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
 def test_what_can_not_be_moved_is_named_and_not_tried_again(moves: Moves) -> None:
-    targets = [to(0, 3, 4), to(1, 3, 9), to(77, 3, 4), to(0, 1, topic="none")]
+    targets = [to(0, 13, 14), to(1, 13, 9), to(77, 13, 14), to(0, 1, topic="none")]
     moves.apply("wrong", *targets)
     moves.wait("wrong", phase="Running", moving=1, failed=3)
     moves.all_arrive()
@@ -160,9 +160,9 @@ def test_what_can_not_be_moved_is_named_and_not_tried_again(moves: Moves) -> Non
 @pytest.mark.long
 @pytest.mark.requirement("OP-08")
 def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) -> None:
-    moves.apply("first", to(0, 3, 4), to(1, 3, 4), maxMovingPartitions=1)
+    moves.apply("first", to(0, 13, 14), to(1, 13, 14), maxMovingPartitions=1)
     moves.wait("first", phase="Running", moving=1)
-    moves.apply("second", to(0, 4, 3))
+    moves.apply("second", to(0, 14, 13))
     status = moves.wait("second", phase="Pending")
     progressing = next(c for c in status["conditions"] if c["type"] == "Progressing")
     assert progressing["reason"] == "WaitingForTurn"
@@ -170,7 +170,7 @@ def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) 
     moves.change("first", cancel=True)
     assert moves.wait("first", phase="Cancelled")["done"] == 0
     moves.wait("second", phase="Running", moving=1)
-    assert moves.moving() == {0: [4, 3, 1, 2]}
+    assert moves.moving() == {0: [14, 13, 11, 12]}
     with pytest.raises(ApiError, match="can't be taken back"):
         moves.change("first", cancel=False)
     moves.scene.api.delete(kube.reassignments(moves.scene.namespace, "second"))
@@ -179,13 +179,13 @@ def test_cancelled_moves_go_back_and_the_next_reassignment_begins(moves: Moves) 
 
 @pytest.mark.long
 def test_a_paused_one_begins_nothing_more_and_lets_others_go_first(moves: Moves) -> None:
-    moves.apply("first", to(0, 3, 4), to(1, 3, 4), maxMovingPartitions=1)
+    moves.apply("first", to(0, 13, 14), to(1, 13, 14), maxMovingPartitions=1)
     moves.wait("first", phase="Running", moving=1)
     moves.change("first", paused=True)
     moves.wait("first", phase="Paused")
     moves.all_arrive()
     moves.wait("first", done=1, moving=0)
-    moves.apply("second", to(2, 3, 4))
+    moves.apply("second", to(2, 13, 14))
     moves.wait("second", phase="Running", moving=1)
     moves.all_arrive()
     moves.wait("second", phase="Completed")

@@ -30,6 +30,7 @@ from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties
 from support.metadata_records import config
 
+NODE_ID = 101
 ME = UUID(int=9)
 
 
@@ -106,12 +107,12 @@ def config_of(directory: Path) -> NodeConfig:
     """Of a node that founds two partitions."""
     return check_config(
         {
-            "node.id": "1",
+            "node.id": str(NODE_ID),
             "advertised.listeners": "CONTROLLER://127.0.0.1:9093",
             "admin.advertised.listener": "http://127.0.0.1:8080",
             "metadata.log.dir": str(directory),
             "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
-            "formation.founder.id": "1",
+            "formation.founder.id": str(NODE_ID),
             "formation.founder.uuid": uuid_text(ME),
             "quorum.partitions": "2",
         }
@@ -120,10 +121,10 @@ def config_of(directory: Path) -> NodeConfig:
 
 def opened(directory: Path) -> OpenDirectory:
     """A directory that was just formatted."""
-    format_directory(directory, MetaProperties(1, ME, "c", 2))
+    format_directory(directory, MetaProperties(NODE_ID, ME, "c", 2))
     return open_directory(
         directory,
-        node_id=1,
+        node_id=NODE_ID,
         cluster_id="c",
         segment_bytes=1 << 20,
         latch=FailureLatch(None),

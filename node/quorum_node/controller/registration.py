@@ -6,6 +6,8 @@ A broker that starts always wins its id (KIP-631, "Broker ID Conflicts": so that
 started again need not wait for its own lease to end). The one before it has a stale epoch from then on, and
 loses with its next request. A stock controller would refuse the new process while the old one's session lasts.
 
+An id is a broker's or a controller's, unless both are one process: see `id_space.py`.
+
 A controller that starts wins its id as well, except while a voter has that id under another replica UUID: then only
 that voter (the newest, if there are two) registers. Processes of stock Kafka don't say which replica they are.
 """
@@ -16,6 +18,7 @@ from uuid import UUID
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
+from quorum_node.controller.id_space import broker_conflict, controller_conflict
 from quorum_node.controller.view import View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.broker_registration import (
@@ -117,6 +120,12 @@ def register_controller(view: View, request: ControllerRegistrationRequest) -> D
         text = f"{newest} is the voter of this id: another process of it does not register"
         error = ErrorCode.DUPLICATE_BROKER_REGISTRATION
         return Decision(answer=refuse_controller_registration(request, error, text))
+    conflict = controller_conflict(
+        view, request.controller_id, request.incarnation_id or _ZERO, request.directory_id
+    )
+    if conflict is not None:
+        error = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        return Decision(answer=refuse_controller_registration(request, error, conflict))
     return Decision((_controller_record(request),), ControllerRegistrationResponse(error_code=0))
 
 
@@ -157,6 +166,11 @@ def _registration_problem(
         return ErrorCode.INCONSISTENT_CLUSTER_ID, text
     if request.is_migrating_zk_broker:
         return ErrorCode.BROKER_ID_NOT_REGISTERED, "there are no brokers of ZooKeeper clusters here"
+    conflict = broker_conflict(
+        view, request.broker_id, request.incarnation_id or _ZERO, _directories(request)
+    )
+    if conflict is not None:
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION, conflict
     if view.image.features.metadata_version >= DIRECTORIES_LEVEL:
         problem = _directory_problem(view, request)
         if problem is not None:

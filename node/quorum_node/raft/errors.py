@@ -36,6 +36,7 @@ class RaftError(Enum):
     STALE_VOTERS_POSITION = "the voters changed since the caller read them"
     UNSAFE_CHANGE = "too few live, caught-up voters for this change"
     NEW_VOTER_ID = "a static quorum takes no new voter ids"
+    NODE_ID_IN_USE = "a broker is registered with this node id"
     NOT_CAUGHT_UP = "the replica has not caught up"
     LEADER_NOT_AVAILABLE = "no leader is known that answers"
     READ_NOT_CONFIRMED = "the leader did not confirm in time that it still leads"

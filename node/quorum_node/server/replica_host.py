@@ -65,6 +65,8 @@ from quorum_node.storage.snapshot_opening import WholeSnapshot
 from quorum_node.storage.snapshots import SnapshotStore
 
 Answered = Callable[[raft.Response], None]
+NamesVoters = raft.AddVoterRequest | raft.AlterQuorumRequest
+_NAMES_VOTERS = (raft.AddVoterRequest, raft.AlterQuorumRequest)
 
 
 def clock_ms() -> float:
@@ -106,6 +108,10 @@ class ReplicaHost:
         self.on_progress: Callable[[], None] = lambda: None
         """Role, epoch or high watermark may have changed."""
         self.is_active_controller: Callable[[], bool] = lambda: False
+        self.refuse_voters: Callable[[NamesVoters], raft.VoterChangeResponse | None] = (
+            lambda request: None
+        )
+        """An answer in place of the core's to a request that names new voters, if somebody else has a say in that."""
         self.peers = peers
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
@@ -135,6 +141,11 @@ class ReplicaHost:
         """Hand a request to the core; `done` is called once, unless it is abandoned."""
         request_id = self._next_request_id
         self._next_request_id = request_id + 1
+        if isinstance(request, _NAMES_VOTERS):
+            refusal = self.refuse_voters(request)
+            if refusal is not None:
+                done(refusal)
+                return request_id
         self._answers[request_id] = done
         self.driver.handle(RequestReceived(request_id, request))
         return request_id

@@ -10,7 +10,7 @@ from quorum_node.api import ErrorCode
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.server.appends import Committed
 from quorum_node.storage.errors import DiskFull, StorageFailure
-from support.hosted_node import Node, with_node
+from support.hosted_node import NODE_ID, Node, with_node
 
 
 @pytest.mark.requirement("K595-31")
@@ -108,6 +108,6 @@ def test_metrics_name_the_partition(tmp_path: Path) -> None:
         async with node.client() as client:
             text = (await client.get("/metrics")).text
         for number in range(2):
-            assert f'metadata_quorum_leader_id{{partition="{number}"}} 1.0' in text
+            assert f'metadata_quorum_leader_id{{partition="{number}"}} {NODE_ID}.0' in text
 
     with_node(tmp_path, scenario)

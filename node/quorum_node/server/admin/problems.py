@@ -24,6 +24,7 @@ _STATUS: dict[RaftError, tuple[int, ErrorCode]] = {
     RaftError.STALE_VOTERS_POSITION: (409, ErrorCode.STALE_POSITION),
     RaftError.UNSAFE_CHANGE: (409, ErrorCode.UNSAFE_CHANGE),
     RaftError.NEW_VOTER_ID: (409, ErrorCode.NEW_VOTER_ID),
+    RaftError.NODE_ID_IN_USE: (409, ErrorCode.NODE_ID_IN_USE),
     RaftError.ALTERATION_PENDING: (409, ErrorCode.ALTERATION_PENDING),
     RaftError.VOTER_LACKS_FEATURE: (409, ErrorCode.UNSUPPORTED),
     RaftError.NOT_CAUGHT_UP: (409, ErrorCode.NOT_CAUGHT_UP),

@@ -57,6 +57,15 @@ class ControllerEvents:
             partitions=partitions,
         )
 
+    def ids_doubled(self, ids: Sequence[int]) -> None:
+        """Registered before one id space was kept."""
+        named = ", ".join(map(str, ids))
+        _LOG.warning(
+            f"node ids {named} are used by a broker and by a controller that are not one process: metrics, configs and"
+            " tools mean both; start one of the two under an id of its own, then unregister or remove the other",
+            nodeIds=list(ids),
+        )
+
     def elected_unclean(self, partitions: int) -> None:
         """Leaders that may lack acknowledged messages."""
         _LOG.warning(

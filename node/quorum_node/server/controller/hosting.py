@@ -7,11 +7,18 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from quorum_node.controller.id_space import voter_conflict
 from quorum_node.controller.view import Replicas, Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft import handover, safety
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import ChangeKind, Leader
-from quorum_node.raft.messages import CurrentLeader, ResignRequest
+from quorum_node.raft.messages import (
+    AddVoterRequest,
+    CurrentLeader,
+    ResignRequest,
+    VoterChangeResponse,
+)
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.appends import AppendQueue
 from quorum_node.server.controller.active_controller import ActiveController
@@ -22,7 +29,7 @@ from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.controller.registrar import Registrar, own_registration
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
 from quorum_node.server.metrics import PartitionMetrics
-from quorum_node.server.replica_host import ReplicaHost, clock_ms
+from quorum_node.server.replica_host import NamesVoters, ReplicaHost, clock_ms
 from quorum_node.server.snapshot_policy import SnapshotPolicy
 
 
@@ -173,6 +180,7 @@ class HostedController:
         host.on_progress = self._progress
         host.applier.foreseen = self.controller.foreseen.behind
         host.applier.on_image = self.registrar.image_changed
+        host.refuse_voters = self.refuse_voters
         host.is_active_controller = lambda: self.controller.is_active
 
     @property
@@ -187,6 +195,25 @@ class HostedController:
     def finalized_epoch(self) -> int:
         """Where in the log these levels were known; it only grows."""
         return self._replica.committed.end_offset - 1
+
+    def refuse_voters(self, request: NamesVoters) -> VoterChangeResponse | None:
+        """The answer to a change that would make a voter of a broker's id (see `controller/id_space.py`).
+
+        On a leader that is not the active controller (yet) what is committed decides.
+        """
+        if not self._replica.is_leader():
+            return None
+        _, _, voters = self._replica.identity()
+        image = self.controller.pending or self._replica.committed.image
+        newcomers = (
+            (request.voter,) if isinstance(request, AddVoterRequest) else request.target or ()
+        )
+        for key in newcomers:
+            conflict = voter_conflict(image, voters, key)
+            if conflict is not None:
+                leader = self._replica.leader()
+                return VoterChangeResponse(RaftError.NODE_ID_IN_USE, leader, conflict)
+        return None
 
     def close(self) -> None:
         """No more timers."""

@@ -15,10 +15,10 @@ from quorum_node.controller.decision import Decision
 from quorum_node.controller.elections import balance_leaders
 from quorum_node.controller.features import begin
 from quorum_node.controller.heartbeats import fence_expired, next_expiry_ms
+from quorum_node.controller.id_space import doubled
 from quorum_node.controller.partition_repair import repair_some
 from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition_sets import IndexKey
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.appends import TooLarge
@@ -59,6 +59,7 @@ class Maintenance:
         self._keys: Iterator[IndexKey | None] | None = None
         self._repaired = 0
         self._sweep_began = 0.0
+        self._doubled: frozenset[int] = frozenset()
         controller.on_activated = self._activated
         controller.on_changed = self._schedule
         controller.on_unclean_elections = self._elected_unclean
@@ -71,6 +72,7 @@ class Maintenance:
 
     def _activated(self) -> None:
         self._swept = self._keys = None
+        self._doubled = frozenset()
         pending = self._controller.pending
         assert pending is not None
         records = begin(pending, in_transaction=self._in_transaction())
@@ -138,7 +140,7 @@ class Maintenance:
         if self._keys is None:
             if view.image.brokers == self._swept:
                 return
-            self._begin_sweep(view.image)
+            self._begin_sweep(view)
         assert self._keys is not None
         decision, ended = repair_some(view, self._keys)
         if decision.records:
@@ -148,11 +150,19 @@ class Maintenance:
             self._end_sweep()
         self._schedule()
 
-    def _begin_sweep(self, image: ClusterImage) -> None:
-        self._swept = image.brokers
-        self._keys = suspicious(image)
+    def _begin_sweep(self, view: View) -> None:
+        self._swept = view.image.brokers
+        self._keys = suspicious(view.image)
+        self._warn_of_doubled_ids(view)
         self._repaired = 0
         self._sweep_began = perf_counter()
+
+    def _warn_of_doubled_ids(self, view: View) -> None:
+        """Of each once per controller: they were registered before this was refused, or by another software."""
+        ids = frozenset(doubled(view))
+        if ids - self._doubled:
+            self._events.ids_doubled(sorted(ids - self._doubled))
+        self._doubled = ids
 
     def _end_sweep(self) -> None:
         self._keys = None
