@@ -18,8 +18,8 @@ from followed_log import FollowedLog, PartitionStates
 from kafka_client import Address, await_leader
 from kafka_controllers import KafkaCluster, live_heap_mb
 from light_brokers import (
-    FIRST_BROKER_ID,
     APPLIED_ALL,
+    FIRST_BROKER_ID,
     HEARTBEAT_VERSION,
     SESSION_SECONDS,
     Connection,
