@@ -70,6 +70,8 @@ _NAMING = (
 
 
 Both = tuple[Controller, Controller]
+OUR_ID = 101
+"""No broker's, as a controller of ours would refuse a broker of its own id."""
 
 STATIC = {
     "log_retention_hours": "48",
@@ -89,7 +91,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     options = {"broker_session_timeout_ms": "600000", **STATIC}
     with (
         JavaQuorum(root / "stock", **options) as java,
-        LocalQuorum(root / "ours", 1, **options) as quorum,
+        LocalQuorum(root / "ours", 1, first_id=OUR_ID, **options) as quorum,
     ):
         java.start()
         quorum.form()

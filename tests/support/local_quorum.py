@@ -182,12 +182,14 @@ class LocalQuorum:
         nodes: int = 3,
         *,
         initial_voters: int | None = None,
+        first_id: int = 1,
         properties: dict[str, str] | None = None,
         **common: str,
     ) -> None:
         self.root = root
         self.cluster_id = uuid_text(fresh_uuid())
         self.founder_uuid = uuid_text(fresh_uuid())
+        self.founder_id = first_id
         self.initial_voters = nodes if initial_voters is None else initial_voters
         given = common | (properties or {})
         self.common = {key.replace("_", "."): value for key, value in given.items()}
@@ -202,12 +204,13 @@ class LocalQuorum:
         ports = free_ports(2 * nodes)
         self.nodes: dict[int, LocalNode] = {}
         self._bootstrap = ",".join(
-            f"{self.place_of(index + 1)[0]}:{port}" for index, port in enumerate(ports[:nodes])
+            f"{self.place_of(first_id + index)[0]}:{port}"
+            for index, port in enumerate(ports[:nodes])
         )
         self.partition: int | None = None
         """Which quorum partition of the nodes all calls are about; None: the first."""
         for index in range(nodes):
-            self._make(index + 1, ports[index], ports[nodes + index])
+            self._make(first_id + index, ports[index], ports[nodes + index])
 
     def __enter__(self) -> "LocalQuorum":
         return self
@@ -258,7 +261,7 @@ class LocalQuorum:
             "admin.listener": f"http://{host}:{admin_port}",
             "admin.advertised.listener": f"http://{host}:{admin_port}",
             "admin.token.file": str(self.root / "token"),
-            "formation.founder.id": "1",
+            "formation.founder.id": str(self.founder_id),
             "formation.founder.uuid": self.founder_uuid,
             "formation.initial.voters": str(self.initial_voters),
             "failure.latch.file": str(root / "failed"),
