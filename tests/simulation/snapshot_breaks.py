@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorum_node.raft import fetch_following, fetch_serving, log_appends, snapshot_following
-from quorum_node.raft.events import SnapshotInstalled
+from quorum_node.raft.events import SnapshotInstalled, SnapshotRejected
 from quorum_node.raft.outputs import DeleteLogPrefix, FinishSnapshot, TruncateLog
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
@@ -17,9 +17,10 @@ from quorum_node.raft.voters import VoterHistory
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
-from quorum_node.simulation import snapshots as simulated
 from quorum_node.simulation.snapshots import SimulatedSnapshots
 from quorum_node.simulation.state import ServiceState
+from quorum_node.storage.atomic_file import read_file, sync_directory
+from quorum_node.storage.snapshots import SnapshotStore
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -43,10 +44,17 @@ def install_unverified(patch: Patch) -> None:
     Would: load what a cut or damaged download left.
     """
 
-    def believed(id: SnapshotId, data: bytes, *told: object) -> SnapshotBounds:
+    def believed(self: SnapshotStore, id: SnapshotId, *told: object) -> SnapshotBounds:
+        path = self._partial_path(id)
+        self._partials.pop(id, None)
+        data = read_file(path, self._files) or b""
+        self._sync_file(path)
+        self._files.rename(path, self._path(id))
+        sync_directory(self._directory, self._files)
+        self._note(id, len(data), None)
         return SnapshotBounds(0, 1, _voters_anywhere(id, data))
 
-    patch.setattr(simulated, "verify", believed)
+    patch.setattr(SnapshotStore, "finish_partial", believed)
 
 
 def _voters_anywhere(id: SnapshotId, data: bytes) -> Any:
@@ -88,9 +96,16 @@ def install_before_durable(patch: Patch) -> None:
     """
 
     def at_once(driver: Any, output: FinishSnapshot) -> None:
-        partial = driver._snapshots._disk.partials[output.id]
-        bounds = simulated.verify(output.id, bytes(partial), output.size_bytes, output.checksum)
-        driver.handle(SnapshotInstalled(output.id, bounds.voters, bounds.kraft_version))
+        store = driver._snapshots._store
+        data = read_file(store._partial_path(output.id), store._files) or b""
+        reader = SnapshotReader(output.id)
+        try:
+            reader.feed(data)
+            bounds = reader.finish()
+        except CorruptSnapshot as error:
+            driver.handle(SnapshotRejected(output.id, str(error)))
+        else:
+            driver.handle(SnapshotInstalled(output.id, bounds.voters, bounds.kraft_version))
 
     patch.setattr(ReplicaDriver, "_finish_snapshot", at_once)
 

@@ -61,8 +61,9 @@ def test_the_failed_disk_of_one_replica_ends_the_process(fails: int) -> None:
 
 def _eio(world: World, fails: int) -> Exception:
     world.machine.disk_broken = True
+    replica = world.machine.replicas[fails]
     with pytest.raises(Exception, match="simulated EIO") as raised:
-        world.machine.replicas[fails].log.flush()
+        replica.save(replica.opened_state)
     return raised.value
 
 

@@ -61,7 +61,7 @@ class Cluster:
 
     def add_host(self, id: int, *, founder: bool = False, witness: bool = False) -> SimulatedHost:
         """A new machine with an empty disk: the next incarnation of a node id."""
-        machine = Machine()
+        machine = Machine(Random(self.random.randrange(1 << 60)))
         host = self.add_replica(machine, id, founder, witness)
         if self.second is not None:
             self.second.add_replica(machine, id, founder, witness)
@@ -71,7 +71,8 @@ class Cluster:
     def add_static_host(self, id: int, witness: bool) -> SimulatedHost:
         """A machine of a static quorum, not started: every later one takes the address of the first."""
         earlier = self.hosts.get(_static_address(id))
-        host = self.add_replica(Machine(), id, founder=False, witness=witness, in_place=True)
+        machine = Machine(Random(self.random.randrange(1 << 60)))
+        host = self.add_replica(machine, id, founder=False, witness=witness, in_place=True)
         # Answers that are on their way to the earlier one are for an earlier run.
         host.run = earlier.run if earlier is not None else 0
         return host

@@ -1,27 +1,27 @@
-"""A simulated disk: raw bytes, and what of them survives a crash.
+"""One replica's part of a simulated machine's disk: where its files are, and what is on it for certain.
 
-Owns log bytes, snapshots and quorum-state of one replica, the difference between written and durable,
-and the ways a disk fails. Must not know Raft. What a crash leaves is read back with the real recovery
-code (`log.py`).
-
-A crash keeps what was synced. Of what was not, a random prefix may be there, perhaps followed by
-zeros in place of sectors that never arrived; a truncation, a deleted prefix or a reset of the log
-that was not synced may be undone. A frozen snapshot is whole or not there at all.
+Owns the frozen snapshots as they were when they became durable, for whoever compares, and how long a sync takes. Must
+not know Raft. The files themselves are written and read by the real storage code (`files/`).
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from random import Random
+from uuid import UUID
 
 from quorum_node.raft.quorum_state import QuorumState
-from quorum_node.records.snapshot_format import SnapshotBounds
-from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
-from quorum_node.simulation.machine import Machine
-from quorum_node.storage.errors import StorageFailure
+from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.simulation.files.file_system import SimulatedFiles
+from quorum_node.simulation.machine import DATA, Machine
+from quorum_node.storage.partition_directory import partition_directory
+from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
+from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.snapshots import SnapshotStore
 
-SECTOR_BYTES = 512
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FrozenSnapshot:
     """A verified one, with what its control records say."""
 
@@ -30,32 +30,19 @@ class FrozenSnapshot:
 
 
 @dataclass(slots=True)
-class UnsyncedStart:
-    """The log before its start moved: what a crash may bring back. `behind`: was what is left kept?"""
-
-    start: SnapshotId
-    content: bytes
-    behind: bool
-
-
-@dataclass(slots=True)
 class SimulatedDisk:
-    """Survives restarts of its host; its health is the machine's.
-
-    `start`: the snapshot that the log's bytes begin behind.
-    """
+    """Survives restarts of its host; its health is the machine's."""
 
     random: Random
     machine: Machine
-    content: bytearray = field(default_factory=bytearray)
-    durable_bytes: int = 0
-    before_truncation: bytes | None = None
-    start: SnapshotId = NO_SNAPSHOT
-    unsynced_start: UnsyncedStart | None = None
+    number: int
+    """Of the partition."""
     snapshots: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
-    partials: dict[SnapshotId, bytearray] = field(default_factory=dict)
-    state: QuorumState | None = None
-    failure_seen: bool = False
+
+    @property
+    def directory(self) -> Path:
+        """Where the replica's files are."""
+        return partition_directory(DATA, self.number)
 
     @property
     def broken(self) -> bool:
@@ -67,56 +54,51 @@ class SimulatedDisk:
         """Until it is mended."""
         return self.machine.disk_full
 
-    def sync_took_ms(self) -> float:
-        """How long this sync takes: mostly a fraction of a millisecond, sometimes long."""
-        delay_ms = 0.2 + self.random.random() * 0.6 + self.machine.sync_delay_ms
-        return delay_ms * 10 if self.random.random() < 0.02 else delay_ms
+    @property
+    def failure_seen(self) -> bool:
+        """Whether the process that runs was told that the disk has failed."""
+        return self.machine.files.refused
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The newest one."""
         return max(self.snapshots, default=None)
 
-    def synced(self) -> None:
-        """Everything about names and lengths is durable now."""
-        self.before_truncation = None
-        self.unsynced_start = None
+    def sync_took_ms(self) -> float:
+        """How long this sync takes: mostly a fraction of a millisecond, sometimes long."""
+        delay_ms = 0.2 + self.random.random() * 0.6 + self.machine.sync_delay_ms
+        return delay_ms * 10 if self.random.random() < 0.02 else delay_ms
 
-    def crash(self) -> None:
-        """Power is gone: forget what was never synced, in one of the ways a disk may."""
-        random = self.random
-        if self.before_truncation is not None and random.random() < 0.5:
-            self.content = bytearray(self.before_truncation)
-        else:
-            self.content = self._torn(self.content, min(self.durable_bytes, len(self.content)))
-        moved = self.unsynced_start
-        if moved is not None and random.random() < 0.5:
-            self.start = moved.start
-            self.content = bytearray(moved.content) + (self.content if moved.behind else b"")
-        for partial in self.partials.values():
-            if random.random() < 0.5:
-                partial[:] = self._torn(partial, 0)
-        self.synced()
-        self.durable_bytes = 0
+    def look(self, store: SnapshotStore) -> None:
+        """Which snapshots a process has found."""
+        self.snapshots = {each: self.frozen(each) for each in store.ids()}
 
-    def _torn(self, content: bytearray, durable: int) -> bytearray:
-        random = self.random
-        unsynced = len(content) - durable
-        kept = durable + (random.randint(0, unsynced) if random.random() < 0.7 else 0)
-        torn = bytearray(content[:kept])
-        if kept < len(content) and random.random() < 0.3:
-            sector_end = -(-kept // SECTOR_BYTES) * SECTOR_BYTES
-            if kept == sector_end:
-                torn += bytes(len(content) - kept)
-        return torn
+    def frozen(self, id: SnapshotId) -> FrozenSnapshot:
+        """As it is on the disk. Raises KeyError if it would not survive a loss of power."""
+        data = self.machine.files.durable_content(self.directory / id.file_name)
+        if data is None:
+            raise KeyError(f"{id} is not durable")
+        known = self.snapshots.get(id)
+        if known is not None and known.data == data:
+            return known
+        try:
+            return FrozenSnapshot(data, _bounds_of(id, data))
+        except CorruptSnapshot as error:
+            raise AssertionError(f"a damaged snapshot {id} has its name: {error}") from error
 
-    def save_state(self, state: QuorumState) -> None:
-        """Temp file, fsync, rename, fsync: all or nothing."""
-        self.check()
-        self.state = state
+    def durable_state(self, uuid: UUID) -> QuorumState | None:
+        """quorum-state as any loss of power leaves it."""
+        content = self.machine.files.durable_content(self.directory / QUORUM_STATE)
+        if content is None:
+            return None
+        kept = SimulatedFiles(Random(0))
+        kept.restore({str(self.directory): {QUORUM_STATE: content}})
+        return QuorumStateFile(self.directory, uuid, kept).load()
 
-    def check(self) -> None:
-        """Every access fails once the disk is broken."""
-        if self.broken:
-            self.failure_seen = True
-            raise StorageFailure("simulated EIO")
+
+@lru_cache(maxsize=64)
+def _bounds_of(id: SnapshotId, data: bytes) -> SnapshotBounds:
+    """Replicas often write the same snapshots."""
+    reader = SnapshotReader(id)
+    reader.feed(data)
+    return reader.finish()

@@ -31,6 +31,7 @@ from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.replica_building import log_state
 from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog
 from quorum_node.simulation.machine import Machine
@@ -43,6 +44,9 @@ from quorum_node.simulation.snapshots import (
 )
 from quorum_node.simulation.state import ServiceState
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.partition_directory import OpenPartition
+from quorum_node.storage.quorum_state import QuorumStateFile
 
 if TYPE_CHECKING:
     from quorum_node.simulation.cluster import Cluster
@@ -66,7 +70,7 @@ class SimulatedHost:
         self.address = address
         self.key = key
         self.config = config
-        self.disk = SimulatedDisk(Random(seed), machine)
+        self.disk = SimulatedDisk(Random(seed), machine, len(machine.replicas) - 1)
         self.random = Random(seed + 1)
         self.tells_no_checksum = self.random.random() < STOCK_SHARE
         self.keeps_log = self.random.random() < KEEPS_LOG_SHARE
@@ -77,6 +81,9 @@ class SimulatedHost:
         self.log: SimulatedLog
         self.snapshots: SimulatedSnapshots
         self.state = ServiceState()
+        self.opened_state = QuorumState()
+        """What quorum-state held at the last start."""
+        self._state_file: QuorumStateFile
         self.driver: ReplicaDriver
 
     @property
@@ -126,19 +133,22 @@ class SimulatedHost:
         if replica.config.static_voters and not self.config.static_voters and not replica.ids_only:
             replica.config = replace(replica.config, static_voters=())
 
-    def start_replica(self) -> None:
-        """Open the disk as the real process does, and join in."""
+    def start_replica(self, opened: OpenPartition) -> None:
+        """The directory is open: join in, as the real process does."""
         assert not self.up
         self.run += 1
         self.up, self.halted = True, None
         scheduler = self.cluster.scheduler
-        self.snapshots = SimulatedSnapshots(self)
-        self.log = WatchedLog(self)
+        self.disk.look(opened.snapshots)
+        self._state_file, self.opened_state = opened.state_file, opened.state
+        recovered = log_state(opened)
+        self.snapshots = SimulatedSnapshots(self, opened.snapshots)
+        self.log = WatchedLog(self, opened.log)
         replica = Replica(
             replace(self.config, boot_timestamp_ms=int(scheduler.now_ms)),
             self.key,
-            self.disk.state,
-            self.log.recovered,
+            opened.state,
+            recovered,
             self.random.random,
             lambda: int(scheduler.now_ms),
         )
@@ -183,11 +193,15 @@ class SimulatedHost:
         self.state = state_in(id, self.disk.snapshots[id].data)
         self.cluster.watch.applied(self)
 
+    def refuse_start(self, reason: HaltReason) -> None:
+        """The directory can't be opened."""
+        self.run += 1
+        self.halted = reason
+
     def crash_replica(self) -> None:
         """The process is gone."""
         if self.up:
             self.up = False
-            self.disk.crash()
             self.cluster.network.host_went_down(self)
 
     def handle(self, run: int, event: Event) -> None:
@@ -198,7 +212,7 @@ class SimulatedHost:
         if now_ms < self.frozen_until_ms:
             self.cluster.scheduler.after(self.frozen_until_ms - now_ms, self.handle, run, event)
             return
-        self.driver.handle(event)
+        self.machine.guarded(self.driver.handle, event)
 
     def send(
         self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float
@@ -214,7 +228,7 @@ class SimulatedHost:
 
     def save(self, state: QuorumState) -> None:
         """QuorumStateStore."""
-        self.disk.save_state(state)
+        self._state_file.save(state)
         self.cluster.watch.persisted(self, state)
 
     def halt(self, output: Halt) -> None:
@@ -226,8 +240,8 @@ class SimulatedHost:
 class WatchedLog(SimulatedLog):
     """Tells the invariants of every append, and of everything that takes records away."""
 
-    def __init__(self, host: SimulatedHost) -> None:
-        super().__init__(host.disk)
+    def __init__(self, host: SimulatedHost, log: SegmentedLog) -> None:
+        super().__init__(log, host.machine.files)
         self._host = host
 
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
@@ -245,9 +259,8 @@ class WatchedLog(SimulatedLog):
 
     def delete_prefix(self, id: SnapshotId) -> None:
         super().delete_prefix(id)
-        if self.is_open:
-            self._host.cluster.snapshot_counts["prefix deleted"] += 1
-            self._host.cluster.watch.log_started(self._host)
+        self._host.cluster.snapshot_counts["prefix deleted"] += 1
+        self._host.cluster.watch.log_started(self._host)
 
 
 class SimulatedFlusher:
@@ -260,21 +273,26 @@ class SimulatedFlusher:
 
     def start(self, ticket: int) -> None:
         host = self._host
-        size, end_offset = host.log.sync_begins(), host.log.end_offset
-        took_ms = host.disk.sync_took_ms()
-        host.cluster.scheduler.after(took_ms, self._done, host.run, ticket, size, end_offset)
+        try:
+            host.log.sync_begins()
+        except StorageFailure:
+            pass  # the log has failed; this flush is told so when it ends
+        host.cluster.scheduler.after(host.disk.sync_took_ms(), self._done, host.run, ticket)
 
-    def _done(self, run: int, ticket: int, size: int, end_offset: int) -> None:
+    def _done(self, run: int, ticket: int) -> None:
         host = self._host
         if run != host.run or not host.up:
             return
         now_ms = host.cluster.scheduler.now_ms
         if now_ms < host.frozen_until_ms:
             delay_ms = host.frozen_until_ms - now_ms
-            host.cluster.scheduler.after(delay_ms, self._done, run, ticket, size, end_offset)
+            host.cluster.scheduler.after(delay_ms, self._done, run, ticket)
             return
+        host.machine.guarded(self._end, ticket)
+
+    def _end(self, ticket: int) -> None:
         try:
-            host.log.synced(size)
+            end_offset = self._host.log.sync_ends()
         except (StorageFailure, DiskFull) as error:
             self.driver.flush_failed(error)
             return

@@ -4,28 +4,41 @@ Owns what the replicas share (K595-31): they crash, freeze, start and are switch
 a disk that breaks or is full is everyone's. Must not know what a replica does, nor the story.
 """
 
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from quorum_node.raft.events import ShutdownRequested, StorageFailed
 from quorum_node.raft.outputs import Halt, HaltReason
+from quorum_node.simulation.files.file_system import PowerLost, SimulatedFiles
+from quorum_node.storage.atomic_file import sync_directory
+from quorum_node.storage.directory import OpenDirectory, is_formatted, open_directory
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+from quorum_node.storage.partition_directory import format_partition
 
 if TYPE_CHECKING:
     from quorum_node.simulation.host import SimulatedHost
 
+DATA = Path("/data")
 EXIT_MS = 0.5
 """How long a process that halted still lives."""
+SEGMENT_BYTES = (700, 3000, 12_000, 1 << 20)
+_NO_LATCH = FailureLatch(None)
 
 
 class Machine:
     """`replicas` by partition. `retired`: never started again (failed disk, or removed for good)."""
 
-    def __init__(self) -> None:
+    def __init__(self, random: Random) -> None:
         self.replicas: list[SimulatedHost] = []
+        self.files = SimulatedFiles(random)
         self.frozen_until_ms = 0.0
         self.retired = False
-        self.disk_broken = False
-        self.disk_full = False
         self.sync_delay_ms = 0.0
+        self._segment_bytes = random.choice(SEGMENT_BYTES)
         self._ends = False
 
     @property
@@ -33,17 +46,53 @@ class Machine:
         """The replica of partition 0, which stands for the machine."""
         return self.replicas[0]
 
+    @property
+    def disk_broken(self) -> bool:
+        """For good."""
+        return self.files.broken
+
+    @disk_broken.setter
+    def disk_broken(self, broken: bool) -> None:
+        self.files.broken = broken
+
+    @property
+    def disk_full(self) -> bool:
+        """Until it is mended."""
+        return self.files.full or self.files.full_at_sync
+
     def start(self) -> None:
         """Start the process."""
         assert not self.retired
+        assert not self.first.up
         self.frozen_until_ms, self._ends = 0.0, False
-        for replica in self.replicas:
-            replica.start_replica()
+        self.guarded(self._start)
 
-    def crash(self) -> None:
-        """kill -9 and power loss in one."""
+    def _start(self) -> None:
+        try:
+            opened = self._open()
+        except StorageFailure as error:
+            self._refuse(HaltReason.STORAGE_FAILED, str(error))
+        except DiskFull as error:
+            self._refuse(HaltReason.DISK_FULL, str(error))
+        else:
+            for replica, partition in zip(self.replicas, opened.partitions, strict=True):
+                replica.start_replica(partition)
+
+    def guarded(self, action: Callable[..., None], *arguments: object) -> None:
+        """Do something in the process; it may end in the middle of it."""
+        try:
+            action(*arguments)
+        except PowerLost:
+            self.crash()
+
+    def crash(self, *, power: bool = True) -> None:
+        """kill -9, and mostly loss of power in one."""
         for replica in self.replicas:
             replica.crash_replica()
+        if power:
+            self.files.lose_power()
+        else:
+            self.files.end_process()
 
     def request_shutdown(self) -> None:
         """SIGTERM."""
@@ -71,3 +120,38 @@ class Machine:
         if run == first.run and first.up:
             self.crash()
             first.cluster.host_halted(first)
+
+    def _refuse(self, reason: HaltReason, detail: str) -> None:
+        """The process ends before it has begun."""
+        for replica in self.replicas:
+            replica.refuse_start(reason)
+        self.files.end_process()
+        first = self.first
+        first.cluster.watch.refused_to_start(first, reason, detail)
+        first.cluster.scheduler.after(EXIT_MS, first.cluster.host_halted, first)
+
+    def _open(self) -> OpenDirectory:
+        """Format it if it is empty, as the process does; the identities are those of the history."""
+        first = self.first
+        if not is_formatted(DATA, _NO_LATCH, self.files):
+            self._format()
+        return open_directory(
+            DATA,
+            node_id=first.key.id,
+            cluster_id=first.config.cluster_id,
+            segment_bytes=self._segment_bytes,
+            latch=_NO_LATCH,
+            partitions=len(self.replicas),
+            files=self.files,
+        )
+
+    def _format(self) -> None:
+        first = self.first
+        cluster_id = first.config.cluster_id
+        assert first.key.uuid is not None
+        for number, replica in enumerate(self.replicas):
+            assert replica.key.uuid is not None
+            format_partition(DATA, number, replica.key.uuid, cluster_id, self.files)
+        sync_directory(DATA, self.files)
+        meta = MetaProperties(first.key.id, first.key.uuid, cluster_id, len(self.replicas))
+        write_meta_properties(DATA, meta, self.files)

@@ -1,12 +1,11 @@
 """Simulated snapshots: the driver's device for downloads, and a replica's own, written at random times.
 
-Owns when what is durable, and what a crash finds of it. Must not know Raft, nor judge what it writes.
-The format and its verification are the real ones.
+Owns when what is done. Must not know Raft, nor judge what it writes. The files, their format and their verification
+are the real ones (`storage/snapshots.py`).
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-from crc32c import crc32c
 
 from quorum_node.raft.events import (
     PrefixObsolete,
@@ -22,9 +21,10 @@ from quorum_node.records.snapshot_format import (
     encode_snapshot,
 )
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.simulation.disk import FrozenSnapshot
 from quorum_node.simulation.state import ServiceState, read_state
 from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.snapshot_writer import SnapshotWriter
+from quorum_node.storage.snapshots import PARTIAL_SUFFIX, SnapshotMissing, SnapshotStore
 
 if TYPE_CHECKING:
     from quorum_node.simulation.host import SimulatedHost
@@ -51,61 +51,51 @@ def state_in(id: SnapshotId, data: bytes) -> ServiceState:
 class SimulatedSnapshots:
     """One run's view of the snapshots on a disk: the driver's Snapshots device."""
 
-    def __init__(self, host: "SimulatedHost") -> None:
+    def __init__(self, host: "SimulatedHost", store: SnapshotStore) -> None:
         self._host = host
         self._disk = host.disk
+        self._store = store
         self._run = host.run
         self._source: tuple[int, int] | None = None
-        for found, partial in list(self._disk.partials.items()):
-            self._recover(found, partial)
-
-    def _recover(self, id: SnapshotId, partial: bytearray) -> None:
-        """Keep of a download what is whole, as storage does."""
-        reader = SnapshotReader(id)
-        try:
-            reader.feed(bytes(partial))
-        except CorruptSnapshot:
-            pass  # what was checked before still holds
-        del partial[reader.checked_bytes :]
+        self._writing: set[SnapshotId] = set()
 
     # -- the driver's device
 
     def size_bytes(self, id: SnapshotId) -> int | None:
-        frozen = self._disk.snapshots.get(id)
-        return None if frozen is None else len(frozen.data)
+        try:
+            return self._store.size_bytes(id)
+        except SnapshotMissing:
+            return None
 
     def checksum(self, id: SnapshotId) -> int | None:
-        if self._host.tells_no_checksum:
-            return None
-        return crc32c(self._disk.snapshots[id].data)
+        return None if self._host.tells_no_checksum else self._store.checksum(id)
 
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        self._disk.check()
-        return self._disk.snapshots[id].data[position : position + max_bytes]
+        return self._store.read(id, position, max_bytes)
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
-        disk = self._disk
-        disk.check()
-        if disk.full:
-            raise DiskFull("simulated ENOSPC")
-        partial = disk.partials.setdefault(id, bytearray())
-        assert position <= len(partial), f"a gap before byte {position} of {id}"
+        self._store.append_partial(id, position, data)
         replica = self._host.replica
         source = (replica.leader_id, replica.epoch)
         if position and source != self._source:
             counts = self._host.cluster.snapshot_counts
             counts["resumed after restart" if self._source is None else "resumed elsewhere"] += 1
         self._source = source
-        del partial[position:]
-        partial += data
         self._host.cluster.on_download(self._host)
 
     def drop_partial(self, id: SnapshotId) -> None:
-        self._disk.partials.pop(id, None)
+        self._store.drop_partial(id)
 
     def start_finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
         most_ms = 30 if self._host.random.random() < 0.8 else 900
         self._later(most_ms, self._finish, id, size_bytes, checksum)
+
+    # -- for faults
+
+    def partial_files(self) -> list[Path]:
+        """Downloads that are under way."""
+        names = (f"{each.file_name}{PARTIAL_SUFFIX}" for each in self._store.partials())
+        return [self._disk.directory / name for name in names]
 
     # -- inside
 
@@ -124,26 +114,26 @@ class SimulatedSnapshots:
             host.cluster.scheduler.after(delay_ms, self._act, action, arguments)
             return
         assert callable(action)
+        host.machine.guarded(self._do, action, arguments)
+
+    def _do(self, action: object, arguments: tuple[object, ...]) -> None:
+        assert callable(action)
         try:
-            self._disk.check()
-            if self._disk.full:
-                raise DiskFull("simulated ENOSPC")
             action(*arguments)
         except (StorageFailure, DiskFull) as error:
-            host.driver.flush_failed(error)
+            self._host.driver.flush_failed(error)
 
     def _finish(self, id: SnapshotId, size_bytes: int, checksum: int | None) -> None:
         counts = self._host.cluster.snapshot_counts
-        data = bytes(self._disk.partials.pop(id, b""))
         event: SnapshotInstalled | SnapshotRejected
         try:
-            bounds = verify(id, data, size_bytes, checksum)
+            bounds = self._store.finish_partial(id, size_bytes, checksum)
         except CorruptSnapshot as error:
             counts["rejected"] += 1
             event = SnapshotRejected(id, str(error))
         else:
             counts["downloaded"] += 1
-            self._freeze(id, data, bounds)
+            self._frozen(id)
             event = SnapshotInstalled(id, bounds.voters, bounds.kraft_version)
         # A crash may come between the rename and what follows from it.
         self._later(3, self._tell, event)
@@ -155,9 +145,9 @@ class SimulatedSnapshots:
             same = self._host.cluster.snapshot_counts["installed"] == resets
             self._host.cluster.snapshot_counts["overtaken"] += same
 
-    def _freeze(self, id: SnapshotId, data: bytes, bounds: SnapshotBounds) -> None:
-        self._disk.snapshots[id] = FrozenSnapshot(data, bounds)
-        self._host.cluster.watch.snapshot_frozen(self._host, id, data)
+    def _frozen(self, id: SnapshotId) -> None:
+        frozen = self._disk.snapshots[id] = self._disk.frozen(id)
+        self._host.cluster.watch.snapshot_frozen(self._host, id, frozen.data)
 
     # -- a replica's own snapshots
 
@@ -183,39 +173,42 @@ class SimulatedSnapshots:
 
     def _begin(self, state: ServiceState) -> None:
         host, replica = self._host, self._host.replica
-        latest, end_offset = self._disk.latest_snapshot, self.wanted_end_offset(state)
+        latest, end_offset = self._store.latest(), self.wanted_end_offset(state)
         if end_offset <= (latest.end_offset if latest is not None else 0) or replica.halted:
             return
         begun = SnapshotId(end_offset, replica.epochs.epoch_at(end_offset - 1))
+        if begun in self._writing:
+            return
+        self._writing.add(begun)
         voters = replica.voters_at(end_offset)
         bounds = SnapshotBounds(0, 1 if voters is not None else 0, voters)
-        data = b"".join(encode_snapshot(begun, bounds, state.values()))
         if host.random.random() < 0.2:
             host.driver.handle(PrefixObsolete(begun))  # much too early: it must be refused
-        self._later(40, self._written, begun, data, bounds)
+        # Begun on the worker's thread: an error there is the worker's.
+        self._later(2, self._write, begun, bounds, state.values())
 
     def wanted_end_offset(self, state: ServiceState) -> int:
         """A snapshot is of what is applied, and so committed."""
         return state.end_offset
 
-    def _written(self, id: SnapshotId, data: bytes, bounds: SnapshotBounds) -> None:
-        if id not in self._disk.snapshots:
+    def _write(self, id: SnapshotId, bounds: SnapshotBounds, values: list[bytes]) -> None:
+        writer = self._store.create(id)
+        for data in encode_snapshot(id, bounds, values):
+            writer.append(data)
+        self._later(40, self._freeze, id, writer)
+
+    def _freeze(self, id: SnapshotId, writer: SnapshotWriter) -> None:
+        self._writing.discard(id)
+        if self.size_bytes(id) is not None:
+            writer.abort()  # downloaded meanwhile
+        else:
+            writer.freeze()
             self._host.cluster.snapshot_counts["written"] += 1
-            self._freeze(id, data, bounds)
+            self._frozen(id)
         self._later(3, self._host.driver.handle, SnapshotCreated(id))
 
     def _forget_old(self) -> None:
         """Retention: the one that the log begins behind, all newer ones, and what others download."""
-        in_use = self._host.replica.snapshots_in_use()
-        for old in sorted(self._disk.snapshots):
-            if old < self._host.log.start and old not in in_use:
-                del self._disk.snapshots[old]
-
-
-def verify(id: SnapshotId, data: bytes, size_bytes: int, checksum: int | None) -> SnapshotBounds:
-    """Check a whole download as storage does. Raises CorruptSnapshot."""
-    if len(data) != size_bytes or checksum not in (None, crc32c(data)):
-        raise CorruptSnapshot(f"snapshot {id}: other bytes than the leader's")
-    reader = SnapshotReader(id)
-    reader.feed(data)
-    return reader.finish()
+        start, in_use = self._host.log.start, self._host.replica.snapshots_in_use()
+        for old in self._store.delete_before(start, keep=in_use):
+            del self._disk.snapshots[old]

@@ -10,6 +10,7 @@ from quorum_node.simulation.invariants.invariant import Invariant
 
 HOOKS = (
     "started",
+    "refused_to_start",
     "appended",
     "truncated",
     "persisted",
@@ -29,6 +30,7 @@ class Watch:
     """`watch.appended(host, ...)` calls `appended` of each invariant that has it."""
 
     started: Callable[..., None]
+    refused_to_start: Callable[..., None]
     appended: Callable[..., None]
     truncated: Callable[..., None]
     persisted: Callable[..., None]

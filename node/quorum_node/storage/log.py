@@ -101,6 +101,11 @@ class SegmentedLog:
         except OSError as error:
             raise classify(error, f"open the log in {directory}") from error
 
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Oldest first; the last one is being written."""
+        return self._segments
+
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:
         """Append whole batches for base_offset <= o < end_offset.
 

@@ -26,7 +26,7 @@ class DiskFaults:
     def heal(self) -> None:
         """See `Family`."""
         for host in self._scene.cluster.hosts.values():
-            host.machine.disk_full, host.machine.sync_delay_ms = False, 0.0
+            host.machine.files.full, host.machine.sync_delay_ms = False, 0.0
 
     def _slow_disk(self) -> bool:
         hosts = self._scene.up_hosts()
@@ -42,12 +42,12 @@ class DiskFaults:
         if not hosts:
             return False
         host = self._scene.one_of(hosts)
-        host.machine.disk_full = True
+        host.machine.files.full = True
         self._scene.later(200, 1500, self._mend_full_disk, host)
         return True
 
     def _mend_full_disk(self, host: SimulatedHost) -> None:
-        host.machine.disk_full = False
+        host.machine.files.full = False
         self._scene.restart(host)
 
     def _disk_breaks(self) -> bool:
@@ -70,14 +70,15 @@ class DiskFaults:
     def _damage_download(self) -> bool:
         """Bits of what was downloaded so far turn over, on the way or on the disk."""
         random = self._scene.random
-        partials = [
-            partial
+        found = [
+            host.machine.files.file(path)
             for host in self._scene.up_hosts()
-            for partial in host.disk.partials.values()
-            if partial
+            if not host.disk.broken
+            for path in host.snapshots.partial_files()
         ]
+        partials = [file for file in found if file is not None and file.content]
         if not partials:
             return False
         damaged = random.choice(partials)
-        damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
+        damaged.flip(random.randrange(len(damaged.content)), random.randrange(8))
         return True

@@ -18,8 +18,7 @@ class CommitIsDurable(Invariant):
         self._before: dict[tuple[str, int], int] = {}
 
     def started(self, host: SimulatedHost) -> None:
-        state = host.disk.state
-        self._before[(host.address, host.run)] = state.applied_offset if state else 0
+        self._before[(host.address, host.run)] = host.opened_state.applied_offset
 
     def appended(
         self, host: SimulatedHost, data: bytes, base_offset: int, end_offset: int, epoch: int

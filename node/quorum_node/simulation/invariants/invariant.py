@@ -6,7 +6,7 @@ Owns the hooks and the exception. Must not know any rule.
 from typing import TYPE_CHECKING
 
 from quorum_node.raft.messages import Response
-from quorum_node.raft.outputs import ReadConfirmed, RoleChanged
+from quorum_node.raft.outputs import HaltReason, ReadConfirmed, RoleChanged
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -27,6 +27,9 @@ class Invariant:
         self.cluster = cluster
 
     def started(self, host: "SimulatedHost") -> None: ...
+
+    def refused_to_start(self, host: "SimulatedHost", reason: HaltReason, detail: str) -> None:
+        """The process found its disk damaged, or full, and ended."""
 
     def appended(
         self, host: "SimulatedHost", data: bytes, base_offset: int, end_offset: int, epoch: int

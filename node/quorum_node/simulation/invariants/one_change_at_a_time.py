@@ -15,8 +15,8 @@ class OneChangeAtATime(Invariant):
         self.changes = 0
 
     def started(self, host: SimulatedHost) -> None:
-        state = host.disk.state
-        self._high_watermarks[(host.address, host.run)] = state.applied_offset if state else 0
+        state = host.opened_state
+        self._high_watermarks[(host.address, host.run)] = state.applied_offset
 
     def high_watermark(self, host: SimulatedHost, offset: int) -> None:
         self._high_watermarks[(host.address, host.run)] = offset

@@ -30,7 +30,8 @@ class OneVotePerEpoch(Invariant):
         known = self._votes.setdefault((host.key, epoch), candidate)
         if known != candidate:
             raise Violation(f"{host.key} voted for {known} and for {candidate} in epoch {epoch}")
-        state = host.disk.state
+        assert host.key.uuid is not None
+        state = host.disk.durable_state(host.key.uuid)
         if state is None or state.leader_epoch < epoch:
             raise Violation(f"{host.key} tells a vote of epoch {epoch}, its disk says {state}")
         if state.leader_epoch == epoch and state.voted != candidate:

@@ -1,0 +1,158 @@
+"""The bytes of one file: what processes see, and what of it is on the disk.
+
+Owns the page cache of a file, syncs of it, and what a loss of power leaves. Must not know names, nor what a file is for.
+
+`content` is what a process reads. Its first `clean_bytes` count as written back, the rest is dirty. On the disk are
+these same bytes, unless a truncation was not synced yet or a sync failed: then it is kept apart what is there.
+"""
+
+from random import Random
+
+SECTOR_BYTES = 512
+
+
+class StoredFile:
+    """Cheap where nothing bad happens: one buffer, and the number of bytes that were synced."""
+
+    __slots__ = ("_cut_in_sync", "_older", "_sync_limit", "clean_bytes", "content")
+
+    def __init__(self, content: bytes = b"") -> None:
+        """A file that is on the disk."""
+        self.content = bytearray(content)
+        self.clean_bytes = len(content)
+        self._older: bytes | None = None
+        """What is on the disk, where that is not the clean part of `content`."""
+        self._sync_limit: int | None = None
+        self._cut_in_sync = False
+
+    def on_disk(self) -> bytes:
+        """What any loss of power leaves at least."""
+        return bytes(self.content[: self.clean_bytes]) if self._older is None else self._older
+
+    def safe_bytes(self) -> int:
+        """How much of the content no loss of power takes away."""
+        if self._older is None:
+            return self.clean_bytes
+        return _common_prefix(self._older, self.content[: self.clean_bytes])
+
+    # -- what a process does
+
+    def write(self, data: bytes | memoryview, position: int) -> None:
+        """Into the page cache; a gap before it is filled with zeros."""
+        size = len(self.content)
+        if position == size or not data:
+            self.content += data
+            return
+        if position > size:
+            self.content.extend(bytes(position - size))
+        self._dirty_from(position)
+        self.content[position : position + len(data)] = data
+
+    def cut(self, size: int) -> None:
+        """Truncate, or fill up with zeros."""
+        if size >= len(self.content):
+            self.content.extend(bytes(size - len(self.content)))
+            return
+        self._dirty_from(size)
+        del self.content[size:]
+        if self._sync_limit is not None:
+            self._cut_in_sync = True
+
+    def begin_sync(self) -> None:
+        """What is written from now on is not covered by the next `sync`, which is under way."""
+        self._sync_limit, self._cut_in_sync = len(self.content), False
+
+    def sync(self) -> None:
+        """It came back: what was dirty when it began is on the disk."""
+        limit = len(self.content) if self._sync_limit is None else self._sync_limit
+        cut, self._sync_limit, self._cut_in_sync = self._cut_in_sync, None, False
+        older = self._older
+        if older is not None:
+            disk = older[: self.clean_bytes].ljust(self.clean_bytes, b"\0")
+            disk += self.content[self.clean_bytes : limit]
+            if cut:
+                disk += older[limit:]  # it began before the truncation
+            self._older = None if disk == self.content[:limit] else disk
+        self.clean_bytes = limit
+
+    def fail_sync(self, random: Random, *, shuffled: bool) -> None:
+        """It came back with an error: some of it is on the disk, and all of it counts as written back."""
+        self._sync_limit = None
+        nothing = random.random() < 0.5
+        arrived = self.on_disk() if nothing else self.after_power_loss(random, shuffled=shuffled)
+        self.clean_bytes = len(self.content)
+        self._older = None if arrived == self.content else arrived
+
+    def drop_clean_pages(self) -> None:
+        """What counts as written back is read from the disk again."""
+        if self._older is not None:
+            clean = self._older[: self.clean_bytes].ljust(self.clean_bytes, b"\0")
+            self.content[: self.clean_bytes] = clean
+
+    # -- what happens to the disk
+
+    def after_power_loss(self, random: Random, *, shuffled: bool) -> bytes:
+        """What the disk holds if the power goes now. `shuffled`: sectors arrive in any order."""
+        content, clean, older = self.content, self.clean_bytes, self._older
+        if older is None and clean == len(content):
+            return bytes(content)
+        if older is not None and random.random() < 0.5:
+            return older  # neither the truncation nor what came after it
+        kept = content[:clean] if older is None else older[:clean].ljust(clean, b"\0")
+        if shuffled:
+            return bytes(kept) + _shuffled(content, older or b"", clean, random)
+        return bytes(kept) + _torn(content, clean, random)
+
+    def lose_power(self, random: Random, *, shuffled: bool) -> None:
+        """And come back: whatever is there now is on the disk."""
+        self.replace(self.after_power_loss(random, shuffled=shuffled))
+
+    def flip(self, position: int, bit: int) -> None:
+        """A bit of what is on the disk turns over, and in the page cache as well."""
+        if self._older is not None and position < len(self._older):
+            older = bytearray(self._older)
+            older[position] ^= 1 << bit
+            self._older = bytes(older)
+        self.content[position] ^= 1 << bit
+
+    def replace(self, content: bytes) -> None:
+        """Something else is on the disk."""
+        self.content = bytearray(content)
+        self.clean_bytes, self._older, self._sync_limit = len(content), None, None
+
+    def _dirty_from(self, position: int) -> None:
+        if position < self.clean_bytes:
+            if self._older is None:
+                self._older = bytes(self.content[: self.clean_bytes])
+            self.clean_bytes = position
+        if self._sync_limit is not None and position < self._sync_limit:
+            self._sync_limit = position
+
+
+def _torn(content: bytearray, start: int, random: Random) -> bytes:
+    """A part of what was not synced, from its beginning on, perhaps followed by zeros for sectors that never came."""
+    size = len(content)
+    stop = random.randint(start, size) if random.random() < 0.7 else start
+    if stop < size and random.random() < 0.3 and stop % SECTOR_BYTES == 0:
+        return bytes(content[start:stop]).ljust(size - start, b"\0")
+    return bytes(content[start:stop])
+
+
+def _shuffled(content: bytearray, older: bytes, start: int, random: Random) -> bytes:
+    """Each sector of what was not synced is there or not; one that is not holds what was there before, or zeros."""
+    size = len(content) if random.random() < 0.7 else random.randint(start, len(content))
+    arrived = bytearray(older[start:size].ljust(size - start, b"\0"))
+    position = start
+    while position < size:
+        stop = min(size, (position // SECTOR_BYTES + 1) * SECTOR_BYTES)
+        if random.random() < 0.5:
+            arrived[position - start : stop - start] = content[position:stop]
+        position = stop
+    return bytes(arrived)
+
+
+def _common_prefix(left: bytes, right: bytes | bytearray) -> int:
+    size = min(len(left), len(right))
+    if left[:size] == right[:size]:
+        return size
+    return next(index for index in range(size) if left[index] != right[index])
