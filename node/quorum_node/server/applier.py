@@ -14,13 +14,16 @@ from typing import Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
-from quorum_node.records.batches import Batch, split_batches
+from quorum_node.records.batches import Batch, CorruptBatch, split_batches
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata_batch import decode_batch
+from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.metrics import PartitionMetrics
+from quorum_node.storage.errors import StorageFailure
 
 _PIECE_BYTES = 256 * 1024
+_DAMAGE = (StorageFailure, CorruptBatch, CorruptSnapshot)
 
 
 class LogReader(Protocol):
@@ -46,6 +49,8 @@ class _Loading:
 
 class Applier:
     """The image of one replica. `on_failure` is told of a log or snapshot that can't be read.
+
+    Records that were read well and can't be replayed are a bug, and no disk is condemned for it: that is raised.
 
     `foreseen(image, base offset, end offset, epoch)` may know the image behind the next batch without replay.
     `on_applied` hears how many bytes of the log were replayed, `on_image` that there may be another image.
@@ -124,14 +129,15 @@ class Applier:
         began = perf_counter()
         try:
             data = self._log.read(committed.end_offset, _PIECE_BYTES, self._high_watermark)
-            for batch in split_batches(data)[0]:
-                header = batch.header
-                if not header.is_control:
-                    self._take(committed, batch)
-                committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
-        except Exception as error:  # damage below the high watermark: the replica must stop
+            batches = split_batches(data)[0]
+        except _DAMAGE as error:  # below the high watermark: the replica must stop
             self._on_failure(error)
             return
+        for batch in batches:
+            header = batch.header
+            if not header.is_control:
+                self._take(committed, batch)
+            committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
         self._metrics.observe("apply_latency_seconds", perf_counter() - began)
         if not self._caught_up:
             self._keep()
@@ -156,14 +162,14 @@ class Applier:
         assert loading is not None
         size_bytes = 0
         try:
-            for batch in loading.batches:
+            while (batch := next(loading.batches, None)) is not None:
                 _replay(loading.committed, batch)
                 size_bytes += batch.header.size_bytes
                 if size_bytes >= _PIECE_BYTES:
                     self._keep()
                     self._loop.call_soon(self._load_piece)
                     return
-        except Exception as error:  # it was whole when it was verified: the disk fails
+        except _DAMAGE as error:  # it was whole when it was verified: the disk fails
             self._on_failure(error)
             return
         self._loading = None

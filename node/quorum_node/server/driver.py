@@ -165,6 +165,9 @@ class ReplicaListener(Protocol):
 
     def halted(self, output: Halt) -> None: ...
 
+    def broken(self, error: Exception) -> None:
+        """A step ended half way, by a bug: nothing of this replica may be used any more."""
+
     def deadline_changed(self, deadline_ms: float | None) -> None:
         """A TimerExpired is due at that time of the clock; it may come early, never much later."""
 
@@ -235,9 +238,12 @@ class ReplicaDriver:
         try:
             while self._events:
                 self._step(self._events.popleft())
-        finally:
-            self._busy = False
-        deadline_ms = self.replica.next_deadline_ms()
+            deadline_ms = self.replica.next_deadline_ms()
+        except Exception as error:
+            # `_busy` stays set: events are taken and never handled.
+            self._listener.broken(error)
+            raise
+        self._busy = False
         if deadline_ms != self._deadline_ms:
             self._deadline_ms = deadline_ms
             self._listener.deadline_changed(deadline_ms)
@@ -248,7 +254,11 @@ class ReplicaDriver:
 
     def describe(self) -> ReplicaDescription:
         """A snapshot of the replica, now."""
-        return self.replica.describe(self._clock())
+        try:
+            return self.replica.describe(self._clock())
+        except Exception as error:
+            self._listener.broken(error)
+            raise
 
     def flush_completed(self, ticket: int, end_offset: int) -> None:
         """A flush that was started with `ticket` proved everything before `end_offset` durable."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.server.config import NodeConfig
+from quorum_node.server.fail_stop import OnBug
 from quorum_node.server.gauges import gauges_of_replica, names_of_peers
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.node_events import MalformedBytes, ReplicaEvents
@@ -84,6 +85,11 @@ class HostedPartitions:
         """Let the replicas join in."""
         for host in self.hosts:
             host.start()
+
+    def tell_of_bugs(self, on_bug: OnBug) -> None:
+        """Who hears of a step that ended half way, in any partition."""
+        for host in self.hosts:
+            host.on_bug = on_bug
 
     def request_shutdown(self) -> None:
         """Hand over what this node leads, and halt."""

@@ -20,6 +20,7 @@ from quorum_node.protocol.frames import (
     encode_response_parts,
 )
 from quorum_node.schema.schema import MalformedMessage, Message
+from quorum_node.server.fail_stop import is_half_a_step
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.request_times import RequestTimes
@@ -111,11 +112,11 @@ class KafkaConnection(asyncio.Protocol):
         self._collecting = True
         try:
             more = self._handle_frames()
-        except UnsupportedRequest as error:
-            self._refuse("unsupported", error)
-            return
         except MalformedMessage as error:
-            self._refuse("malformed", error)
+            if is_half_a_step(error):
+                raise
+            why = "unsupported" if isinstance(error, UnsupportedRequest) else "malformed"
+            self._refuse(why, error)
             return
         finally:
             self._collecting = False

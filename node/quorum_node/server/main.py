@@ -5,7 +5,6 @@ import asyncio
 import gc
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -14,6 +13,7 @@ import uvloop
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.server.config import NodeConfig, check_config, read_pairs
 from quorum_node.server.config_values import ConfigError
+from quorum_node.server.fail_stop import watch_loop, watch_threads
 from quorum_node.server.process import NodeProcess
 from quorum_node.server.recovering import recover
 from quorum_node.server.startup import open_replica, read_token
@@ -24,8 +24,6 @@ from quorum_node.storage.directory_lock import lock_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.survivor import Survivor, parse_survivor
-
-ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]
 
 _GC_THRESHOLDS = (50_000, 50, 100)
 _SWITCH_INTERVAL_SECONDS = 0.0005
@@ -80,25 +78,9 @@ async def _run(
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    asyncio.get_running_loop().set_exception_handler(_on_loop_error(termination))
+    watch_loop(asyncio.get_running_loop(), termination.bug)
+    watch_threads(termination.bug)
     return await process.run()
-
-
-def _on_loop_error(termination: Termination) -> ExceptionHandler:
-    """An exception in a callback is a bug: state may be half changed, so the process ends."""
-
-    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        error = context.get("exception")
-        if error is None or isinstance(error, OSError):
-            structlog.get_logger("quorum_node").warning(str(context.get("message")))
-            return
-        assert isinstance(error, BaseException)
-        structlog.get_logger("quorum_node").error(
-            "a bug ended the node", exc_info=(type(error), error, error.__traceback__)
-        )
-        exit_now(termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}"))
-
-    return handle
 
 
 def configure_logging(level: str) -> None:

@@ -21,6 +21,7 @@ from quorum_node.protocol.frames import (
 from quorum_node.raft.events import FailureReason
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.fail_stop import is_half_a_step, watch_task
 from quorum_node.server.frame_cutter import FrameCutter
 from quorum_node.server.peer_request import AnyRequest
 from quorum_node.server.sockets import prepare_socket
@@ -56,6 +57,8 @@ class _Link(asyncio.Protocol):
             while (frame := frames.next()) is not None:
                 self._owner.frame_received(self, frame)
         except MalformedMessage as error:
+            if is_half_a_step(error):
+                raise
             self._owner.malformed(error)
             self.abort()
 
@@ -122,6 +125,7 @@ class PeerConnection:
     def _connect_if_idle(self) -> None:
         if self._connecting is None and self._link is None and not self._shut:
             self._connecting = self._loop.create_task(self._connect())
+            watch_task(self._connecting)
 
     def shut(self) -> None:
         """Close for good, without callbacks."""

@@ -73,6 +73,7 @@ class NodeProcess:
         self._hosted = HostedPartitions(config, directory, self._metrics, malformed, self._reserve)
         self._hosted.on_halt = self._on_halt
         self._hosted.on_voters = self._on_voters
+        self._hosted.tell_of_bugs(termination.bug)
         first = self._hosted.first
         self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
         self._controller = HostedController(
@@ -139,6 +140,7 @@ class NodeProcess:
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
             endpoints=own_endpoints(self._config),
+            on_bug=self._termination.bug,
         )
 
     def _step_metrics(self) -> None:

@@ -108,6 +108,7 @@ class ReplicaHost:
         self.on_progress: Callable[[], None] = lambda: None
         """Role, epoch or high watermark may have changed."""
         self.is_active_controller: Callable[[], bool] = lambda: False
+        self.on_bug: Callable[[BaseException], None] = lambda error: None
         self.refuse_voters: Callable[[NamesVoters], raft.VoterChangeResponse | None] = (
             lambda request: None
         )
@@ -295,6 +296,10 @@ class ReplicaHost:
         self.halt = output
         self._events.halted(output)
 
+    def broken(self, error: Exception) -> None:
+        """A step ended half way: so does the process."""
+        self.on_bug(error)
+
     def deadline_changed(self, deadline_ms: float | None) -> None:
         """Arm the timer; one that is armed earlier is left, an early TimerExpired is harmless."""
         if deadline_ms is None or self._timer_ms <= deadline_ms:
@@ -375,6 +380,6 @@ class ReplicaHost:
         failure = (
             error
             if isinstance(error, StorageFailure)
-            else StorageFailure(f"committed records can't be replayed: {error!r}")
+            else StorageFailure(f"committed records are damaged: {error}")
         )
         self.fail_storage(failure)

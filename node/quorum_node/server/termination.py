@@ -61,6 +61,11 @@ class Termination:
         _LOG.error(message, reason=reason.value, exitCode=int(code), nodeId=self.node_id)
         return code
 
+    def bug(self, error: BaseException) -> None:
+        """End the process now: state may be half changed."""
+        _LOG.error("a bug ended the node", exc_info=(type(error), error, error.__traceback__))
+        exit_now(self.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}"))
+
     def _write_message(self, text: str) -> None:
         path = self.message_file
         if path is None:

@@ -339,6 +339,9 @@ class HostListener:
     def replica_went_back(self, output: ReplicaWentBack) -> None:
         raise AssertionError(f"no disk went back, and one is said to: {output}")
 
+    def broken(self, error: Exception) -> None:
+        """The exception itself ends the history."""
+
     def voters_changed(self, output: VotersChanged) -> None:
         self._host.drop_static_voters()
         self._host.cluster.voters_changed(self._host, output)

@@ -54,6 +54,7 @@ class Devices:
         self.fail: dict[str, Exception] = {}
         self.tickets: list[int] = []
         self.halts: list[Halt] = []
+        self.bugs: list[Exception] = []
         self.saved: QuorumState | None = None
         self.snapshots: dict[SnapshotId, int] = {}
         self.answers: list[Response] = []
@@ -145,6 +146,9 @@ class Devices:
     def ahead_of_leader(self, output: object) -> None: ...
 
     def replica_went_back(self, output: object) -> None: ...
+
+    def broken(self, error: Exception) -> None:
+        self.bugs.append(error)
 
     def voters_changed(self, output: VotersChanged) -> None:
         pass
@@ -320,3 +324,15 @@ def test_a_flush_from_before_a_reset_proves_nothing() -> None:
     driver._reset_log(ResetLog(SnapshotId(9, 1)))
     driver.flush_completed(0, 4)
     assert "committed" not in devices.done
+
+
+@pytest.mark.requirement("K595-06")
+def test_nothing_is_handled_after_a_step_that_ended_half_way() -> None:
+    driver, devices = single_voter()
+    devices.fail["append"] = OSError("not classified")
+    with pytest.raises(OSError, match="not classified"):
+        driver.start()
+    assert [str(each) for each in devices.bugs] == ["not classified"]
+    before = list(devices.done)
+    driver.handle(Proposed(2, (b"b",)))
+    assert devices.done == before

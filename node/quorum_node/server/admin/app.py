@@ -24,6 +24,7 @@ from quorum_node.server.admin.forwarding import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
+from quorum_node.server.fail_stop import is_half_a_step
 from quorum_node.server.version import VERSION
 
 MAX_BODY_BYTES = 16 << 20
@@ -67,6 +68,8 @@ def create_app(node: NodeView) -> FastAPI:
 
     async def on_bug(request: Request, error: Exception) -> Response:
         _LOG.error(f"{request.method} {request.url.path} failed: a bug", exc_info=error)
+        if is_half_a_step(error):
+            node.on_bug(error)
         return error_response(node, request, 500, ErrorCode.INTERNAL, f"a bug: {error!r}")
 
     app.add_exception_handler(ApiProblem, on_problem)

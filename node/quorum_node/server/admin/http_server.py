@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from quorum_node.server.fail_stop import watch_task
 from quorum_node.server.metrics import Metrics
 
 _KEEP_ALIVE_SECONDS = 30
@@ -54,6 +55,7 @@ class AdminServer:
         self._task = asyncio.get_running_loop().create_task(
             self._server.serve(sockets=[self._socket])
         )
+        watch_task(self._task)
 
     async def stop(self) -> None:
         """Finish what is being answered, then stop."""

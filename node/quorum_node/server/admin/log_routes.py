@@ -5,9 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
+from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.log_reader import committed_records, voter_sets
 from quorum_node.storage.errors import StorageFailure
 
@@ -37,8 +39,8 @@ def router(node: NodeView) -> APIRouter:
                 records.append(record)
                 if len(records) == max_records:
                     break
-        except StorageFailure as error:
-            raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
+        except (StorageFailure, CorruptBatch) as error:
+            raise _failed(replica, error) from error
         return LogPage(
             node_id=description.key.id,
             replica_uuid=uuid_text(description.key.uuid),
@@ -57,11 +59,18 @@ def router(node: NodeView) -> APIRouter:
                 description.high_watermark,
                 replica.host.driver.replica.voters.entries,
             )
-        except StorageFailure as error:
-            raise ApiProblem(503, ErrorCode.STORAGE_FAILED, str(error)) from error
+        except (StorageFailure, CorruptBatch) as error:
+            raise _failed(replica, error) from error
         return VoterHistory(node_id=description.key.id, history=history)
 
     return routes
+
+
+def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiProblem:
+    """Damage counts whoever came across it: the replica stops."""
+    text = str(error) if isinstance(error, StorageFailure) else f"the log is damaged: {error}"
+    replica.host.fail_storage(StorageFailure(text))
+    return ApiProblem(503, ErrorCode.STORAGE_FAILED, text)
 
 
 def _before_start(from_offset: int, start_offset: int) -> ApiProblem:

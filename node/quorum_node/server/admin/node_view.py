@@ -13,6 +13,7 @@ from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.fail_stop import OnBug
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.metrics import Metrics
 from quorum_node.storage.disk_reserve import DiskReserve
@@ -31,6 +32,7 @@ class NodeView:
     fetch_timeout_ms: float
     started_at: datetime
     endpoints: tuple[Endpoint, ...]
+    on_bug: OnBug = lambda error: None
 
     def replica(self, partition: int) -> ReplicaView:
         """The replica of a partition. Raises a 404 ApiProblem."""

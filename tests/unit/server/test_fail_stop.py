@@ -1,0 +1,66 @@
+"""Which exceptions end the process, and that nobody who watches for them misses one."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.raft.quorum import majority_value
+from quorum_node.raft.voters import VoterSet
+from quorum_node.records.identity import parse_uuid
+from quorum_node.server.fail_stop import is_half_a_step, watch_loop, watch_task, watch_threads
+
+
+def caught(act: Callable[[], object]) -> BaseException:
+    try:
+        act()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_only_what_passed_through_state_is_half_a_step() -> None:
+    assert is_half_a_step(caught(lambda: majority_value(VoterSet(()), len)))  # type: ignore[arg-type]
+    assert not is_half_a_step(caught(lambda: parse_uuid("no UUID")))
+    assert not is_half_a_step(caught(lambda: 1 / 0))
+
+
+def test_a_loop_tells_of_callbacks_and_tasks_and_not_of_broken_connections() -> None:
+    told: list[BaseException] = []
+
+    def fail() -> None:
+        raise OSError("in a callback")
+
+    async def fail_later() -> None:
+        raise KeyError("in a task")
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        watch_loop(loop, told.append)
+        loop.call_soon(fail)
+        kept = loop.create_task(fail_later())
+        watch_task(kept)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        loop.call_exception_handler(
+            {"message": "peer", "exception": ConnectionResetError(), "transport": object()}
+        )
+        assert kept.done()
+
+    asyncio.run(run())
+    assert [type(each) for each in told] == [OSError, KeyError]
+
+
+def test_a_thread_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    watch_threads(told.append)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    assert [type(each) for each in told] == [ZeroDivisionError]
