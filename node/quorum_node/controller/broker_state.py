@@ -1,18 +1,25 @@
-"""The broker state machine: where a broker stands, and what its heartbeat moves it to. PURE.
+"""The broker state machine: where a broker stands, and what moves it: heartbeats, registrations, the end of a lease. PURE.
 
 Owns the states and every transition. Must not know records or leases; facts come in as values.
 
-    INITIAL ──registered, caught up──> ACTIVE ──asks to shut down, leads──> ACTIVE, shutting down
-       │                               │   ^                                   │
-       └──registered, behind──> FENCED─┼───┘ caught up                         │ leaders moved off,
-                                  ^    │                                       │ and everybody knows
-           lease ended, too stale,└────┴─── (the same from shutting down) ─┐   v
-           another process, asked for                                      └─ SHUTDOWN
-                                FENCED ──asks to shut down──────────────────> SHUTDOWN
+    by a heartbeat             INITIAL, FENCED -- caught up ------------------------> ACTIVE
+                               INITIAL, FENCED -- behind, or asks to be fenced -----> FENCED
+                               INITIAL, FENCED -- asks to shut down ----------------> SHUTDOWN
+                               ACTIVE ----------- too stale, or asks to be fenced --> FENCED
+                               ACTIVE ----------- asks to shut down, leads ---------> ACTIVE, shutting down
+                               ACTIVE ----------- asks to shut down, leads nothing -> SHUTDOWN
+                               shutting down ---- leaders moved, everybody knows ---> SHUTDOWN
+    by the end of its lease    ACTIVE ----------------------------------------------> FENCED
+                               shutting down ---------------------------------------> SHUTDOWN
+    by a registration          nothing, or any state -- a new process, new epoch ---> INITIAL
+                               any state -- the same process, same epoch -----------> the same state
+
+SHUTDOWN is final for a broker epoch. A shutdown that is under way is not taken back, nor ended by stale metadata: the
+broker leads nothing any more. When its lease ends it is fenced, so there is nothing left to wait for.
 
 Source: KIP-631, "The Broker State Machine"; the shipped heartbeat has WantFence and WantShutDown where the
-draft has a target state. A fenced broker comes back under its old epoch when only its lease had ended, and
-under a new one when its process is a new one (the draft gives a new epoch in both cases).
+draft has a target state. In the draft a lease is restored with a new broker epoch. As shipped, the answer to a
+heartbeat has no field for one: a process whose lease ended comes back under its epoch, a new process under a new one.
 """
 
 from dataclasses import dataclass
@@ -54,6 +61,29 @@ class Facts:
     everybody_knows: bool
 
 
+_MARKS = {
+    BrokerState.INITIAL: (True, False),
+    BrokerState.ACTIVE: (False, False),
+    BrokerState.SHUTTING_DOWN: (False, True),
+    BrokerState.FENCED: (True, False),
+    BrokerState.SHUTDOWN: (True, True),
+}
+
+
+def marks_of(state: BrokerState) -> tuple[bool, bool]:
+    """What a registration says of a state: fenced, and in controlled shutdown."""
+    return _MARKS[state]
+
+
+def state_of(fenced: bool, in_controlled_shutdown: bool, *, first: bool = False) -> BrokerState:
+    """Where a registration says that a broker stands. `first`: its process has not sent a heartbeat yet."""
+    if fenced:
+        if in_controlled_shutdown:
+            return BrokerState.SHUTDOWN
+        return BrokerState.INITIAL if first else BrokerState.FENCED
+    return BrokerState.SHUTTING_DOWN if in_controlled_shutdown else BrokerState.ACTIVE
+
+
 def wish_of(want_fence: bool, want_shut_down: bool) -> Wish:
     """The shipped heartbeat's two flags."""
     if want_shut_down:
@@ -81,3 +111,15 @@ def next_state(state: BrokerState, facts: Facts) -> BrokerState:
     if facts.wish is Wish.FENCED or facts.too_stale:
         return BrokerState.FENCED
     return BrokerState.ACTIVE
+
+
+def lease_ended(state: BrokerState) -> BrokerState:
+    """Where the end of its lease takes a broker."""
+    if state is BrokerState.ACTIVE:
+        return BrokerState.FENCED
+    return BrokerState.SHUTDOWN if state is BrokerState.SHUTTING_DOWN else state
+
+
+def registered(state: BrokerState | None, *, same_process: bool) -> BrokerState:
+    """Where a registration takes a broker; None: its id was not registered. A new process has a new epoch."""
+    return state if state is not None and same_process else BrokerState.INITIAL

@@ -10,7 +10,15 @@ from typing import Any
 from uuid import UUID
 
 from quorum_node.controller.broker_epochs import epoch_problem
-from quorum_node.controller.broker_state import BrokerState, Facts, next_state, wish_of
+from quorum_node.controller.broker_state import (
+    BrokerState,
+    Facts,
+    lease_ended,
+    marks_of,
+    next_state,
+    state_of,
+    wish_of,
+)
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import Lease
 from quorum_node.controller.view import View
@@ -41,11 +49,12 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
         return Decision(answer=refuse_heartbeat(request, problem, ""))
     broker = view.image.brokers.get(request.broker_id)
     assert broker is not None
-    first = _lease(view, broker) is None
+    known = _lease(view, broker)
+    first = known is None or known.metadata_offset < 0
     lease = view.leases.renew(
         broker.broker_id, broker.broker_epoch, view.now_ms, request.current_metadata_offset
     )
-    state = state_of(broker, first=first)
+    state = state_of(broker.fenced, broker.in_controlled_shutdown, first=first)
     wish = wish_of(request.want_fence, request.want_shut_down)
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     too_stale = request.current_metadata_offset + 1 < view.stale_offset
@@ -57,7 +66,7 @@ def heartbeat(view: View, request: BrokerHeartbeatRequest) -> Decision:
         everybody_knows=0 <= lease.shutdown_offset <= _lowest_active_offset(view, broker),
     )
     after = next_state(state, facts)
-    records = [*_directory_changes(view, broker, request), *_transition(broker, state, after)]
+    records = [*_directory_changes(view, broker, request), *_transition(broker, after)]
     if after is BrokerState.SHUTTING_DOWN and not facts.leads and lease.shutdown_offset < 0:
         lease.shutdown_offset = view.next_offset - 1
     answer = BrokerHeartbeatResponse(
@@ -76,22 +85,16 @@ def refuse_heartbeat(
     return BrokerHeartbeatResponse(error_code=error)
 
 
-def state_of(broker: RegisterBrokerRecord, *, first: bool = False) -> BrokerState:
-    """Where a registered broker stands. `first`: its process has not sent a heartbeat yet."""
-    if broker.fenced:
-        if broker.in_controlled_shutdown:
-            return BrokerState.SHUTDOWN
-        return BrokerState.INITIAL if first else BrokerState.FENCED
-    return BrokerState.SHUTTING_DOWN if broker.in_controlled_shutdown else BrokerState.ACTIVE
-
-
 def fence_expired(view: View) -> Decision:
     """Maintenance: who did not report in time is fenced."""
     records = tuple(
-        fence(broker)
+        record
         for broker in view.image.brokers.by_id.values()
         if not broker.fenced
         and view.leases.expiry_ms(broker.broker_id, broker.broker_epoch) <= view.now_ms
+        for record in _transition(
+            broker, lease_ended(state_of(broker.fenced, broker.in_controlled_shutdown))
+        )
     )
     return Decision(records)
 
@@ -108,11 +111,6 @@ def next_expiry_ms(view: View) -> float | None:
     )
 
 
-def fence(broker: RegisterBrokerRecord) -> BrokerRegistrationChangeRecord:
-    """The record that fences a broker."""
-    return _change(broker, fenced=_FENCE)
-
-
 def _change(broker: RegisterBrokerRecord, **fields: Any) -> BrokerRegistrationChangeRecord:
     """A change of this very registration."""
     return BrokerRegistrationChangeRecord(
@@ -121,18 +119,16 @@ def _change(broker: RegisterBrokerRecord, **fields: Any) -> BrokerRegistrationCh
 
 
 def _transition(
-    broker: RegisterBrokerRecord, before: BrokerState, after: BrokerState
-) -> tuple[MetadataMessage, ...]:
-    """The records of a transition. What it means for partitions is found by the sweep that follows."""
-    if before is after or (broker.fenced and after is not BrokerState.ACTIVE):
-        return ()
-    if after is BrokerState.SHUTTING_DOWN:
-        record = _change(broker, in_controlled_shutdown=1)
-    elif after is BrokerState.ACTIVE:
-        record = _change(broker, fenced=_UNFENCE)
-    else:
-        record = fence(broker)
-    return (record,)
+    broker: RegisterBrokerRecord, after: BrokerState
+) -> tuple[BrokerRegistrationChangeRecord, ...]:
+    """The record of a transition. What it means for partitions is found by the sweep that follows."""
+    fenced, leaving = marks_of(after)
+    changes = {}
+    if fenced != broker.fenced:
+        changes["fenced"] = _FENCE if fenced else _UNFENCE
+    if leaving and not broker.in_controlled_shutdown:
+        changes["in_controlled_shutdown"] = 1
+    return (_change(broker, **changes),) if changes else ()
 
 
 def _directory_changes(

@@ -15,6 +15,7 @@ that voter (the newest, if there are two) registers. Processes of stock Kafka do
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+from quorum_node.controller.broker_state import marks_of, registered, state_of
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_reserved
 from quorum_node.controller.feature_levels import METADATA_VERSION_NAMES
@@ -59,14 +60,11 @@ def register_broker(view: View, request: BrokerRegistrationRequest) -> Decision:
     existing = view.image.brokers.get(request.broker_id)
     incarnation_id = request.incarnation_id or _ZERO
     same_process = existing is not None and existing.incarnation_id == incarnation_id
-    if existing is not None and same_process:
-        epoch, fenced, leaving = (
-            existing.broker_epoch,
-            existing.fenced,
-            existing.in_controlled_shutdown,
-        )
-    else:
-        epoch, fenced, leaving = view.next_offset, True, False
+    epoch = existing.broker_epoch if existing is not None and same_process else view.next_offset
+    before = (
+        None if existing is None else state_of(existing.fenced, existing.in_controlled_shutdown)
+    )
+    fenced, leaving = marks_of(registered(before, same_process=same_process))
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=incarnation_id,

@@ -5,7 +5,17 @@ from itertools import product
 
 import pytest
 
-from quorum_node.controller.broker_state import BrokerState, Facts, Wish, next_state, wish_of
+from quorum_node.controller.broker_state import (
+    BrokerState,
+    Facts,
+    Wish,
+    lease_ended,
+    marks_of,
+    next_state,
+    registered,
+    state_of,
+    wish_of,
+)
 
 INITIAL, ACTIVE, SHUTTING_DOWN = BrokerState.INITIAL, BrokerState.ACTIVE, BrokerState.SHUTTING_DOWN
 FENCED, SHUTDOWN = BrokerState.FENCED, BrokerState.SHUTDOWN
@@ -63,6 +73,34 @@ def test_no_heartbeat_of_any_kind_takes_another_way() -> None:
         FENCED: {ACTIVE, FENCED, SHUTDOWN},
         SHUTDOWN: {SHUTDOWN},
     }
+
+
+@pytest.mark.requirement("K631-10")
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (INITIAL, INITIAL),
+        (ACTIVE, FENCED),
+        (SHUTTING_DOWN, SHUTDOWN),
+        (FENCED, FENCED),
+        (SHUTDOWN, SHUTDOWN),
+    ],
+)
+def test_each_arrow_of_a_leases_end(state: BrokerState, after: BrokerState) -> None:
+    assert lease_ended(state) is after
+
+
+@pytest.mark.requirement("K631-10")
+def test_each_arrow_of_a_registration() -> None:
+    assert registered(None, same_process=False) is INITIAL
+    for state in BrokerState:
+        assert registered(state, same_process=False) is INITIAL
+        assert registered(state, same_process=True) is state
+
+
+@pytest.mark.parametrize("state", BrokerState)
+def test_a_registration_says_where_the_broker_stands(state: BrokerState) -> None:
+    assert state_of(*marks_of(state), first=state is INITIAL) is state
 
 
 @pytest.mark.parametrize(
