@@ -4,7 +4,12 @@ Owns both sides of Begin and the receiving side of End (`handover.py` sends it).
 Source: KIP-595, "BeginQuorumEpoch" (K595-11) and "EndQuorumEpoch" (K595-12).
 """
 
-from quorum_node.raft.election import start_candidacy
+from dataclasses import replace
+
+from quorum_node.raft import inquiry
+from quorum_node.raft.cluster_identity import is_foreign
+from quorum_node.raft.election import campaign, start_candidacy
+from quorum_node.raft.epoch_bound import within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
@@ -16,7 +21,7 @@ from quorum_node.raft.messages import (
     EndQuorumEpochResponse,
 )
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
-from quorum_node.raft.roles import Follower, Resigned
+from quorum_node.raft.roles import Follower, Resigned, Unattached
 from quorum_node.raft.static_quorum import is_addressed
 from quorum_node.raft.transitions import (
     become_follower,
@@ -24,7 +29,7 @@ from quorum_node.raft.transitions import (
     known_leader,
     observe_leader,
 )
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
 def send_begin(replica: ReplicaState, leader: Leader) -> None:
@@ -38,7 +43,7 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
         endpoint = replica.endpoint_of(key)
         if endpoint is not None:
             request = BeginQuorumEpochRequest(
-                replica.cluster_id,
+                replica.told_cluster_id,
                 replica.key.id,
                 replica.epoch,
                 key,
@@ -63,7 +68,7 @@ def handle_begin_response(
 
 
 def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpochRequest) -> None:
-    """Follow the leader of that epoch, unless it is old or another leader is known in it."""
+    """Follow the leader of that epoch, if the request alone is enough to believe it."""
     error = _begin_error(replica, request)
     if error is RaftError.NONE:
         claimed = CurrentLeader(request.leader_id, request.leader_epoch, request.leader_endpoint)
@@ -71,9 +76,35 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
         role = replica.role
         if endpoint is None:
             error = RaftError.INVALID_QUORUM_STATE
-        elif not (isinstance(role, Follower) and request.leader_epoch == replica.epoch):
+        elif isinstance(role, Follower) and request.leader_epoch == replica.epoch:
+            pass
+        elif _is_believed(replica, claimed, endpoint):
             become_follower(replica, request.leader_epoch, leader_id, endpoint)
+        else:
+            error = RaftError.UNKNOWN_LEADER_EPOCH
     replica.respond(request_id, BeginQuorumEpochResponse(error, replica.current_leader()))
+
+
+def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoint) -> bool:
+    """Whether a BeginQuorumEpoch is followed at once; else somebody else is asked (`inquiry.py`).
+
+    It says who sent it, and proves nothing. So the epoch may not be too far away, the sender has to be a
+    voter that listens where a voters record says, and whoever hears a leader asks before it leaves it.
+    """
+    if not within_step(replica.epoch, claimed.leader_epoch):
+        inquiry.ask_voter(replica, claimed.leader_id)
+        return False
+    if not inquiry.knows_id(replica, claimed.leader_id):
+        if not replica.has_live_leader():
+            inquiry.ask_around(replica)
+        return False
+    if replica.has_live_leader():
+        inquiry.ask_voter(replica, claimed.leader_id)
+        return False
+    if not inquiry.listens_where_recorded(replica, claimed.leader_id, endpoint):
+        inquiry.check_claim(replica, replace(claimed, endpoint=endpoint))
+        return False
+    return True
 
 
 def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRequest) -> None:
@@ -85,17 +116,32 @@ def handle_end(replica: ReplicaState, request_id: int, request: EndQuorumEpochRe
     rank = _rank(replica.key, request.preferred_successors)
     if rank is None:
         error = RaftError.INCONSISTENT_VOTER_SET
-        become_unattached(replica, request.leader_epoch)
-    else:
-        become_unattached(replica, request.leader_epoch, _delay_ms(replica, rank))
+    by_leader = request.leader_id != NO_LEADER
+    if by_leader:
+        delay_ms = None if rank is None else _delay_ms(replica, rank)
+        become_unattached(replica, replica.epoch, delay_ms)
     replica.respond(request_id, EndQuorumEpochResponse(error, replica.current_leader()))
-    if rank == 0 and replica.may_campaign():
+    if not by_leader:
+        _campaign_sooner(replica, rank)
+    elif rank == 0 and replica.may_campaign():
         # The leader itself said that it is none any more: nobody has to be asked about that.
         start_candidacy(replica)
 
 
+def _campaign_sooner(replica: ReplicaState, rank: int | None) -> None:
+    """A candidate gave up. Nobody said that there is no leader, so a pre-vote asks first."""
+    role = replica.role
+    if rank is None or not isinstance(role, Unattached) or role.election_deadline_ms is None:
+        return
+    due_ms = replica.now_ms + _delay_ms(replica, rank)
+    role.election_deadline_ms = min(role.election_deadline_ms, due_ms)
+    if rank == 0:
+        role.election_deadline_ms = None
+        campaign(replica)
+
+
 def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> RaftError:
-    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+    if is_foreign(replica, request.cluster_id, member=True):
         return RaftError.INVALID_CLUSTER_ID
     if not is_addressed(replica, request.voter):
         return RaftError.INVALID_VOTER_KEY
@@ -106,31 +152,25 @@ def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> Raf
     if request.leader_epoch == replica.epoch:
         if isinstance(replica.role, Leader | Resigned):
             return RaftError.INVALID_QUORUM_STATE
-        if _known_leader_id(replica) not in (NO_LEADER, request.leader_id):
+        if replica.known_leader_id not in (NO_LEADER, request.leader_id):
             return RaftError.INVALID_QUORUM_STATE
     return RaftError.NONE
 
 
 def _end_error(replica: ReplicaState, request: EndQuorumEpochRequest) -> RaftError:
-    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+    """KIP-595: refused if "the leader id is not known for this epoch". -1 is a candidate's."""
+    if is_foreign(replica, request.cluster_id, member=True):
         return RaftError.INVALID_CLUSTER_ID
     if request.leader_epoch < replica.epoch:
         return RaftError.FENCED_LEADER_EPOCH
-    if request.leader_epoch == replica.epoch:
-        if isinstance(replica.role, Leader):
-            return RaftError.INVALID_QUORUM_STATE
-        known = _known_leader_id(replica)
-        if request.leader_id == NO_LEADER and known != NO_LEADER:
-            return RaftError.INVALID_QUORUM_STATE
-        if known not in (NO_LEADER, request.leader_id):
-            return RaftError.INVALID_QUORUM_STATE
+    if request.leader_epoch > replica.epoch:
+        # Who led that epoch is not known here. (A stock leader would die of INVALID_QUORUM_STATE.)
+        if not replica.has_live_leader():
+            inquiry.ask_voter(replica, request.leader_id)
+        return RaftError.UNKNOWN_LEADER_EPOCH
+    if isinstance(replica.role, Leader) or request.leader_id != replica.known_leader_id:
+        return RaftError.INVALID_QUORUM_STATE
     return RaftError.NONE
-
-
-def _known_leader_id(replica: ReplicaState) -> int:
-    """Leader of the current epoch, even if it has been given up since."""
-    known = replica.leader_id
-    return known if known != NO_LEADER else replica.remembered_leader_id
 
 
 def _rank(key: ReplicaKey, successors: tuple[ReplicaKey, ...]) -> int | None:

@@ -5,15 +5,14 @@ Source: KIP-595, "Quorum Bootstrapping"; as shipped, Fetch finds the leader: eve
 DiscoverBrokers goes beside it, for peers that know addresses which this replica does not. (K595-17; a zombie leader finds the current quorum this way, K595-16.)
 """
 
+from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.discover_brokers import ask_too
-from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest, FetchResponse
-from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Prospective
+from quorum_node.raft.search_targets import targets
 from quorum_node.raft.transitions import observe_leader
-from quorum_node.records.identity import Endpoint, ReplicaKey
 
 _HAS_SOMEONE = (Leader, Follower, Candidate)
 
@@ -31,14 +30,14 @@ def search(replica: ReplicaState) -> None:
     discovery = replica.discovery
     if discovery.outstanding is not None or replica.now_ms < discovery.deadline_ms:
         return
-    targets = _targets(replica)
-    if not targets:
+    found = targets(replica)
+    if not found:
         discovery.deadline_ms = replica.now_ms + replica.config.retry_backoff_max_ms
         return
-    peer, endpoint = targets[discovery.next_index % len(targets)]
+    peer, endpoint = found[discovery.next_index % len(found)]
     discovery.next_index += 1
     request = FetchRequest(
-        cluster_id=replica.cluster_id,
+        cluster_id=replica.told_cluster_id,
         replica=replica.key,
         current_leader_epoch=replica.epoch,
         fetch_offset=replica.durable_end,
@@ -61,11 +60,8 @@ def handle_search_response(
 ) -> None:
     """An answer to a searching fetch: its records are not used, its leader is followed."""
     _search_done(replica, correlation)
-    if response.error is RaftError.INVALID_CLUSTER_ID and not replica.is_voter:
-        detail = f"{sent.peer or 'a bootstrap server'} belongs to another cluster"
-        replica.halt(HaltReason.IDENTITY_MISMATCH, detail)
-        return
-    observe_leader(replica, response.leader)
+    if not note_answer(replica, sent.peer, sent.destination, response.error):
+        observe_leader(replica, response.leader)
 
 
 def handle_search_failure(replica: ReplicaState, correlation: int) -> None:
@@ -79,20 +75,5 @@ def _search_done(replica: ReplicaState, correlation: int) -> None:
         return
     discovery.outstanding = None
     discovery.failures += 1
-    rounds = discovery.failures // max(1, len(_targets(replica)))
+    rounds = discovery.failures // max(1, len(targets(replica)))
     discovery.deadline_ms = replica.now_ms + replica.backoff_ms(rounds)
-
-
-def _targets(replica: ReplicaState) -> list[tuple[ReplicaKey | None, Endpoint]]:
-    targets: list[tuple[ReplicaKey | None, Endpoint]] = []
-    for key in replica.other_voters():
-        endpoint = replica.endpoint_of(key)
-        if endpoint is not None:
-            targets.append((key, endpoint))
-    own = replica.controller_endpoint
-    for endpoint in (*replica.config.bootstrap, *replica.gossip.strangers):
-        known = any((e.host, e.port) == (endpoint.host, endpoint.port) for _, e in targets)
-        mine = own is not None and (own.host, own.port) == (endpoint.host, endpoint.port)
-        if not known and not mine:
-            targets.append((None, endpoint))
-    return targets

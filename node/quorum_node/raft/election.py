@@ -6,6 +6,8 @@ that can't win any more steps down at once (K595-09). A voter whose software kno
 asked for one; it counts as if it had granted it, as such a voter gives its vote without one (K650-02).
 """
 
+from quorum_node.raft import inquiry
+from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.leadership import Leader
@@ -53,6 +55,8 @@ def handle_vote_response(
     replica: ReplicaState, sent: Outstanding, request: VoteRequest, response: VoteResponse
 ) -> None:
     """Count it if it belongs to the campaign that is going on."""
+    if note_answer(replica, sent.peer, sent.destination, response.error):
+        return
     if observe_leader(replica, response.leader):
         return
     role = replica.role
@@ -144,6 +148,8 @@ def step_down(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Back to where the campaign began, to try again after a growing, random delay."""
     replica.campaigns += 1
     delay_ms = campaign_delay_ms(replica, replica.campaigns)
+    # Its voters may all be others by now: whoever is no voter that it knows may know them.
+    inquiry.ask_around(replica, voters=False)
     if isinstance(role, Prospective) and role.fallback is not None:
         follower: Follower = role.fallback
         if follower.link is Link.OPEN:
@@ -169,7 +175,7 @@ def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) 
     if endpoint is None:
         return
     request = VoteRequest(
-        cluster_id=replica.cluster_id,
+        cluster_id=replica.told_cluster_id,
         candidate=replica.key,
         candidate_epoch=replica.epoch,
         last_epoch=replica.epochs.last_epoch,

@@ -41,7 +41,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
     follower.fetching = replica.send(
         follower.endpoint,
         FetchRequest(
-            replica.cluster_id,
+            replica.told_cluster_id,
             replica.key,
             replica.epoch,
             replica.log_end,

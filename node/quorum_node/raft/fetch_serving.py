@@ -7,8 +7,10 @@ the leader lost in a crash, and would refuse its vote to everyone who may lead. 
 its voters removed, which leaves as soon as that is committed, shows a witness what another voter has, and no more.
 """
 
-from quorum_node.raft import acknowledgements, membership, observer_pace, reads
+from quorum_node.raft import acknowledgements, inquiry, membership, observer_pace, reads
+from quorum_node.raft.cluster_identity import fetcher_is_member, is_foreign
 from quorum_node.raft.commit import advance_as_leader
+from quorum_node.raft.epoch_bound import within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, ParkedFetch, Progress
 from quorum_node.raft.messages import (
@@ -152,8 +154,10 @@ def expire_parked(replica: ReplicaState, leader: Leader) -> None:
 
 
 def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
-    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
-        return RaftError.INVALID_CLUSTER_ID
+    if request.cluster_id != replica.cluster_id:
+        member = fetcher_is_member(replica, request.replica, request.fetch_offset)
+        if is_foreign(replica, request.cluster_id, member=member):
+            return RaftError.INVALID_CLUSTER_ID
     if request.replica.id != CONSUMER_ID or request.current_leader_epoch >= 0:
         if request.current_leader_epoch < replica.epoch:
             return RaftError.FENCED_LEADER_EPOCH
@@ -183,9 +187,12 @@ def yield_to_newer_voter(
         and not replica.halted
         and epoch > replica.epoch
         and _is_voter(replica, sender)
-        and (cluster_id is None or cluster_id == replica.cluster_id)
+        and not is_foreign(replica, cluster_id, member=True)
     ):
-        become_unattached(replica, epoch, 0.0)
+        if within_step(replica.epoch, epoch):
+            become_unattached(replica, epoch, 0.0)
+        else:
+            inquiry.ask_voter(replica, sender.id)
 
 
 def _is_voter(replica: ReplicaState, key: ReplicaKey) -> bool:

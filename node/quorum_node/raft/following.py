@@ -5,11 +5,11 @@ Source: KIP-595, "FetchResponse Handling". A closed connection to the leader is 
 pre-vote; safety never rests on it.
 """
 
+from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.election import campaign_delay_ms
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader
-from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Link, Prospective
 from quorum_node.raft.transitions import become_unattached, observe_leader
@@ -27,6 +27,7 @@ def follower_of(replica: ReplicaState, correlation: int) -> Follower | None:
 def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     """An answer of this epoch's leader arrived."""
     follower.link = Link.OPEN
+    replica.cluster_is_confirmed = True
     follower.campaign_deadline_ms = None
     follower.failures = 0
     follower.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
@@ -43,8 +44,9 @@ def refused(
     """An answer that gives nothing: somebody else leads, or it has to be asked again."""
     if observe_leader(replica, leader):
         return
-    if error is RaftError.INVALID_CLUSTER_ID and not replica.is_voter:
-        replica.halt(HaltReason.IDENTITY_MISMATCH, "the leader belongs to another cluster")
+    leading = replica.voters.latest.voters.newest(follower.leader_id)
+    key = None if leading is None else leading.key
+    if note_answer(replica, key, follower.endpoint, error):
         return
     if error is RaftError.NOT_QUORUM_LEADER:
         suspect(replica, follower)

@@ -170,7 +170,7 @@ def _send_end(replica: ReplicaState, leader_id: int, preferred: tuple[ReplicaKey
         endpoint = replica.endpoint_of(key)
         if endpoint is not None:
             request = EndQuorumEpochRequest(
-                replica.cluster_id,
+                replica.told_cluster_id,
                 leader_id,
                 replica.epoch,
                 preferred,

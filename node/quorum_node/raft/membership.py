@@ -155,7 +155,10 @@ def handle_update_voter(
     replica: ReplicaState, request_id: int, request: UpdateVoterRequest
 ) -> None:
     """Append the set with that voter's new endpoints; the same endpoints need no record."""
-    refusal = _precondition(replica, request) or safety.check_update(replica, request)
+    refusal = safety.check_endpoints(request.voter, request.endpoints)
+    if refusal is None and request.cluster_id is None and not request.by_operator:
+        refusal = Refusal(RaftError.INVALID_CLUSTER_ID, "a voter says to which cluster it belongs")
+    refusal = refusal or _precondition(replica, request) or safety.check_update(replica, request)
     if refusal is not None:
         refuse(replica, request_id, refusal)
         return

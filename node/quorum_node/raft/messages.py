@@ -338,7 +338,10 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoterRequest:
-    """New endpoints of a voter; `current_leader_epoch` -1: not checked."""
+    """New endpoints of a voter, by itself; or `by_operator`, an authorized person who repairs its entry.
+
+    `current_leader_epoch` is that of the leader that the voter follows; an operator need not say it.
+    """
 
     cluster_id: str | None
     voter: ReplicaKey
@@ -348,6 +351,7 @@ class UpdateVoterRequest:
     min_kraft_version: int = 0
     max_kraft_version: int = 1
     expected: VotersPosition | None = None
+    by_operator: bool = False
 
 
 # KIP-595, "AlterQuorum"

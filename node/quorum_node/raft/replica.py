@@ -20,6 +20,7 @@ from quorum_node.raft import (
     fetch_serving,
     following,
     handover,
+    inquiry,
     membership,
     own_entry,
     proposals,
@@ -147,7 +148,8 @@ class Replica(ReplicaState):
         if self.may_campaign() and election.is_only_voter(self):
             election.start_candidacy(self)
             return
-        leader = voters.newest(self.remembered_leader_id)
+        led = self.voted == self.key and self.remembered_leader_id == self.key.id
+        leader = None if led else voters.newest(self.remembered_leader_id)
         endpoint = self.endpoint_of(leader.key) if leader is not None else None
         if leader is not None and endpoint is not None and leader.key != self.key:
             become_follower(self, self.epoch, leader.key.id, endpoint)
@@ -183,6 +185,8 @@ class Replica(ReplicaState):
                     begin_end_epoch.send_begin(self, role)
                 else:
                     role.begin_deadline_ms = None
+            if self.leader_is_unsaved and role.own_epoch_committed:
+                self.save_leader()
         elif self.stopping:
             done = not self.is_voter and not self._ends_are_out()
             if done or self.leader_id != NO_LEADER:
@@ -237,6 +241,7 @@ def _on_response(replica: Replica, event: ResponseReceived) -> None:
     match sent.request, event.response:
         case FetchRequest(), FetchResponse() as response:
             if not fetch_following.handle_fetch_response(replica, event.correlation, response):
+                inquiry.answered(replica, event.correlation)
                 discovery.handle_search_response(replica, sent, event.correlation, response)
         case FetchSnapshotRequest(), FetchSnapshotResponse() as response:
             snapshot_following.handle_part(replica, event.correlation, response)
@@ -267,6 +272,7 @@ def _on_failure(replica: Replica, event: RequestFailed) -> None:
             reason: FailureReason = event.reason
             if not following.no_answer(replica, event.correlation, reason):
                 discovery.handle_search_failure(replica, event.correlation)
+                inquiry.not_answered(replica, event.correlation, reason)
         case FetchSnapshotRequest():
             snapshot_following.part_failed(replica, event.correlation, event.reason)
         case VoteRequest() as request:

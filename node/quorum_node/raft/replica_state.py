@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from quorum_node.raft.config import CONTROLLER, RaftConfig
 from quorum_node.raft.endpoint_gossip import EndpointGossip
+from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.log_state import EpochStarts, LogState
@@ -43,7 +44,7 @@ from quorum_node.raft.roles import (
 )
 from quorum_node.raft.voters import VoterHistory, VotersEntry, VoterSet, snapshot_entry
 from quorum_node.records.batches import decode_records, split_batches
-from quorum_node.records.control import KRaftVersion, VotersRecord, decode_control
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -90,6 +91,14 @@ class Discovery:
     def restart(self, at_ms: float) -> None:
         """Search anew from `at_ms` on, with the next one in turn: the last one may have misled."""
         self.failures, self.outstanding, self.deadline_ms = 0, None, at_ms
+
+
+@dataclass(slots=True)
+class Claim:
+    """A leader that says it has moved (`inquiry.py`). `questions`: correlations of those that are out."""
+
+    leader: CurrentLeader
+    questions: set[int]
 
 
 @dataclass(slots=True)
@@ -149,6 +158,9 @@ class ReplicaState:
         fresh = self.epoch == state.leader_epoch
         self.voted = state.voted if fresh else None
         self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
+        self.saved_leader = (state.leader_epoch, state.leader_id)
+        """Epoch and leader id that quorum-state has."""
+        self.leader_is_unsaved = False
         self.cluster_id = state.cluster_id or config.cluster_id
         self.formed = state.formed
 
@@ -174,6 +186,11 @@ class ReplicaState:
         self.own_request: int | None = None
         self.own_request_after_ms = 0.0
         self.discovery = Discovery()
+        self.claim: Claim | None = None
+        self.asked_ms: dict[Endpoint, float] = {}
+        self.refused_by: set[ReplicaKey | tuple[str, int]] = set()
+        """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
+        self.cluster_is_confirmed = False
         self.gossip = EndpointGossip()
         self.boot_timestamp_ms = config.boot_timestamp_ms
         self.outstanding: dict[int, Outstanding] = {}
@@ -204,6 +221,11 @@ class ReplicaState:
                     control = decode_control(decoded)
                     if isinstance(control, KRaftVersion):
                         self.kraft_version = control.level
+                    if isinstance(control, LeaderChange) and (
+                        batch.header.leader_epoch == self.epoch
+                        and self.remembered_leader_id == NO_LEADER
+                    ):
+                        self.remembered_leader_id = control.leader_id
                     if isinstance(control, VotersRecord):
                         self.cluster_id = self.cluster_id or control.cluster_id
                         if decoded.offset > history.latest.offset:
@@ -248,6 +270,17 @@ class ReplicaState:
             return role.fallback.leader_id
         return NO_LEADER
 
+    @property
+    def known_leader_id(self) -> int:
+        """Leader of the current epoch, even if it has been given up since, or NO_LEADER."""
+        known = self.leader_id
+        return known if known != NO_LEADER else self.remembered_leader_id
+
+    @property
+    def told_cluster_id(self) -> str | None:
+        """What requests carry. A voters record tells it before it is known to be committed."""
+        return self.cluster_id or self.voters.latest.record.cluster_id
+
     def current_leader(self) -> CurrentLeader:
         """What every response carries."""
         role = self.role
@@ -274,7 +307,7 @@ class ReplicaState:
         its log may be the only one that is up to date (Ongaro's dissertation, 4.2.2). It does not
         count its own vote then. A witness never campaigns, not even as the only voter.
         """
-        if self.stopping or self.halted or self.config.witness:
+        if self.stopping or self.halted or self.config.witness or self.epoch >= MAX_EPOCH:
             return False
         voters = self.voters
         if self.is_voter:
@@ -301,12 +334,20 @@ class ReplicaState:
     def respond(self, request_id: int, response: Response) -> None:
         self.out.append(Respond(request_id, response))
 
-    def send(self, destination: Endpoint, request: OutboundRequest, peer: ReplicaKey | None) -> int:
-        """Send and remember; returns the correlation."""
+    def send(
+        self,
+        destination: Endpoint,
+        request: OutboundRequest,
+        peer: ReplicaKey | None,
+        timeout_ms: float | None = None,
+    ) -> int:
+        """Send and remember; returns the correlation. `timeout_ms` None: that of all requests."""
         correlation = self._next_correlation
         self._next_correlation = correlation + 1
         self.outstanding[correlation] = Outstanding(request, peer, self.epoch, destination)
-        self.out.append(Send(correlation, destination, request, self.config.request_timeout_ms))
+        if timeout_ms is None:
+            timeout_ms = self.config.request_timeout_ms
+        self.out.append(Send(correlation, destination, request, timeout_ms))
         return correlation
 
     def halt(self, reason: HaltReason, detail: str) -> None:
@@ -318,11 +359,13 @@ class ReplicaState:
     def persist(self) -> None:
         """Make log and quorum-state durable before anything that is put out after this."""
         committed = self.voters.committed
+        leader_id = self.known_leader_id
+        self.saved_leader, self.leader_is_unsaved = (self.epoch, leader_id), False
         self.out.append(
             PersistQuorumState(
                 QuorumState(
                     leader_epoch=self.epoch,
-                    leader_id=self.leader_id,
+                    leader_id=leader_id,
                     voted=self.voted,
                     cluster_id=self.cluster_id,
                     applied_offset=self.high_watermark,
@@ -336,6 +379,16 @@ class ReplicaState:
         )
         # The driver flushes the log first: what is appended by now is durable behind this point.
         self.durable_end = self.log_end
+
+    def save_leader(self) -> None:
+        """Write who leads this epoch, once a record of it is committed, unless that is saved.
+
+        Until then the vote on the disk and the LeaderChange in the log speak for the leader, so an
+        election and its first commit wait for no write of quorum-state.
+        """
+        self.leader_is_unsaved = False
+        if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):
+            self.persist()
 
     def set_role(self, role: Role) -> None:
         """Take a role that the table allows, and tell."""

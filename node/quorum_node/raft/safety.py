@@ -16,6 +16,7 @@ from quorum_node.raft.messages import UpdateVoterRequest, voter_entry
 from quorum_node.raft.quorum import majority
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.voters import VoterSet
+from quorum_node.records.dialable import why_unusable
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
@@ -70,8 +71,8 @@ def check_add(
     voters = replica.voters.latest.voters
     if key.uuid is None or key.id < 0:
         return Refusal(RaftError.INVALID_REQUEST, f"{key} is no replica key")
-    if voter_entry(key, endpoints).endpoint("CONTROLLER") is None:
-        return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
+    if (unusable := check_endpoints(key, endpoints)) is not None:
+        return unusable
     if key in voters:
         return Refusal(RaftError.DUPLICATE_VOTER, str(key))
     if (new_id := refusal_of_new_id(replica, key.id)) is not None:
@@ -192,13 +193,27 @@ def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
     return None
 
 
+def check_endpoints(key: ReplicaKey, endpoints: tuple[Endpoint, ...]) -> Refusal | None:
+    """Why nobody could reach a voter there, or None."""
+    if voter_entry(key, endpoints).endpoint("CONTROLLER") is None:
+        return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
+    why = why_unusable(endpoints)
+    return None if why is None else Refusal(RaftError.INVALID_REQUEST, why)
+
+
 def check_update(replica: ReplicaState, request: UpdateVoterRequest) -> Refusal | None:
-    """Why the endpoints of a voter can't be changed now, or None."""
+    """Why the endpoints of a voter can't be changed now, or None.
+
+    KIP-853: a voter updates itself. The request names its key and the epoch in which it follows this
+    leader. Until its certificate says who it is that is all there is to check: whoever can reach the
+    controller listener and asks DescribeQuorum knows both.
+    """
     if request.voter not in replica.voters.latest.voters:
         return Refusal(RaftError.VOTER_NOT_FOUND, str(request.voter))
-    if voter_entry(request.voter, request.endpoints).endpoint("CONTROLLER") is None:
-        return Refusal(RaftError.INVALID_REQUEST, "no CONTROLLER endpoint")
-    if request.current_leader_epoch >= 0:
+    if not request.by_operator:
+        if request.voter == replica.key:
+            message = f"{request.voter} leads, and changes its own entry without a request"
+            return Refusal(RaftError.INVALID_REQUEST, message)
         if request.current_leader_epoch < replica.epoch:
             return Refusal(RaftError.FENCED_LEADER_EPOCH, "")
         if request.current_leader_epoch > replica.epoch:

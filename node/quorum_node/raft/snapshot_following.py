@@ -68,7 +68,7 @@ def request_part(replica: ReplicaState, follower: Follower, partial: Partial) ->
     follower.fetching = replica.send(
         follower.endpoint,
         FetchSnapshotRequest(
-            replica.cluster_id,
+            replica.told_cluster_id,
             replica.key,
             replica.epoch,
             partial.id,

@@ -6,6 +6,7 @@ Source: KIP-630, "FetchSnapshot"; a sender counts as fetching (K595-16, K595-26)
 nothing.
 """
 
+from quorum_node.raft.cluster_identity import fetcher_is_member, is_foreign
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.fetch_serving import CONSUMER_ID, progress_of, yield_to_newer_voter
 from quorum_node.raft.leadership import Download, Leader
@@ -64,7 +65,8 @@ def downloaded_now(replica: ReplicaState) -> frozenset[SnapshotId]:
 
 
 def _refusal(replica: ReplicaState, request: FetchSnapshotRequest) -> RaftError | None:
-    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+    member = fetcher_is_member(replica, request.replica, 0)
+    if is_foreign(replica, request.cluster_id, member=member):
         return RaftError.INVALID_CLUSTER_ID
     if request.current_leader_epoch < replica.epoch:
         return RaftError.FENCED_LEADER_EPOCH

@@ -6,6 +6,7 @@ output that depends on them.
 """
 
 from quorum_node.raft import reads
+from quorum_node.raft.epoch_bound import learned
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.log_appends import append_control
@@ -51,7 +52,9 @@ def become_follower(
     """Follow the leader of `epoch`; what is durable then lets no other be accepted in it.
 
     That is the leader's id, or the own vote for it, which is on the disk already: a replica that
-    elects writes its state once, and a hand-over is shorter by an fsync.
+    elects writes its state once, and a hand-over is shorter by an fsync. Its first fetch that
+    acknowledges anything of the epoch has the LeaderChange durable, and `save_leader` writes the id
+    when that is committed.
     """
     _leave_role(replica, CurrentLeader(leader_id, epoch, endpoint))
     newer = enter_epoch(replica, epoch)
@@ -63,8 +66,11 @@ def become_follower(
         follower.link = Link.CLOSED
     replica.remembered_leader_id = leader_id
     replica.set_role(follower)
-    if not voted_for_it:
-        replica.persist()
+    if replica.saved_leader != (epoch, leader_id):
+        if voted_for_it:
+            replica.leader_is_unsaved = True
+        else:
+            replica.persist()
     return follower
 
 
@@ -106,6 +112,8 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
         elected_ms=replica.now_ms,
     )
     voters = replica.voters.latest
+    replica.remembered_leader_id = replica.key.id
+    replica.leader_is_unsaved = True
     replica.set_role(leader)
     leader.unendorsed = set(replica.other_voters())
     if leader.unendorsed:
@@ -133,7 +141,6 @@ def become_resigned(replica: ReplicaState) -> None:
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch))
     timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
     replica.discovery.restart(replica.now_ms + replica.config.retry_backoff_ms)
-    replica.remembered_leader_id = NO_LEADER
     replica.set_role(Resigned(replica.now_ms + timeout_ms))
 
 
@@ -157,17 +164,20 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
         return False
     leader_id, endpoint = known_leader(replica, leader)
     if leader.leader_epoch > replica.epoch:
-        if endpoint is not None:
-            become_follower(replica, leader.leader_epoch, leader_id, endpoint)
-        elif not replica.is_voter:
+        epoch = learned(replica.epoch, leader.leader_epoch)
+        if epoch == replica.epoch or (endpoint is None and not replica.is_voter):
             # An epoch without a leader is of no use to an observer, and might be one that only a
             # removed voter dreams of: the observer could then not follow the real leader any more.
             return False
+        if endpoint is not None and epoch == leader.leader_epoch:
+            become_follower(replica, epoch, leader_id, endpoint)
         else:
-            become_unattached(replica, leader.leader_epoch)
+            become_unattached(replica, epoch)
         return True
     if endpoint is None or replica.leader_id != NO_LEADER:
         return False
+    if replica.known_leader_id not in (NO_LEADER, leader_id):
+        return False  # an epoch has one leader, also when that one has been given up
     become_follower(replica, leader.leader_epoch, leader_id, endpoint)
     return True
 

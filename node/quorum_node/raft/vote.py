@@ -17,7 +17,10 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 * A pre-vote changes nothing and is granted only if no leader is alive here.
 """
 
+from quorum_node.raft import inquiry
+from quorum_node.raft.cluster_identity import is_foreign
 from quorum_node.raft.election import step_down
+from quorum_node.raft.epoch_bound import within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
@@ -34,13 +37,16 @@ def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) ->
 
 
 def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftError]:
-    if request.cluster_id is not None and replica.cluster_id not in (None, request.cluster_id):
+    if is_foreign(replica, request.cluster_id, member=not request.static_voters):
         return False, RaftError.INVALID_CLUSTER_ID
     refusal = _wrong_voter(replica, request)
     if refusal is not None:
         return False, refusal
     if request.candidate_epoch < replica.epoch:
         return False, RaftError.FENCED_LEADER_EPOCH
+    if not within_step(replica.epoch, request.candidate_epoch):
+        inquiry.ask_voter(replica, request.candidate.id)
+        return False, RaftError.UNKNOWN_LEADER_EPOCH
     addressed = request.voter == replica.key
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from quorum_node.raft import LogState, QuorumState, RaftConfig, RaftError, Replica
+from quorum_node.raft.election import start_candidacy
 from quorum_node.raft.events import (
     Event,
     FailureReason,
@@ -53,9 +54,10 @@ from quorum_node.raft.outputs import (
     TruncateLog,
     WriteSnapshotChunk,
 )
+from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
-from support.raft.node import CLUSTER_ID, Node, endpoints_of, key_of, static_voters
+from support.raft.node import CLUSTER_ID, Node, endpoints_of, key_of, name_at, static_voters
 from support.raft.snapshots import NodeSnapshots
 
 __all__ = ["CLUSTER_ID", "Cores", "Node", "endpoints_of", "key_of", "static_voters"]
@@ -219,6 +221,16 @@ class Cores:
         assert answer is None or isinstance(answer, VoterChangeResponse)
         return answer
 
+    def campaign(self, node: Node) -> None:
+        """A candidacy without a pre-vote, as that of a node whose software knows none."""
+        replica = node.replica
+        replica.out = outputs = []
+        replica.now_ms = self.now_ms
+        become_unattached(replica, replica.epoch, 0.0)
+        start_candidacy(replica)
+        self._execute_all(node, outputs)
+        self.do(node, TimerExpired())
+
     # -- faults
 
     def partition(self, *groups: Iterable[str]) -> None:
@@ -329,7 +341,10 @@ class Cores:
         return min(due, default=None)
 
     def _step(self, node: Node, event: Event) -> None:
-        for output in node.replica.step(event, self.now_ms):
+        self._execute_all(node, node.replica.step(event, self.now_ms))
+
+    def _execute_all(self, node: Node, outputs: Iterable[Output]) -> None:
+        for output in outputs:
             if self.observer is not None:
                 self.observer(node, output)
             self._execute(node, output)
@@ -406,7 +421,8 @@ class Cores:
     def _at(self, host: str) -> Node | None:
         if host in self.moved:
             return self.nodes[self.moved[host]]
-        return None if host in self.moved.values() else self.nodes.get(host)
+        name = name_at(host)
+        return None if name in self.moved.values() else self.nodes.get(name)
 
     def _deliver(
         self, node: Node, target: Node, correlation: int, request: OutboundRequest

@@ -20,8 +20,14 @@ PORT = 9093
 
 
 def endpoints_of(name: str) -> tuple[Endpoint, ...]:
-    """The listeners of the node with that name."""
-    return (Endpoint("CONTROLLER", name, PORT), Endpoint("ADMIN", name, 8080))
+    """The listeners of the node with that name; a host has no quotation marks."""
+    host = name.replace("'", "_")
+    return (Endpoint("CONTROLLER", host, PORT), Endpoint("ADMIN", host, 8080))
+
+
+def name_at(host: str) -> str:
+    """The node that listens there, unless one has moved."""
+    return host.replace("_", "'")
 
 
 def static_voters(*names: str) -> tuple[Voter, ...]:

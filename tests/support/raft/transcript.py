@@ -13,7 +13,8 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     propose N TEXT ... / read N                                     partition A B | C ... / heal
     alter N ... / cancel / plan     target voters, asked of the current leader; what it does about them
     crash N / restart N / lose-disk N / advance MS                 hold N / flush N / release N
-    small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor
+    small-fetches N         one batch per fetch                     elect N [cut-off]   as first successor,
+                                                                    or just so if it knows no leader
     cut-after N parts K     N is cut off from all once it has K parts of a snapshot
     snapshot N / delete-prefix N / small-parts N BYTES / hold-verification N / verified N
     start N static A B ...  one of the static voters A B ...        lose-disk N        same address
@@ -64,6 +65,7 @@ from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.node import name_at
 from support.raft.snapshot_scene import delete_prefix, release_finish, take_snapshot
 
 
@@ -277,7 +279,10 @@ class Transcript:
         if "cut-off" in options:
             self._cut_off = name
         replica = node.replica
-        leader_id = max(replica.leader_id, replica.remembered_leader_id)
+        leader_id = replica.known_leader_id
+        if leader_id < 0 or leader_id == node.key.id:
+            self.cores.campaign(node)
+            return
         request = EndQuorumEpochRequest(CLUSTER_ID, leader_id, node.replica.epoch, (node.key,))
         self.cores.request(node, request)
 
@@ -383,7 +388,7 @@ class Transcript:
     def _describe_message(self, node: Node, output: Send | Respond) -> str | None:
         if isinstance(output, Send):
             request = output.request
-            to = output.destination.host
+            to = name_at(output.destination.host)
             if isinstance(request, VoteRequest):
                 if request.pre_vote and {node.name, to} & self.cores.without_pre_vote:
                     return None
@@ -425,7 +430,7 @@ def _names(voters: tuple[Voter, ...]) -> str:
 def _elsewhere(voter: Voter) -> str:
     """Where it is, unless that is a host of its own name."""
     endpoint = voter.endpoint("CONTROLLER")
-    own = endpoint is None or endpoint.host.rstrip("'") == str(voter.key.id)
+    own = endpoint is None or name_at(endpoint.host).rstrip("'") == str(voter.key.id)
     return "" if own or endpoint is None else f"@{endpoint.host}"
 
 

@@ -153,7 +153,7 @@ def test_single_changes_are_refused_while_there_is_a_target() -> None:
         assert "cancel" in answer.message
     assert one.replica.log_end == end
     moved = (Endpoint("CONTROLLER", "3", 9093), Endpoint("ADMIN", "3", 8081))
-    update = cores.request(one, UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000))
+    update = cores.request(one, UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000, 1))
     assert isinstance(update, VoterChangeResponse)
     assert update.error is RaftError.NONE, "a voter that moves must stay reachable"
     assert target(one) == [1, 2, 4]

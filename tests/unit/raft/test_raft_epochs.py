@@ -11,9 +11,10 @@ from quorum_node.raft.messages import (
     EndQuorumEpochResponse,
     ResignRequest,
     ResignResponse,
+    VoteRequest,
 )
 from quorum_node.raft.outputs import HaltReason, Send
-from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 
 def begin(cores: Cores, node: Node, leader_id: int, epoch: int) -> BeginQuorumEpochResponse:
@@ -136,15 +137,76 @@ def test_end_is_checked() -> None:
 
 @pytest.mark.requirement("K595-12")
 def test_a_candidate_may_say_that_it_gives_up() -> None:
+    """Only while nobody is known to lead that epoch, and nobody is deposed: a pre-vote goes first."""
+    cores, two, three = leaderless()
+    epoch = two.replica.epoch
+    asked: list[VoteRequest] = []
+    cores.observer = lambda node, output: (
+        asked.append(output.request)
+        if isinstance(output, Send) and isinstance(output.request, VoteRequest)
+        else None
+    )
+    assert end(cores, two, -1, epoch, three, two).error is RaftError.NONE
+    assert getattr(two.replica.role, "election_deadline_ms") == cores.now_ms + 20, "the second"  # noqa: B009
+    assert end(cores, three, -1, epoch, three, two).error is RaftError.NONE
+    assert three.replica.role.name is RoleName.PROSPECTIVE, "the first campaigns at once"
+    assert all(request.pre_vote for request in asked)
+    assert {request.candidate for request in asked} == {three.key}
+    assert (two.replica.epoch, three.replica.epoch) == (epoch, epoch)
+
+
+@pytest.mark.requirement("K595-12")
+def test_a_candidate_that_gives_up_never_delays_a_campaign() -> None:
+    cores, two, three = leaderless()
+    before_ms = getattr(two.replica.role, "election_deadline_ms")  # noqa: B009
+    others = [key_of(number) for number in range(10, 30)]
+    request = EndQuorumEpochRequest(CLUSTER_ID, -1, two.replica.epoch, (*others, two.key))
+    for _ in range(5):
+        cores.request(two, request)
+        cores.advance(1)
+    assert getattr(two.replica.role, "election_deadline_ms") <= before_ms  # noqa: B009
+
+
+def leaderless() -> tuple[Cores, Node, Node]:
+    """2 and 3 are cut off from everybody, and in an epoch whose leader they never heard of."""
     cores = Cores()
     one = cores.quorum("1", "2", "3")
     two, three = cores.nodes["2"], cores.nodes["3"]
-    cores.partition(["1"], ["2"], ["3"])
     cores.crash(one)
-    assert end(cores, two, -1, 4, three, two).error is RaftError.NONE
-    assert two.replica.epoch == 4
-    assert end(cores, three, -1, 4, three, two).error is RaftError.NONE
-    assert three.replica.epoch == 5, "the first in the list campaigns at once"
+    cores.partition(["1"], ["2"], ["3"])
+    for node in (two, three):
+        request = VoteRequest(CLUSTER_ID, one.key, 4, 0, 0, voter=node.key)
+        cores.request(node, request)
+        assert node.replica.known_leader_id == -1
+        assert node.replica.role.name is RoleName.UNATTACHED
+    return cores, two, three
+
+
+@pytest.mark.requirement("K595-12")
+@pytest.mark.parametrize("leader_id", [-1, 2, 3, 7])
+@pytest.mark.parametrize("ahead", [0, 1, 2, 60_000])
+@pytest.mark.parametrize("asked", ["1", "2"])
+def test_an_epoch_is_ended_by_its_own_leader_alone(leader_id: int, ahead: int, asked: str) -> None:
+    """Whoever sends it, nobody campaigns, no epoch grows and the leader stays."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    node = cores.nodes[asked]
+    others = (each for each in cores.nodes.values() if each is not node)
+    answer = end(cores, node, leader_id, one.replica.epoch + ahead, node, *others)
+    assert answer.error is not RaftError.NONE
+    assert (answer.leader.leader_id, answer.leader.leader_epoch) == (1, 1)
+    cores.advance(5000)
+    assert cores.leader is one
+    assert {each.replica.epoch for each in cores.nodes.values()} == {1}
+
+
+@pytest.mark.requirement("K595-12")
+def test_a_leader_that_nobody_knows_in_the_epoch_ends_nothing() -> None:
+    cores, two, _ = leaderless()
+    epoch = two.replica.epoch
+    answer = end(cores, two, 1, epoch, two)
+    assert answer.error is RaftError.INVALID_QUORUM_STATE
+    assert two.replica.epoch == epoch
 
 
 @pytest.mark.requirement("K595-12")

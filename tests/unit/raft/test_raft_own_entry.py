@@ -104,7 +104,7 @@ def test_update_voter_can_compare_and_set() -> None:
     moved = (Endpoint("CONTROLLER", "elsewhere", 9093),)
     stale = VotersPosition(now.offset - 1, now.epoch)
     for expected, error in ((stale, RaftError.STALE_VOTERS_POSITION), (now, RaftError.NONE)):
-        request = UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000, expected=expected)
+        request = UpdateVoterRequest(CLUSTER_ID, key_of(3), moved, 3000, 1, expected=expected)
         answer = cores.request(one, request)
         assert isinstance(answer, VoterChangeResponse)
         assert answer.error is error

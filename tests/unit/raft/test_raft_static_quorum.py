@@ -351,7 +351,8 @@ def test_begin_by_id_counts_only_before_the_voters_are_known() -> None:
     other = Cores()
     leader = formed(other)
     node = next(each for each in other.nodes.values() if each is not leader)
-    begin = replace(begin, leader_epoch=99, voter=ReplicaKey(node.key.id))
+    begin = replace(begin, cluster_id=node.replica.cluster_id, leader_epoch=99)
+    begin = replace(begin, voter=ReplicaKey(node.key.id))
     answer = other.request(node, begin)
     assert answer is not None
     assert answer.error is RaftError.INVALID_VOTER_KEY  # type: ignore[union-attr]

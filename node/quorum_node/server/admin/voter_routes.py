@@ -137,6 +137,7 @@ def _update(key: ReplicaKey, body: UpdateVoterRequest) -> raft.UpdateVoterReques
         endpoints=_endpoints(body.endpoints),
         timeout_ms=body.timeout_ms,
         expected=expected_position(body.expected_offset, body.expected_epoch),
+        by_operator=True,
     )
 
 

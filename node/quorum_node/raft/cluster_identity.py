@@ -1,0 +1,88 @@
+"""Which cluster a request or an answer belongs to.
+
+Owns when a request needs a cluster id, and when peers that refuse this replica's own are to be believed.
+Must not know the RPCs. Source: KIP-595, "Error Codes" (INVALID_CLUSTER_ID: another cluster id, or none
+"when one was expected") and "Quorum State" ("connect to a cluster with a different clusterId ... a fatal
+error"); K595-05, K595-20.
+
+* Whoever acts as a member of the quorum has to say which one: candidates, leaders, and voters that fetch.
+  Stock Kafka takes a request without a cluster id from anybody. Its replicas always send one, so nothing of
+  theirs is refused here for that. A newcomer learns the cluster id from the log, and a consumer needs none.
+* A replica that is refused by as many peers as make a majority of the voters halts: it has the directory or the
+  configuration of another cluster. One peer that lies can't do that, unless there is no other one. Once a leader
+  has served this replica in this run the cluster id is known to be right, and it never halts for this.
+"""
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.quorum import majority
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.search_targets import targets
+from quorum_node.records.identity import Endpoint, ReplicaKey
+
+Peer = ReplicaKey | tuple[str, int]
+
+
+def is_foreign(replica: ReplicaState, told: str | None, *, member: bool) -> bool:
+    """Whether a request is of another cluster. `member`: its sender has to know the cluster id.
+
+    Before a voters record is known here nobody has to: the first leader may still have to make one up.
+    """
+    own = replica.cluster_id
+    if own is None or told == own:
+        return False
+    return told is not None or (member and replica.voters.latest.offset >= 0)
+
+
+def fetcher_is_member(replica: ReplicaState, key: ReplicaKey, fetch_offset: int) -> bool:
+    """Whether a replica that fetches is a voter that can know the cluster id.
+
+    In a static quorum that has just formed it may not have the first voters record, which tells it.
+    """
+    if key not in replica.voters.committed.voters:
+        return False
+    leader = replica.role
+    progress = leader.progress.get(key) if isinstance(leader, Leader) else None
+    end_offset = fetch_offset if progress is None else max(fetch_offset, progress.end_offset)
+    records = (entry.offset for entry in replica.voters.entries if entry.offset >= 0)
+    first = next(records, None)
+    return first is not None and end_offset > first
+
+
+def note_answer(
+    replica: ReplicaState, peer: ReplicaKey | None, place: Endpoint, error: RaftError
+) -> bool:
+    """An answer to a request that carried the cluster id; True if the replica halted for it."""
+    if error is not RaftError.INVALID_CLUSTER_ID:
+        if replica.refused_by:
+            replica.refused_by.discard(_name(replica, peer, place))
+        return False
+    if replica.cluster_is_confirmed:
+        return False
+    replica.refused_by.add(_name(replica, peer, place))
+    asked = {_name(replica, key, endpoint) for key, endpoint in targets(replica)}
+    refused = asked & replica.refused_by
+    members = max(len(replica.voters.latest.voters), len(asked))
+    if len(refused) < min(majority(members), len(asked)):
+        return False
+    names = ", ".join(sorted(map(_text, refused)))
+    replica.halt(
+        HaltReason.IDENTITY_MISMATCH,
+        f"cluster id {replica.told_cluster_id} is refused by {names}: this data directory, or cluster.id,"
+        " belongs to another cluster than the voters that this node is told to join",
+    )
+    return True
+
+
+def _name(replica: ReplicaState, peer: ReplicaKey | None, place: Endpoint) -> Peer:
+    if peer is not None:
+        return peer
+    for key, endpoint in targets(replica):
+        if key is not None and (endpoint.host, endpoint.port) == (place.host, place.port):
+            return key
+    return place.host, place.port
+
+
+def _text(peer: Peer) -> str:
+    return str(peer) if isinstance(peer, ReplicaKey) else f"{peer[0]}:{peer[1]}"

@@ -1,0 +1,162 @@
+"""BeginQuorumEpoch proves nothing: when it is believed, and who is asked otherwise."""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.raft import QuorumState, RaftError
+from quorum_node.raft.events import ResponseReceived
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+    ResignRequest,
+)
+from quorum_node.raft.outputs import Send
+from quorum_node.raft.transitions import become_unattached
+from quorum_node.records.identity import Endpoint
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+
+STRANGER = Endpoint("CONTROLLER", "stranger", 9093)
+
+
+def begin(
+    cores: Cores, node: Node, leader_id: int, epoch: int, place: Endpoint | None = STRANGER
+) -> BeginQuorumEpochResponse:
+    request = BeginQuorumEpochRequest(CLUSTER_ID, leader_id, epoch, node.key, place)
+    answer = cores.request(node, request)
+    assert isinstance(answer, BeginQuorumEpochResponse)
+    return answer
+
+
+def heard_by_stranger(cores: Cores) -> Callable[[], int]:
+    """Counts what is sent to the stranger from now on."""
+    count = 0
+
+    def note(_: Node, output: object) -> None:
+        nonlocal count
+        count += isinstance(output, Send) and output.destination.host == STRANGER.host
+
+    cores.observer = note
+    return lambda: count
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("leader_id", [1, 2, 3, 77])
+@pytest.mark.parametrize("ahead", [0, 1, 500, 60_000])
+@pytest.mark.parametrize("asked", ["1", "2"])
+def test_nobody_leaves_a_leader_for_a_claim(leader_id: int, ahead: int, asked: str) -> None:
+    """Whoever it pretends to be, no epoch grows, the leader stays and the stranger hears nothing."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    heard = heard_by_stranger(cores)
+    for _ in range(20):
+        begin(cores, cores.nodes[asked], leader_id, one.replica.epoch + ahead)
+        cores.advance(200)
+    assert heard() == 0
+    assert cores.leader is one
+    assert {node.replica.epoch for node in cores.nodes.values()} == {1}
+    assert {node.replica.leader_id for node in cores.nodes.values()} == {1}
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("leader_id", [2, 3, 77])
+def test_a_stranger_is_not_followed_while_there_is_no_leader_either(leader_id: int) -> None:
+    """2 and 3 are there, and know nothing of it."""
+    cores = Cores()
+    cores.quorum("1", "2", "3", "4", "5")
+    for name in ("1", "4", "5"):
+        cores.crash(cores.nodes[name])
+    heard = heard_by_stranger(cores)
+    for _ in range(40):
+        cores.advance(100)
+        epoch = cores.nodes["2"].replica.epoch
+        answer = begin(cores, cores.nodes["2"], leader_id, epoch + 1)
+        assert answer.error is not RaftError.NONE
+    assert heard() == 0
+    assert cores.nodes["2"].replica.leader_id != leader_id
+
+
+@pytest.mark.requirement("K595-11")
+def test_an_unknown_leader_is_followed_when_a_known_voter_confirms_it() -> None:
+    """3 missed how 4 became a voter; 1 and 2 tell it that 4 leads."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(100)
+    added = cores.add_voter(one, four)
+    assert added is not None
+    assert added.error is RaftError.NONE
+    cores.request(one, ResignRequest(four.key))
+    cores.advance(500)
+    assert four.is_leader
+    cores.partition(["1", "2", "4"], ["3"])
+    cores.restart(three)
+    assert not any(each.voters.newest(4) for each in three.replica.voters.entries)
+    cores.heal()
+    answer = begin(cores, three, 4, four.replica.epoch, endpoints_of("4")[0])
+    assert answer.error in (RaftError.UNKNOWN_LEADER_EPOCH, RaftError.NONE)
+    cores.advance(5000)
+    assert three.replica.leader_id == 4
+    assert three.replica.epoch == four.replica.epoch
+
+
+@pytest.mark.requirement("K595-11", "K853-07")
+def test_a_leader_that_moved_is_followed_once_nobody_is_at_its_old_address() -> None:
+    """Nobody told where it listens now but its own BeginQuorumEpoch, as with stock replicas."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.crash(cores.nodes["1"])
+    cores.partition(["1"], ["2"], ["3"])
+    cores.crash(three)
+    place = Endpoint("CONTROLLER", "elsewhere", 9093)
+    epoch = two.replica.epoch + 1
+    answer = begin(cores, two, 3, epoch, place)
+    assert answer.error is RaftError.UNKNOWN_LEADER_EPOCH
+    cores.advance(600)
+    assert (two.replica.leader_id, two.replica.epoch) == (3, epoch)
+
+
+@pytest.mark.requirement("K595-11")
+def test_a_claim_fails_when_the_voter_itself_is_where_it_was() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.crash(cores.nodes["1"])
+    cores.partition(["1"], ["2"], ["3"])
+    cores.advance(3000)
+    cores.heal()
+    epoch = two.replica.epoch + 1
+    heard = heard_by_stranger(cores)
+    assert begin(cores, two, 3, epoch).error is not RaftError.NONE
+    assert two.replica.claim is None, "3 has answered"
+    cores.advance(3000)
+    assert heard() == 0
+    assert two.replica.leader_id in (2, 3)
+    assert three.replica.leader_id == two.replica.leader_id
+
+
+@pytest.mark.requirement("K595-03", "K595-11")
+def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.crash(cores.nodes["1"])
+    cores.partition(["1"], ["2"], ["3"])
+    cores.crash(two)
+    two.state = QuorumState(7, 1, cluster_id=CLUSTER_ID, formed=True)
+    cores.restart(two)
+    become_unattached(two.replica, 7)
+    cores.advance(100)
+    assert two.replica.leader_id == -1
+    for correlation, sent in list(two.replica.outstanding.items()):
+        if isinstance(sent.request, FetchRequest):
+            leader = CurrentLeader(3, two.replica.epoch, endpoints_of("3")[0])
+            answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
+            cores.do(two, ResponseReceived(correlation, answer))
+    assert (two.replica.epoch, two.replica.leader_id) == (7, -1)

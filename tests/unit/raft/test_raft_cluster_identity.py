@@ -1,0 +1,189 @@
+"""Cluster ids in requests and answers: who has to tell one, and whom a replica believes that its own is wrong."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_node.raft import RaftError
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    UpdateVoterRequest,
+    VoteRequest,
+)
+from quorum_node.raft.outputs import HaltReason, Respond
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.snapshots import NodeSnapshots
+
+
+def members_requests(cores: Cores, cluster_id: str | None) -> list[tuple[Node, Request]]:
+    one, two, three = (cores.nodes[name] for name in "123")
+    end, last = one.replica.log_end, one.replica.epochs.last_epoch
+    place = endpoints_of("1")[0]
+    return [
+        (one, FetchRequest(cluster_id, two.key, 1, end, last, 0, 1000)),
+        (one, FetchRequest(cluster_id, two.key, 1, 0, 0, 0, 1000)),
+        (one, FetchSnapshotRequest(cluster_id, two.key, 1, SnapshotId(1, 1), 0, 1000)),
+        (two, BeginQuorumEpochRequest(cluster_id, 1, 1, two.key, place)),
+        (two, VoteRequest(cluster_id, three.key, 2, 1, 99, voter=two.key)),
+        (two, VoteRequest(cluster_id, three.key, 1, 1, 99, voter=two.key, pre_vote=True)),
+        (two, EndQuorumEpochRequest(cluster_id, 1, 1, (three.key, two.key))),
+        (one, UpdateVoterRequest(cluster_id, two.key, two.config.endpoints, 3000, 1)),
+    ]
+
+
+@pytest.mark.requirement("K595-14", "K595-20")
+@pytest.mark.parametrize("cluster_id", [None, "another"])
+@pytest.mark.parametrize("number", range(8))
+def test_a_member_has_to_say_which_cluster_it_belongs_to(
+    cluster_id: str | None, number: int
+) -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    node, request = members_requests(cores, cluster_id)[number]
+    answer = cores.request(node, request)
+    assert answer is not None
+    assert answer.error is RaftError.INVALID_CLUSTER_ID, request  # type: ignore[union-attr]
+    assert answer.leader.leader_id == 1  # type: ignore[union-attr]
+    assert answer.leader.leader_epoch == 1  # type: ignore[union-attr]
+    node, request = members_requests(cores, CLUSTER_ID)[number]
+    answer = cores.request(node, request)
+    assert answer is not None
+    assert answer.error is not RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+
+
+@pytest.mark.requirement("K595-20")
+@pytest.mark.parametrize("key", [ReplicaKey(-1), key_of(8)])
+def test_consumers_and_newcomers_need_not_know_it(key: ReplicaKey) -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    end, last = one.replica.log_end, one.replica.epochs.last_epoch
+    answer = cores.request(one, FetchRequest(None, key, 1, end, last, 0, 1000))
+    assert answer is not None
+    assert answer.error is RaftError.NONE  # type: ignore[union-attr]
+    answer = cores.request(one, FetchRequest("another", key, 1, end, last, 0, 1000))
+    assert answer is not None
+    assert answer.error is RaftError.INVALID_CLUSTER_ID  # type: ignore[union-attr]
+
+
+def with_another_id(*names: str) -> tuple[Cores, Node]:
+    """A quorum, of whose voters the last one comes back with another cluster id."""
+    cores = Cores()
+    cores.quorum(*names)
+    node = cores.nodes[names[-1]]
+    cores.crash(node)
+    assert node.state is not None
+    node.state = replace(node.state, cluster_id="another")
+    node.config = replace(node.config, cluster_id="another")
+    return cores, node
+
+
+@pytest.mark.requirement("K595-05", "K595-20")
+@pytest.mark.parametrize("names", ["12", "123", "1234", "12345"])
+def test_a_voter_of_another_cluster_stops(names: str) -> None:
+    cores, node = with_another_id(*names)
+    cores.restart(node)
+    cores.advance(10_000)
+    assert node.halted is not None
+    assert node.halted.reason is HaltReason.IDENTITY_MISMATCH
+    assert "another" in node.halted.detail
+    assert "(1, " in node.halted.detail, "it names who refused it"
+
+
+@pytest.mark.requirement("K595-05")
+@pytest.mark.parametrize("names", ["123", "12345"])
+def test_less_than_a_majority_does_not_stop_it(names: str) -> None:
+    """The others may be unreachable: then it waits for them."""
+    cores, node = with_another_id(*names)
+    for name in names[len(names) // 2 : -1]:
+        cores.crash(cores.nodes[name])
+    cores.restart(node)
+    cores.advance(20_000)
+    assert node.halted is None
+    for name in names[len(names) // 2 : -1]:
+        cores.restart(cores.nodes[name])
+    cores.advance(10_000)
+    assert node.halted is not None
+
+
+@pytest.mark.requirement("K595-05")
+def test_a_static_voter_of_another_cluster_stops() -> None:
+    cores = Cores()
+    for name in ("1", "2", "3"):
+        cores.start(name, static=("1", "2", "3"), cluster_id="A")
+    cores.advance(8000)
+    three = cores.nodes["3"]
+    cores.crash(three)
+    three.batches, three.durable_batches, three.state = [], 0, None
+    three.snapshots, three.key = NodeSnapshots(), key_of(3, 2)
+    three.config = replace(three.config, cluster_id="B")
+    cores.restart(three)
+    cores.advance(10_000)
+    assert three.halted is not None
+    assert three.halted.reason is HaltReason.IDENTITY_MISMATCH
+
+
+def liar(cores: Cores, name: str) -> None:
+    """From now on that node refuses every cluster id but one that nobody has."""
+    node = cores.nodes[name]
+    node.replica.cluster_id = "a lie"
+
+
+@pytest.mark.requirement("K595-05")
+@pytest.mark.parametrize("lies", ["1", "2"])
+def test_one_peer_that_lies_stops_nobody(lies: str) -> None:
+    """Be it the leader, and be it a voter or an observer that hears it."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    observer = cores.start("7", bootstrap=["1", "2", "3"])
+    cores.advance(1000)
+    three = cores.nodes["3"]
+    cores.crash(three)
+    cores.crash(observer)
+    liar(cores, lies)
+    cores.restart(three)
+    cores.restart(observer)
+    newcomer = cores.start("8", bootstrap=["1", "2", "3"], cluster_id=CLUSTER_ID)
+    cores.advance(15_000)
+    assert three.halted is None
+    assert observer.halted is None
+    assert newcomer.halted is None
+    honest = "2" if lies == "1" else "1"
+    assert cores.nodes[honest].halted is None
+    assert cores.leader.name in {honest, "3"}
+
+
+@pytest.mark.requirement("K595-05")
+def test_a_replica_that_was_served_once_never_stops_for_it() -> None:
+    """Its peers' addresses may have been given to nodes of another cluster."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    liar(cores, "1")
+    liar(cores, "2")
+    cores.advance(20_000)
+    assert cores.nodes["3"].halted is None
+
+
+@pytest.mark.requirement("K595-20")
+def test_a_static_quorum_forms_without_a_configured_cluster_id() -> None:
+    """Its first leader makes one up; the others tell it before they know that it is committed."""
+    refused: list[object] = []
+    cores = Cores(
+        lambda _, output: (
+            refused.append(output)
+            if isinstance(output, Respond)
+            and getattr(output.response, "error", None) is RaftError.INVALID_CLUSTER_ID
+            else None
+        )
+    )
+    for name in ("1", "2", "3"):
+        cores.start(name, static=("1", "2", "3"))
+    cores.advance(8000)
+    assert len({node.replica.cluster_id for node in cores.nodes.values()}) == 1
+    assert cores.leader.replica.cluster_id is not None
+    assert refused == []

@@ -1,0 +1,171 @@
+"""How far others can raise an epoch: no message leaves a quorum without a next one."""
+
+import pytest
+
+from quorum_node.raft import QuorumState, RaftError, epoch_bound
+from quorum_node.raft.epoch_bound import MAX_EPOCH, MAX_LEAP_EPOCH, MAX_STEP, learned, within_step
+from quorum_node.raft.events import ResponseReceived
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    CurrentLeader,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    Request,
+    VoteRequest,
+)
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.storage.sole_voter import EPOCH_DISTANCE
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
+
+INT32_MAX = 2**31 - 1
+TOO_FAR = (INT32_MAX, INT32_MAX - 1, INT32_MAX - EPOCH_DISTANCE, MAX_EPOCH, 1 << 30, MAX_STEP + 2)
+KINDS = ("vote", "pre-vote", "begin", "end", "fetch", "fetch snapshot")
+
+
+def request_of(kind: str, sender: Node, asked: Node, epoch: int) -> Request:
+    match kind:
+        case "begin":
+            place = endpoints_of(sender.name)[0]
+            return BeginQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, asked.key, place)
+        case "end":
+            return EndQuorumEpochRequest(CLUSTER_ID, sender.key.id, epoch, (asked.key,))
+        case "fetch":
+            return FetchRequest(CLUSTER_ID, sender.key, epoch, 0, 0)
+        case "fetch snapshot":
+            return FetchSnapshotRequest(CLUSTER_ID, sender.key, epoch, SnapshotId(1, 1), 0, 1000)
+    pre_vote = kind == "pre-vote"
+    return VoteRequest(CLUSTER_ID, sender.key, epoch, 99, 99, asked.key, pre_vote=pre_vote)
+
+
+@pytest.mark.requirement("K595-07")
+@pytest.mark.parametrize("epoch", TOO_FAR)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("asked", ["1", "2"])
+def test_no_request_takes_the_epochs_that_are_left(kind: str, epoch: int, asked: str) -> None:
+    """Neither from a leader nor from a follower, with and without a leader that lives."""
+    for leaderless in (False, True):
+        cores = Cores()
+        one = cores.quorum("1", "2", "3")
+        node = cores.nodes[asked]
+        if leaderless:
+            cores.crash(one)
+            cores.restart(one)
+            cores.partition(["1"], ["2"], ["3"])
+            cores.advance(3000)
+        answer = cores.request(node, request_of(kind, cores.nodes["3"], node, epoch))
+        assert answer is not None
+        assert answer.error is not RaftError.NONE  # type: ignore[union-attr]
+        cores.heal()
+        cores.advance(10_000)
+        assert cores.leader.replica.epoch < 100
+        assert all(each.state.leader_epoch < 100 for each in cores.nodes.values() if each.state)
+
+
+@pytest.mark.requirement("K595-07")
+def test_a_step_of_a_recovery_is_followed_at_once() -> None:
+    assert EPOCH_DISTANCE < MAX_STEP
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.crash(cores.nodes["1"])
+    cores.partition(["1"], ["2"], ["3"])
+    epoch = 1 + EPOCH_DISTANCE
+    assert cores.request(two, request_of("vote", three, two, epoch)).vote_granted  # type: ignore[union-attr]
+    assert two.replica.epoch == epoch
+
+
+@pytest.mark.requirement("K595-07")
+@pytest.mark.parametrize("ahead", [MAX_STEP + 1, 10 * MAX_STEP, MAX_LEAP_EPOCH - 5])
+@pytest.mark.parametrize("behind", [("1",), ("2",), ("1", "2")])
+def test_an_honest_voter_that_is_far_ahead_is_heard(ahead: int, behind: tuple[str, ...]) -> None:
+    """Its request is refused; the others ask it, and its answer is believed."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    before = [node for name, node in cores.nodes.items() if name not in behind]
+    for node in before:
+        cores.crash(node)
+    for node in before:
+        assert node.state is not None
+        node.state = QuorumState(1 + ahead, formed=True, cluster_id=CLUSTER_ID)
+        cores.restart(node)
+    cores.advance(10_000)
+    leader = cores.leader
+    assert leader.replica.epoch > ahead
+    written = cores.propose(leader, "later")
+    cores.advance(100)
+    assert written in leader.committed
+    assert {node.replica.epoch for node in cores.nodes.values()} == {leader.replica.epoch}
+
+
+@pytest.mark.requirement("K595-07")
+@pytest.mark.parametrize("bound", [1, 2])
+def test_elections_go_on_when_answers_alone_raise_an_epoch(
+    bound: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epoch_bound, "MAX_STEP", bound)
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    for round in range(6):
+        old = cores.leader
+        cores.crash(old)
+        cores.advance(8000)
+        assert cores.leader is not old, round
+        written = cores.propose(cores.leader, str(round))
+        cores.advance(100)
+        assert written in cores.leader.committed
+        cores.restart(old)
+        cores.advance(3000)
+        assert old.replica.leader_id == cores.leader.key.id
+
+
+@pytest.mark.requirement("K595-07")
+@pytest.mark.parametrize("told", [INT32_MAX, INT32_MAX - 1, MAX_EPOCH + 1, MAX_EPOCH, 1 << 30])
+@pytest.mark.parametrize("leader_id", [-1, 3])
+def test_one_answer_leaves_enough_epochs(told: int, leader_id: int) -> None:
+    """Of a peer that lies, to a request of one's own; the quorum elects, and can be recovered."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    fetch = next(
+        each for each, sent in two.replica.outstanding.items() if type(sent.request) is FetchRequest
+    )
+    place = endpoints_of("3")[0] if leader_id >= 0 else None
+    answer = FetchResponse(RaftError.FENCED_LEADER_EPOCH, CurrentLeader(leader_id, told, place))
+    cores.do(two, ResponseReceived(fetch, answer))
+    cores.advance(20_000)
+    leader = cores.leader
+    assert leader.replica.epoch + EPOCH_DISTANCE + 1000 < MAX_EPOCH
+    written = cores.propose(leader, "later")
+    cores.advance(100)
+    assert written in leader.committed
+
+
+def test_a_replica_without_an_epoch_learns_any_from_answers() -> None:
+    for epoch in (5, MAX_STEP + 1, MAX_LEAP_EPOCH, MAX_LEAP_EPOCH + 3 * MAX_STEP, MAX_EPOCH):
+        known = answers = 0
+        while known < epoch:
+            known, answers = learned(known, epoch), answers + 1
+            assert answers < 10_000
+        assert known == epoch
+    assert learned(7, MAX_EPOCH + 1) == 7
+    assert learned(7, 3) == 7
+    assert within_step(0, MAX_STEP)
+    assert not within_step(0, MAX_STEP + 1)
+    assert not within_step(MAX_EPOCH, MAX_EPOCH + 1)
+
+
+def test_nobody_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    monkeypatch.setattr("quorum_node.raft.replica_state.MAX_EPOCH", 3)
+    for _ in range(5):
+        cores.crash(cores.leader)
+        cores.advance(8000)
+        for node in cores.nodes.values():
+            if not node.up:
+                cores.restart(node)
+        if not any(node.is_leader for node in cores.nodes.values()):
+            break
+    assert max(node.replica.epoch for node in cores.nodes.values()) == 3
