@@ -185,14 +185,7 @@ class ReplicaState:
         self.asks_for_itself = False  # to change its entry in the voters record: own_entry
         self.own_request: int | None = None
         self.own_request_after_ms = 0.0
-        self.discovery = Discovery()
-        self.claim: Claim | None = None
-        self.asked_ms: dict[Endpoint, float] = {}
-        self.refused_by: set[ReplicaKey | tuple[str, int]] = set()
-        """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
-        self.cluster_is_confirmed = False
-        self.gossip = EndpointGossip()
-        self.boot_timestamp_ms = config.boot_timestamp_ms
+        self._know_nobody()
         self.outstanding: dict[int, Outstanding] = {}
         self._next_correlation = 1
         self.partial: Partial | None = None
@@ -202,6 +195,17 @@ class ReplicaState:
         self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
         self.gossip.use_voters(self.told_voters(), key, 0.0)
+
+    def _know_nobody(self) -> None:
+        """What this run has heard of peers."""
+        self.discovery = Discovery()
+        self.claim: Claim | None = None
+        self.asked_ms: dict[Endpoint, float] = {}
+        self.refused_by: set[ReplicaKey | tuple[str, int]] = set()
+        """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
+        self.cluster_is_confirmed = False
+        self.gossip = EndpointGossip()
+        self.boot_timestamp_ms = self.config.boot_timestamp_ms
 
     def _load_voters(self, state: QuorumState, log: LogState) -> VoterHistory:
         """Voters of the snapshot, then every record of the log behind; or those of quorum-state."""

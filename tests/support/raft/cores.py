@@ -224,7 +224,8 @@ class Cores:
     def campaign(self, node: Node) -> None:
         """A candidacy without a pre-vote, as that of a node whose software knows none."""
         replica = node.replica
-        replica.out = outputs = []
+        outputs: list[Output] = []
+        replica.out = outputs
         replica.now_ms = self.now_ms
         become_unattached(replica, replica.epoch, 0.0)
         start_candidacy(replica)

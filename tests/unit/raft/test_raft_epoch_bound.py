@@ -107,12 +107,12 @@ def test_elections_go_on_when_answers_alone_raise_an_epoch(
     monkeypatch.setattr(epoch_bound, "MAX_STEP", bound)
     cores = Cores()
     cores.quorum("1", "2", "3")
-    for round in range(6):
+    for number in range(6):
         old = cores.leader
         cores.crash(old)
         cores.advance(8000)
-        assert cores.leader is not old, round
-        written = cores.propose(cores.leader, str(round))
+        assert cores.leader is not old, number
+        written = cores.propose(cores.leader, str(number))
         cores.advance(100)
         assert written in cores.leader.committed
         cores.restart(old)

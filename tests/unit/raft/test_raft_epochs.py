@@ -157,7 +157,7 @@ def test_a_candidate_may_say_that_it_gives_up() -> None:
 
 @pytest.mark.requirement("K595-12")
 def test_a_candidate_that_gives_up_never_delays_a_campaign() -> None:
-    cores, two, three = leaderless()
+    cores, two, _ = leaderless()
     before_ms = getattr(two.replica.role, "election_deadline_ms")  # noqa: B009
     others = [key_of(number) for number in range(10, 30)]
     request = EndQuorumEpochRequest(CLUSTER_ID, -1, two.replica.epoch, (*others, two.key))
