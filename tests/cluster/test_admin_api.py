@@ -128,7 +128,7 @@ def test_changes_need_the_token(
         assert reading.status_code == 200
 
 
-@pytest.mark.requirement("K595-15")
+@pytest.mark.requirement("K595-15", "K595-22")
 def test_a_stale_client_learns_the_leader_in_one_round_trip(shared_quorum: LocalQuorum) -> None:
     quorum = shared_quorum
     leader, follower = quorum.leader, quorum.followers[0]

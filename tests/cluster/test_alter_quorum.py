@@ -106,7 +106,7 @@ def check_nothing_lost(quorum: LocalQuorum, writer: Writer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("K595-23", "K595-24", "K595-22")
+@pytest.mark.requirement("K595-23")
 def test_all_three_voters_are_swapped_while_writes_go_on(make_quorum) -> None:
     quorum = make_quorum(6, initial_voters=3)
     quorum.form()
@@ -131,7 +131,7 @@ def test_all_three_voters_are_swapped_while_writes_go_on(make_quorum) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.requirement("K595-23", "K595-24")
+@pytest.mark.requirement("K595-23")
 def test_the_leader_is_killed_half_way_and_the_target_changed(make_quorum) -> None:
     quorum = make_quorum(6, initial_voters=3)
     quorum.form()

@@ -18,7 +18,7 @@ def all_caught_up(quorum: LocalQuorum) -> bool:
     return all(voter["caughtUp"] for voter in quorum.describe()["voters"])
 
 
-@pytest.mark.requirement("K595-20", "K595-21", "K853-02")
+@pytest.mark.requirement("K595-20", "K595-21", "K853-02", "K595-17")
 def test_grow_and_shrink_one_member_at_a_time(make_quorum) -> None:
     quorum = make_quorum(5, initial_voters=3)
     quorum.form()

@@ -173,7 +173,7 @@ def test_voters_are_added_and_removed_from_the_command_line(tmp_path: Path, make
     assert history[-1].endswith(f"-2:{uuid}")
 
 
-@pytest.mark.requirement("K595-22", "K595-24", "K595-27")
+@pytest.mark.requirement("K595-24", "K595-27")
 def test_alter_and_describe_as_the_draft_has_them(shared_quorum: LocalQuorum, ctl: Ctl) -> None:
     altered = ctl.run("alter", "--voters", "1,2,9").splitlines()
     assert altered == ["CurrentVoters: [1, 2, 3]", "TargetVoters:  [1, 2, 9]"]

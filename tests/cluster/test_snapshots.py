@@ -110,7 +110,7 @@ def metric(quorum: LocalQuorum, node_id: int, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
-@pytest.mark.requirement("K853-08", "K631-07")
+@pytest.mark.requirement("K853-08", "K631-07", "K631-06")
 def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
     quorum = make_quorum(3, **SMALL)
     quorum.form()

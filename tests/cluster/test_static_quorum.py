@@ -91,7 +91,7 @@ def uuids(quorum: StaticQuorum) -> dict[int, list[str]]:
 
 
 @pytest.mark.long
-@pytest.mark.requirement("K853-03", "K853-04", "K595-21")
+@pytest.mark.requirement("K853-04")
 def test_three_static_voters_form_restart_and_lose_a_disk(make_static) -> None:
     quorum = make_static(3)
     for node_id in (1, 2):
@@ -257,7 +257,7 @@ def test_the_drafts_example_start_with_one_and_grow_to_three(make_static) -> Non
     assert quorum.local(1)["logEndOffset"] == 0
 
 
-@pytest.mark.requirement("K595-19", "K853-03")
+@pytest.mark.requirement("K595-19")
 def test_a_directory_that_was_formed_otherwise_ignores_static_voters(make_static) -> None:
     quorum = make_static(2, 1)
     one = quorum.nodes[1]

@@ -17,13 +17,13 @@ _REPAIR_P95_S = 30.0
 _DEBOUNCE_S = 30.0
 
 
-@pytest.mark.requirement("OP-04", "OP-09", "K853-06")
+@pytest.mark.requirement("OP-04", "OP-09")
 def test_a_dead_disk_of_a_follower_is_replaced_unasked(arena: Arena) -> None:
     replace_dead_disk(arena, of_leader=False)
 
 
 @pytest.mark.long
-@pytest.mark.requirement("OP-04", "OP-09", "K853-06")
+@pytest.mark.requirement("OP-04", "OP-09")
 def test_a_dead_disk_of_the_leader_is_replaced_unasked(arena: Arena) -> None:
     replace_dead_disk(arena, of_leader=True)
 

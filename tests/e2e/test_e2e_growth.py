@@ -33,7 +33,7 @@ def test_applying_a_resource_gives_a_serving_quorum(arena: Arena) -> None:
     arena.prove_nothing_lost()
 
 
-@pytest.mark.requirement("OP-03", "K853-05")
+@pytest.mark.requirement("OP-03")
 def test_three_to_five_to_three_moves_one_member_at_a_time(arena: Arena) -> None:
     quorum = arena.create_under_load(3)
     first = quorum.wait_healthy(3, timeout_s=30)

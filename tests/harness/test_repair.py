@@ -34,7 +34,7 @@ def unmoved(quorum: HarnessQuorum, before: Described) -> Callable[[], bool]:
 
 
 @pytest.mark.long
-@pytest.mark.requirement("OP-04", "K853-06")
+@pytest.mark.requirement("OP-04")
 @pytest.mark.parametrize("of_leader", [False, True], ids=["follower", "leader"])
 def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leader: bool) -> None:
     quorum = scene.create(3, disks=True)
@@ -57,7 +57,7 @@ def test_a_dead_disk_is_swapped_by_uuid_under_the_same_id(scene: Scene, of_leade
 
 
 @pytest.mark.long
-@pytest.mark.requirement("OP-04", "K853-06")
+@pytest.mark.requirement("OP-04")
 @pytest.mark.parametrize(("order", "signs"), [("AddFirst", "+-"), ("RemoveFirst", "-+")])
 def test_the_order_of_a_replacement_can_be_chosen(scene: Scene, order: str, signs: str) -> None:
     quorum = scene.create(3, disks=True, replacementOrder=order)

@@ -12,7 +12,7 @@ from support.local_quorum import LocalQuorum, wait_until
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 
-@pytest.mark.requirement("K631-08", "K631-11", "KV3-03")
+@pytest.mark.requirement("K631-08", "KV3-03")
 def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> None:
     """The whole way of one broker: registered, unfenced, used by clients, shut down in a controlled way."""
     with LocalQuorum(tmp_path / "quorum") as quorum:
@@ -36,9 +36,7 @@ def test_a_stock_broker_registers_serves_a_topic_and_leaves(tmp_path: Path) -> N
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.requirement(
-    "K631-02", "K631-03", "K631-05", "K631-08", "K631-09", "KV3-01", "KV3-03", "KV3-05", "KV3-06"
-)
+@pytest.mark.requirement("K631-09")
 def test_no_acknowledged_message_is_lost_when_controllers_and_brokers_fail(tmp_path: Path) -> None:
     """Numbered messages to three replicas, read by a group meanwhile: the active controller and a broker are killed,
     every broker is restarted in order, topics come, grow, change and go. A stock controller replays all of it.

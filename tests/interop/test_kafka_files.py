@@ -231,7 +231,7 @@ def test_kafkas_log_tool_reads_every_metadata_record(tmp_path: Path) -> None:
     assert '"type":"PARTITION_CHANGE_RECORD","version":2' in out
 
 
-@pytest.mark.requirement("K853-01")
+@pytest.mark.requirement("K853-01", "K595-03")
 def test_kafka_reads_our_quorum_state_with_its_private_keys(tmp_path: Path) -> None:
     """Decides where our own keys go: into the file, because Java ignores them; no sidecar is needed."""
     state = QuorumState(

@@ -18,7 +18,7 @@ SLOW, FAST = 20_000, 100_000_000
 """Bytes per second that the stock tool lets replicas move with."""
 
 
-@pytest.mark.requirement("K631-02", "K631-03", "K631-05", "KV3-04", "KV3-05", "KV3-06")
+@pytest.mark.requirement("K631-02", "K631-05", "KV3-04", "KV3-05", "KV3-06")
 def test_ten_active_controllers_are_killed_under_load_and_a_reassignment(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

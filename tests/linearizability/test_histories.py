@@ -68,7 +68,6 @@ def test_histories_under_faults_are_linearizable(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.requirement("K650-03")
 def test_many_histories_under_many_faults_are_linearizable(tmp_path: Path) -> None:
     struck: Counter[str] = Counter()
     histories = 0

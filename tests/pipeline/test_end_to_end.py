@@ -74,7 +74,7 @@ class Lived:
     kept: str
 
 
-@pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04", "SP-05", "SP-06", "SP-07", "K595-30")
+@pytest.mark.requirement("SP-01", "SP-02", "SP-03", "SP-04", "SP-05", "SP-06", "SP-07")
 def test_a_lived_history_through_every_command(
     spark: SparkSession,
     tmp_path: Path,

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from quorum_node.server.metric_specs import markdown
 from support import break_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.requirement("K595-28")
 def test_the_list_of_metrics_is_the_code() -> None:
     """`make metrics-doc` writes it."""
     assert (DOCS / "metrics.md").read_text() == markdown()

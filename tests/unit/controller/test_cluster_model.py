@@ -361,6 +361,5 @@ def test_any_order_of_events() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.requirement("KV3-01", "KV3-04", "KV3-05", "KV3-06")
 def test_many_orders_of_events() -> None:
     run(3000, 60)

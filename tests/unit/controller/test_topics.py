@@ -81,6 +81,7 @@ def test_numbers_that_are_left_open_are_the_controllers() -> None:
     assert (result.num_partitions, result.replication_factor) == (4, 3)
 
 
+@pytest.mark.requirement("KV3-03")
 def test_a_fenced_replica_is_not_in_sync_and_does_not_lead() -> None:
     cluster = ControlledCluster([1, 2])
     cluster.fence(1)

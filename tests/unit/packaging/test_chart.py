@@ -24,11 +24,13 @@ def rules(documents: list[Json], *kinds: str) -> set[tuple[str, str, str]]:
     return chart.granted(chart.of_kind(documents, *kinds))
 
 
+@pytest.mark.requirement("OP-02")
 def test_lint_finds_nothing(helm: Path) -> None:
     done = chart.run_helm(helm, "lint", "--strict", str(chart.CHART))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.requirement("OP-02")
 def test_plain_manifests_are_what_the_chart_renders(helm: Path) -> None:
     rendered = chart.by_key(chart.render(helm, "crds.keep=false", hooks=False))
     plain = chart.by_key(chart.plain())

@@ -91,6 +91,7 @@ def test_new_brokers_get_their_share_with_as_few_moves_as_can_be() -> None:
     assert plan.moved_replicas == plan.fewest == 3 * 9000 // 15, "racks stand in nobody's way"
 
 
+@pytest.mark.requirement("SP-06")
 def test_crowded_racks_are_mended() -> None:
     brokers = [Broker(number, f"r{number // 4}") for number in range(12)]
     partitions = [Partition("t", n, (0, 1, 2)) for n in range(100)]
@@ -133,6 +134,7 @@ def test_a_partition_with_two_replicas_that_move_is_copied_twice() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 40), st.integers(1, 3), st.data())
+@pytest.mark.requirement("SP-06")
 def test_any_cluster(
     brokers: int, racks: int, count: int, replicas: int, data: st.DataObject
 ) -> None:

@@ -137,14 +137,13 @@ def die_at(number: int, comes_back_after_ms: float | None) -> None:
     check(swap, leader)
 
 
-@pytest.mark.requirement("K595-23", "K595-24")
+@pytest.mark.requirement("K595-23")
 def test_the_leader_dies_at_every_step() -> None:
     for number in range(1, outputs_of_leaders() + 1):
         die_at(number, comes_back_after_ms=300 if number % 2 else None)
 
 
 @pytest.mark.long
-@pytest.mark.requirement("K595-23")
 @pytest.mark.parametrize("comes_back_after_ms", [None, 0.0, 300.0, 3000.0])
 def test_the_leader_dies_at_every_step_and_comes_back(comes_back_after_ms: float | None) -> None:
     for number in range(1, outputs_of_leaders() + 1):

@@ -225,7 +225,6 @@ def test_a_graceful_stop_hands_over_without_a_gap() -> None:
     assert one.halted.reason is HaltReason.SHUTDOWN
 
 
-@pytest.mark.requirement("K595-12")
 def test_resign_prefers_the_wanted_successor() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")

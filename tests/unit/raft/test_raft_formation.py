@@ -36,7 +36,7 @@ def test_everyone_learns_the_cluster_id_from_the_log_and_checks_it_from_then_on(
     assert two.state.cluster_id == CLUSTER_ID
 
 
-@pytest.mark.requirement("K595-20")
+@pytest.mark.requirement("K595-20", "K595-05")
 def test_a_newcomer_that_belongs_to_another_cluster_stops() -> None:
     cores = Cores()
     cores.start("1", founder=True)

@@ -207,7 +207,7 @@ def test_a_leader_that_removes_itself_does_not_count_itself_and_resigns_after_th
     assert (one.replica.leader_id, one.replica.is_voter) == (cores.leader.key.id, False)
 
 
-@pytest.mark.requirement("K595-25", "K595-14")
+@pytest.mark.requirement("K595-25", "K595-14", "K595-17")
 def test_a_removed_voter_is_told_on_its_next_fetch_and_goes_on_as_an_observer() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -1,5 +1,7 @@
 """Linearizable reads on the leader (KIP-650; the project's rule: no clock is a lease)."""
 
+import pytest
+
 from quorum_node.raft import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest
@@ -63,6 +65,7 @@ def test_observers_do_not_confirm_reads() -> None:
     assert read not in one.reads
 
 
+@pytest.mark.requirement("K595-10")
 def test_a_read_before_the_first_commit_of_the_epoch_waits_for_it() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -112,7 +112,6 @@ def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
     assert one.committed_values() == ["a", "b", "c"]
 
 
-@pytest.mark.requirement("K595-29")
 def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -119,7 +119,6 @@ def ask(cores: Cores, node: Node, offset: int, epoch: int, id: int = 9) -> Fetch
 
 
 @K853_08
-@pytest.mark.requirement("K595-05")
 def test_who_is_sent_to_a_snapshot_and_who_to_the_log() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")
@@ -157,7 +156,6 @@ def test_who_is_sent_to_a_snapshot_and_who_to_the_log() -> None:
 
 
 @K853_08
-@pytest.mark.requirement("K595-04")
 def test_the_voters_of_a_snapshot_outlive_the_prefix_that_held_their_record() -> None:
     cores = Cores()
     one = left_behind(cores, "1", "2", "3")
@@ -178,7 +176,6 @@ def test_the_voters_of_a_snapshot_outlive_the_prefix_that_held_their_record() ->
 
 
 @K853_08
-@pytest.mark.requirement("K595-21")
 def test_a_quorum_that_formed_and_shrank_has_formed_for_a_newcomer_too() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=2)

@@ -25,7 +25,7 @@ from support.raft.cores import Cores, Node, key_of, static_voters
 from support.raft.static_quorums import THREE, controls, formed, keys, start
 
 
-@pytest.mark.requirement("K853-04", "K595-21")
+@pytest.mark.requirement("K853-04", "K595-21", "K595-20")
 def test_the_voters_are_the_first_thing_in_the_log() -> None:
     cores = Cores()
     leader = formed(cores)

@@ -31,7 +31,7 @@ ROWS = {
     "disk-loss-of-each": ("K853-06",),
     "newcomer-dies-add-first": ("K853-06",),
     "newcomer-dies-remove-first": ("K853-06",),
-    "alter-quorum": ("K595-23", "K595-24"),
+    "alter-quorum": ("K595-23",),
     "alter-quorum-cancel": ("K595-24",),
     "alter-quorum-another-target": ("K595-24",),
     "alter-quorum-leader-dies": ("K595-23",),

@@ -19,8 +19,7 @@ from quorum_node.raft.safety import is_caught_up
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node
 
-ROWS = [pytest.mark.requirement("K595-06"), pytest.mark.requirement("K595-13")]
-pytestmark = ROWS
+pytestmark = pytest.mark.requirement("K595-06")
 
 
 class Watched(Cores):

@@ -177,6 +177,7 @@ def test_the_log_is_flushed_and_the_vote_saved_before_anything_follows() -> None
     assert devices.done[:5] == ["candidate", "flush", "save", "leader", "append"]
 
 
+@pytest.mark.requirement("K595-06")
 def test_flushes_are_coalesced_and_cover_what_came_meanwhile() -> None:
     driver, devices = single_voter()
     driver.start()

@@ -78,6 +78,7 @@ def test_the_fast_path_makes_the_same_bytes(values: list[bytes]) -> None:
 @given(
     st.lists(st.builds(Record, key=OPTIONAL_BYTES, value=OPTIONAL_BYTES), min_size=1, max_size=70)
 )
+@pytest.mark.requirement("K595-02")
 def test_an_independent_reader_reads_the_same(records: list[Record]) -> None:
     data = encode_batch(
         base_offset=5, leader_epoch=2, timestamp_ms=1_700_000_000_123, records=records

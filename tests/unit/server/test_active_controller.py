@@ -297,6 +297,7 @@ def test_every_block_of_producer_ids_is_given_once() -> None:
     play(test)
 
 
+@pytest.mark.requirement("K631-08")
 def test_a_broker_epoch_is_the_offset_of_its_registration() -> None:
     async def test() -> None:
         scene = Scene(maintained=True)

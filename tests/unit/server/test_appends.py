@@ -35,6 +35,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.requirement("K595-06")
 def test_what_comes_in_one_turn_shares_a_batch_and_each_learns_its_own_offsets() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:
         outcomes: list[object] = []

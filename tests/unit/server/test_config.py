@@ -17,6 +17,7 @@ GOOD = {
 }
 
 
+@pytest.mark.requirement("K595-01")
 def test_defaults_are_kafkas() -> None:
     config = check_config(dict(GOOD))
     assert config.bootstrap_servers == (

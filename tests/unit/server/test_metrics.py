@@ -72,7 +72,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, str], float]:
     return found
 
 
-@pytest.mark.requirement("K595-28", "K631-11")
+@pytest.mark.requirement("K595-28")
 def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
     assert {spec.draft for spec in SPECS} - {""} == {*DRAFT_TABLE, *CONTROLLER_TABLE}
     for spec in SPECS:
@@ -86,6 +86,7 @@ def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
                 assert source.label == spec.label
 
 
+@pytest.mark.requirement("K595-28")
 def test_every_metric_is_in_the_text_that_prometheus_reads(metrics: Metrics) -> None:
     replica = metrics.partition(0)
     for counted in (metrics, replica):
@@ -126,6 +127,7 @@ def test_a_rate_covers_the_last_thirty_seconds(metrics: Metrics, clock: Clock) -
     assert samples(metrics)["inbound_requests_total", "2"] == 200
 
 
+@pytest.mark.requirement("K595-28")
 def test_average_and_largest_forget_what_is_old(metrics: Metrics, clock: Clock) -> None:
     replica = metrics.partition(0)
     replica.observe("replication_latency_seconds", 0.1)
@@ -164,6 +166,7 @@ def test_senders_cannot_make_labels_without_end(metrics: Metrics) -> None:
     assert metrics.labelled["inbound_requests"][OTHERS] == MAX_LABELS
 
 
+@pytest.mark.requirement("K595-28")
 def test_addresses_of_one_peer_are_added_up(metrics: Metrics) -> None:
     metrics.count_labelled("outbound_requests", ("host", 1), 2)
     metrics.count_labelled("outbound_requests", ("host", 2), 3)
@@ -171,6 +174,7 @@ def test_addresses_of_one_peer_are_added_up(metrics: Metrics) -> None:
     assert samples(metrics)["outbound_requests_total", "7"] == 5
 
 
+@pytest.mark.requirement("K595-28")
 def test_a_commit_is_measured_in_its_local_and_its_remote_part(metrics: Metrics) -> None:
     replica = metrics.partition(0)
     fsync = replica.histograms["local_fsync_latency_seconds"]
@@ -187,6 +191,7 @@ def test_a_commit_is_measured_in_its_local_and_its_remote_part(metrics: Metrics)
     assert fsync.count == 1
 
 
+@pytest.mark.requirement("K595-28")
 def test_an_election_lasts_from_the_first_candidacy_to_a_known_leader(metrics: Metrics) -> None:
     elections = metrics.partition(0).histograms["election_latency_seconds"]
     times = ElectionTimes(metrics.partition(0))

@@ -207,7 +207,7 @@ def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Ru
     runs(scenario)
 
 
-@pytest.mark.requirement("K853-08")
+@pytest.mark.requirement("K853-08", "K631-06")
 def test_a_damaged_newest_snapshot_costs_nothing(runs: Runs) -> None:
     async def scenario(start: Start) -> None:
         settings = {"metadata_max_retention_bytes": 20_000}

@@ -173,7 +173,7 @@ def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:
         (REQUESTS[4], raft.EndQuorumEpochResponse(RaftError.INCONSISTENT_VOTER_SET, LEADER)),
     ],
 )
-@pytest.mark.requirement("K595-15")
+@pytest.mark.requirement("K595-15", "K595-14")
 def test_epoch_answers_carry_leader_epoch_and_endpoint(
     request_: raft.OutboundRequest, answer: raft.Response
 ) -> None:

@@ -25,7 +25,7 @@ from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.outbound import api_of, from_wire, shared_fields, to_wire
 from quorum_node.server.wire.partitions import metadata_partition
 
-pytestmark = pytest.mark.requirement("K595-18")
+K595_18 = pytest.mark.requirement("K595-18")
 
 ME = ReplicaKey(1, UUID(int=11))
 HERE = Endpoint(CONTROLLER, "node-1.local", 9093)
@@ -50,11 +50,13 @@ def no_clock() -> Now:
     raise AssertionError("only DescribeQuorum tells times")
 
 
+@K595_18
 def test_it_has_the_private_key() -> None:
     assert APIS[20001] is DISCOVER_BROKERS is api_of(REQUEST)
     assert shared_fields(REQUEST) is None
 
 
+@K595_18
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_request_and_its_answer_come_back(number: int) -> None:
     body = over_the_wire(to_wire([(number, REQUEST)], 0))
@@ -63,6 +65,7 @@ def test_a_request_and_its_answer_come_back(number: int) -> None:
     assert from_wire(told, [number]) == [ANSWER]
 
 
+@K595_18
 def test_the_drafts_fields_in_the_drafts_order() -> None:
     """What has no private fields is the draft's message to the byte."""
     request = DiscoverBrokersRequest(replica_id=2, boot_timestamp=3, host="h", port=4)
@@ -75,12 +78,14 @@ def test_the_drafts_fields_in_the_drafts_order() -> None:
     assert encode(response, 0).hex() == expected
 
 
+@K595_18
 def test_a_client_says_nothing_of_itself() -> None:
     body = over_the_wire(DiscoverBrokersRequest(replica_id=CLIENT_ID))
     ((_, request),) = split(body)
     assert request == raft.DiscoverBrokersRequest(ReplicaKey(-1))
 
 
+@K595_18
 @pytest.mark.parametrize(
     ("host", "port"), [("", 1), ("h", 0), ("h", -1), ("h", 65536), ("x" * 256, 1), ("a\nb", 1)]
 )
@@ -96,6 +101,7 @@ def test_what_is_no_address_is_not_heard(host: str, port: int) -> None:
     assert answer.cluster_id is None
 
 
+@K595_18
 def test_a_partition_that_is_not_here() -> None:
     body = to_wire([(9, REQUEST)], 0)
     told = join(body, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], no_clock)

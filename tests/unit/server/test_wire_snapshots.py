@@ -80,6 +80,7 @@ def test_a_request_arrives_as_it_was_sent(number: int) -> None:
         ),
     ],
 )
+@pytest.mark.requirement("K595-15")
 def test_an_answer_arrives_as_it_was_given(answer: raft.FetchSnapshotResponse) -> None:
     assert answered(answer) == answer
     assert answered(answer, number=2) == answer

@@ -148,6 +148,7 @@ def test_a_full_disk_is_no_failed_disk_and_keeps_what_was_there(
     reopened.close()
 
 
+@pytest.mark.requirement("K595-13")
 def test_the_epoch_checkpoint_must_agree_with_the_log(tmp_path: Path) -> None:
     log = SegmentedLog(tmp_path)
     append(log, 1)

@@ -68,7 +68,7 @@ def test_it_gets_one_uuid_for_ever_and_keeps_its_vote(
     assert "node.id=2" in text
 
 
-@pytest.mark.requirement("K853-01", "K595-03")
+@pytest.mark.requirement("K853-01")
 @pytest.mark.parametrize("crash_at", range(3))
 def test_a_crash_in_the_middle_is_upgraded_by_the_next_start(
     directory: Path,

@@ -60,7 +60,7 @@ def test_a_frozen_snapshot_is_there_and_whole(tmp_path: Path) -> None:
         store.read(NEWER, 0, 1)
 
 
-@pytest.mark.requirement("K853-08")
+@pytest.mark.requirement("K853-08", "K631-06")
 def test_killed_anywhere_while_writing_there_is_a_whole_snapshot_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_writer_never_freezes_what_is_not_a_whole_snapshot(tmp_path: Path) -> 
         writer.freeze()
 
 
-@pytest.mark.requirement("K853-08")
+@pytest.mark.requirement("K853-08", "K631-06")
 def test_a_flipped_bit_is_found_before_anything_is_loaded_for_good(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path)
     data = write(store, ID, count=3)

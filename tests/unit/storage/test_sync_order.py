@@ -71,6 +71,7 @@ def test_a_flush_syncs_every_segment_written_since_the_last_and_their_names(
     log.close()
 
 
+@pytest.mark.requirement("K595-13")
 def test_an_epoch_is_in_the_checkpoint_before_its_first_batch_is_in_the_log(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_seal_is_written_after_what_it_speaks_of_was_synced(
     log.close()
 
 
+@pytest.mark.requirement("K595-13")
 def test_a_truncation_is_durable_before_its_epochs_are_forgotten(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
