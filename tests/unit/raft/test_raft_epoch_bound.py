@@ -142,6 +142,7 @@ def test_one_answer_leaves_enough_epochs(told: int, leader_id: int) -> None:
     assert written in leader.committed
 
 
+@pytest.mark.requirement("K595-07")
 def test_a_replica_without_an_epoch_learns_any_from_answers() -> None:
     for epoch in (5, MAX_STEP + 1, MAX_LEAP_EPOCH, MAX_LEAP_EPOCH + 3 * MAX_STEP, MAX_EPOCH):
         known = answers = 0
@@ -156,6 +157,7 @@ def test_a_replica_without_an_epoch_learns_any_from_answers() -> None:
     assert not within_step(MAX_EPOCH, MAX_EPOCH + 1)
 
 
+@pytest.mark.requirement("K595-07")
 def test_nobody_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = Cores()
     cores.quorum("1", "2", "3")

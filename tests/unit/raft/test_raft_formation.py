@@ -56,6 +56,7 @@ def test_an_empty_disk_that_is_not_the_founders_never_becomes_a_voter_by_itself(
     assert not lonely.replica.is_voter
 
 
+@pytest.mark.requirement("K595-21")
 def test_no_writes_before_all_initial_voters_have_joined_also_after_a_restart() -> None:
     cores = Cores()
     one = cores.start("1", founder=True, initial_voters=3)

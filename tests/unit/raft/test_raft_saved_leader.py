@@ -84,7 +84,7 @@ def test_the_log_remembers_the_leader_until_it_is_saved() -> None:
     assert voter.replica.known_leader_id == leader.key.id
 
 
-@pytest.mark.requirement("K595-03", "K595-06")
+@pytest.mark.requirement("K595-03")
 def test_no_election_and_no_commit_waits_for_it() -> None:
     """The id is written behind the first commit of the epoch, once on each replica."""
     cores = Cores()
