@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from quorum_node.raft import acknowledgements
+from quorum_node.raft import acknowledgements, fetch_following, fetch_serving
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Follower
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -54,6 +55,30 @@ def report_every_lower_fetch(patch: Patch) -> None:
     patch.setattr(acknowledgements, "acknowledge", hasty)
 
 
+def send_damaged_records_again(patch: Patch) -> None:
+    """A leader is told that its records are damaged, and sends them once more as they are.
+
+    Would: keep a replica from joining for ever, with a bad disk in the lead.
+    """
+    real = fetch_serving.RecordsRange
+    patch.setattr(fetch_serving, "RecordsRange", lambda *values: real(*values[:3]))
+
+
+def ask_for_damaged_records_at_once(patch: Patch) -> None:
+    """A follower that was sent damaged records asks again without waiting longer each time.
+
+    Would: load leader and network with what nobody can use.
+    """
+    real = fetch_following._damaged
+
+    def hasty(replica: ReplicaState, follower: Follower, offset: int, error: Any) -> None:
+        real(replica, follower, offset, error)
+        follower.retry_deadline_ms = replica.now_ms + replica.config.retry_backoff_ms
+
+    patch.setattr(fetch_following, "_damaged", hasty)
+
+
+_CORRUPT = "tests/unit/raft/test_raft_corrupt_fetch.py::test_"
 _WENT_BACK = "tests/unit/raft/test_raft_went_back.py::test_"
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
@@ -61,6 +86,14 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         count_by_the_order_of_arrival,
         f"{_WENT_BACK}what_a_process_sent_that_is_gone_raises_nothing",
+    ),
+    (
+        send_damaged_records_again,
+        f"{_CORRUPT}the_follower_tells_and_the_leader_looks_at_its_disk_and_stops",
+    ),
+    (
+        ask_for_damaged_records_at_once,
+        f"{_CORRUPT}a_leader_whose_disk_is_well_goes_on_and_the_follower_asks_ever_later",
     ),
     (
         report_every_lower_fetch,

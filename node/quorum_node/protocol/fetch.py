@@ -3,7 +3,7 @@
 Private tagged field 20000 `answer` of both directions carries the round of a linearizable read; stock peers
 skip it. A request of ours always has it, so that a leader knows which replicas are stock ones. 20001 `witness`
 of a request says that its sender never campaigns; 20002 `listeners` where an observer listens, so that it can
-be made a voter.
+be made a voter; 20004 `corrupt` that what came last from this offset is damaged.
 """
 
 from uuid import UUID
@@ -30,6 +30,7 @@ ANSWER_UNSUPPORTED = -2
 """The sender knows nothing of rounds."""
 TAG_LISTENERS = 20002
 TAG_KEEPING_UP = 20003
+TAG_CORRUPT = 20004
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
 
@@ -75,6 +76,7 @@ class FetchPartition(Message):
     listeners: tuple[ReplicaListener, ...] = wire(
         Array(ReplicaListener), since=12, tag=TAG_LISTENERS, default=(), ignorable=True
     )
+    corrupt: bool = wire(BOOL, since=12, tag=TAG_CORRUPT, default=False, ignorable=True)
 
 
 @message()

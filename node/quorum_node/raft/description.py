@@ -6,7 +6,7 @@ Owns its shape. Must not know how it is served. Times are of the core's clock, i
 from dataclasses import dataclass
 
 from quorum_node.raft.messages import KeepingUp, ReplicaProgress, VotersPosition
-from quorum_node.raft.roles import RoleName
+from quorum_node.raft.roles import CorruptFetch, RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -24,6 +24,7 @@ class ReplicaDescription:
     `as_of_ms`: nothing that the known leader had committed by then is missing here.
     `target_voters`: where an AlterQuorum is heading, None without one; `plan`: what the leader does
     about it, or waits for, in words.
+    `corrupt_fetch`: what the leader sent last can't be appended, and is asked for again.
     `pending_change`: a voter change runs on this leader, or the latest voters record is uncommitted.
     """
 
@@ -64,3 +65,4 @@ class ReplicaDescription:
     observers_progress: tuple[ReplicaProgress, ...] = ()
     target_voters: tuple[ReplicaKey, ...] | None = None
     plan: str = ""
+    corrupt_fetch: CorruptFetch | None = None

@@ -14,7 +14,7 @@ from quorum_node.raft.log_appends import append_fetched, truncate
 from quorum_node.raft.messages import DivergingEpoch, FetchRequest, FetchResponse
 from quorum_node.raft.outputs import FlushLog, HaltReason
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.roles import Follower, Link
+from quorum_node.raft.roles import CorruptFetch, Follower, Link
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.schema.primitives import MalformedRecord
@@ -52,6 +52,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             follower.answer,
             config.witness,
             config.endpoints if follower.introducing else (),
+            follower.corrupt is not None,
         ),
         None,
     )
@@ -71,12 +72,14 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     if replica.partial is not None:
         snapshot_following.drop(replica)  # the log of this leader reaches back far enough
     follower.introduced = follower.introduced or follower.introducing
+    before = replica.log_end
     try:
         appended = _take_records(replica, response.records)
-    except (CorruptBatch, MalformedRecord):
-        # The bytes were damaged on their way or on the leader's disk; nothing of them was taken.
-        retry(replica, follower)
+    except (CorruptBatch, MalformedRecord) as error:
+        _damaged(replica, follower, before, error)
         return True
+    if appended:
+        follower.corrupt = None
     advance_as_follower(replica, response.high_watermark)
     if 0 <= response.high_watermark <= replica.high_watermark:
         # The answer was made after the fetch was sent: nothing committed before is missing.
@@ -139,6 +142,22 @@ def _truncate_to_leader(
         retry(replica, follower)  # nothing to cut: the leader's view is not of this log
         return
     truncate(replica, target)
+
+
+def _damaged(
+    replica: ReplicaState, follower: Follower, offset: int, error: CorruptBatch | MalformedRecord
+) -> None:
+    """The bytes were damaged on their way, or on the leader's disk: tell, and ask again, later each time."""
+    if replica.log_end > offset:  # of what stood before the damage
+        replica.out.append(FlushLog())
+        follower.corrupt = None
+    known = follower.corrupt
+    times = 1 if known is None else known.times + 1
+    follower.corrupt = CorruptFetch(
+        follower.leader_id, replica.epoch, replica.log_end, times, str(error)
+    )
+    replica.out.append(follower.corrupt)
+    follower.retry_deadline_ms = replica.now_ms + replica.backoff_ms(times)
 
 
 def _take_records(replica: ReplicaState, records: bytes) -> bool:

@@ -5,6 +5,9 @@ Source: KIP-595, "FetchRequest Handling". A parked fetch is answered the moment 
 before the leader's own fsync; a witness's after it. Else a witness could be the only one that has what
 the leader lost in a crash, and would refuse its vote to everyone who may lead. For the same reason a leader that
 its voters removed, which leaves as soon as that is committed, shows a witness what another voter has, and no more.
+
+Whoever asks again for records that it was sent may have found them damaged (ours say so, stock replicas can't):
+then their checksums are looked at on the disk before they are sent once more.
 """
 
 from quorum_node.raft import acknowledgements, inquiry, membership, observer_pace, reads
@@ -22,7 +25,7 @@ from quorum_node.raft.messages import (
     KeepingUp,
     RecordsRange,
 )
-from quorum_node.raft.outputs import AheadOfLeader, Respond
+from quorum_node.raft.outputs import AheadOfLeader, CorruptionReported, Respond
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
@@ -69,16 +72,20 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             ),
         )
         return
-    behind, doubtful = True, False
+    behind, doubtful, repeated = True, False, False
     if request.replica.id != CONSUMER_ID:
-        behind, doubtful = _note_progress(replica, leader, request)
+        behind, doubtful, repeated = _note_progress(replica, leader, request)
         if replica.role is not leader:  # its removal was committed by this very fetch
             replica.respond(
                 request_id, FetchResponse(RaftError.NOT_QUORUM_LEADER, replica.current_leader())
             )
             return
+    if request.corrupt:
+        replica.out.append(CorruptionReported(request.replica, request.fetch_offset))
     if doubtful:
         _ask_again(replica, leader, request_id, request)
+    elif repeated or request.corrupt:
+        _answer(replica, leader, request_id, request, checked=True)
     else:
         _answer_or_park(replica, leader, request_id, request, behind)
 
@@ -280,16 +287,16 @@ def _note_contact(
 
 def _note_progress(
     replica: ReplicaState, leader: Leader, request: FetchRequest
-) -> tuple[bool, bool]:
+) -> tuple[bool, bool, bool]:
     """The sender has everything before its fetch offset durably; see what follows from that.
 
-    Whether it still lacks some of what was there when it asked before, and whether this fetch may be
-    out of order.
+    Whether it still lacks some of what was there when it asked before, whether this fetch may be out of
+    order, and whether it asks once more for what it was sent.
     """
     key = request.replica
     progress = _fetcher(replica, leader, request)
     if progress is None:
-        return False, False
+        return False, False, False
     offset, now_ms, acknowledged = request.fetch_offset, replica.now_ms, progress.end_offset
     behind = offset < progress.last_fetch_leader_end
     in_order = acknowledgements.acknowledge(replica, leader, progress, request)
@@ -319,7 +326,7 @@ def _note_progress(
     if leader.change is not None:
         membership.replica_fetched(replica, leader, key)
     membership.resign_if_removed(replica)
-    return behind, not in_order or progress.doubted >= 0
+    return behind, not in_order or progress.doubted >= 0, behind and offset == acknowledged
 
 
 def _ask_again(
@@ -400,13 +407,15 @@ def _answer(
     leader: Leader,
     request_id: int,
     request: FetchRequest,
+    *,
     with_records: bool = True,
+    checked: bool = False,
 ) -> None:
     consumer = request.replica.id == CONSUMER_ID
     limit = _served_end(replica, leader, request)
     data = None
     if request.fetch_offset < limit and with_records:
-        data = RecordsRange(request.fetch_offset, limit, request.max_bytes)
+        data = RecordsRange(request.fetch_offset, limit, request.max_bytes, checked)
     error, keeping_up = RaftError.NONE, None
     if not consumer and request.replica not in replica.voters.latest.voters:
         if _must_be_told(replica, request):

@@ -105,6 +105,7 @@ class FetchRequest:
     epoch (-1: none), which is what confirms linearizable reads; STOCK_SENDER where the sender has never
     heard of rounds. `high_watermark` is what the sender knows (-1: not said). `witness`: the sender
     never campaigns. `endpoints`: where an observer listens, told until the leader has answered.
+    `corrupt`: what came last from this offset could not be appended, as its bytes are damaged.
     """
 
     cluster_id: str | None
@@ -118,6 +119,7 @@ class FetchRequest:
     answer: int = -1
     witness: bool = False
     endpoints: tuple[Endpoint, ...] = ()
+    corrupt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +132,15 @@ class DivergingEpoch:
 
 @dataclass(frozen=True, slots=True)
 class RecordsRange:
-    """Raw bytes to be read from the log: whole batches from start_offset, ending by limit_offset."""
+    """Raw bytes to be read from the log: whole batches from start_offset, ending by limit_offset.
+
+    `checked`: from the disk itself, and every checksum is looked at before they leave.
+    """
 
     start_offset: int
     limit_offset: int
     max_bytes: int
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

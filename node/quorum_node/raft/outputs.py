@@ -10,7 +10,7 @@ from enum import Enum
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import OutboundRequest, Response, VotersPosition
 from quorum_node.raft.quorum_state import QuorumState
-from quorum_node.raft.roles import RoleName
+from quorum_node.raft.roles import CorruptFetch, RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -205,6 +205,14 @@ class ReplicaWentBack:
     high_watermark: int
 
 
+@dataclass(frozen=True, slots=True)
+class CorruptionReported:
+    """A replica says that what this leader sent from `offset` on is damaged; it is checked before it is sent again."""
+
+    replica: ReplicaKey
+    offset: int
+
+
 class HaltReason(Enum):
     """Why the process has to end."""
 
@@ -246,5 +254,7 @@ Output = (
     | FormationDelayed
     | AheadOfLeader
     | ReplicaWentBack
+    | CorruptFetch
+    | CorruptionReported
     | Halt
 )

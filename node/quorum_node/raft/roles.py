@@ -54,12 +54,27 @@ class Unattached:
     name: RoleName = field(default=RoleName.UNATTACHED, init=False)
 
 
+@dataclass(frozen=True, slots=True)
+class CorruptFetch:
+    """What the leader sent from `offset` on can't be appended: its bytes are damaged, there or on the way.
+
+    `times`: how often in a row. The replica asks again, later each time, and tells the leader.
+    """
+
+    leader_id: int
+    leader_epoch: int
+    offset: int
+    times: int
+    detail: str
+
+
 @dataclass(slots=True)
 class Follower:
     """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation.
 
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
     `introducing`, `introduced`: an observer tells, or has told, this leader where it listens.
+    `corrupt`: what this leader sent last could not be appended.
     """
 
     leader_id: int
@@ -76,6 +91,7 @@ class Follower:
     keeping_up: KeepingUp | None = None
     introducing: bool = False
     introduced: bool = False
+    corrupt: CorruptFetch | None = None
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
 

@@ -31,6 +31,7 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import (
     AheadOfLeader,
     AppendBatch,
+    CorruptionReported,
     DeleteLogPrefix,
     DropPartialSnapshot,
     FinishSnapshot,
@@ -55,6 +56,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.replica import Replica
+from quorum_node.raft.roles import CorruptFetch
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -74,6 +76,9 @@ class Log(Protocol):
     def truncate_to(self, end_offset: int) -> None: ...
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes: ...
+
+    def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        """As `read`, from the disk itself; StorageFailure if any of it is damaged."""
 
     def flush(self) -> int: ...
 
@@ -163,6 +168,10 @@ class ReplicaListener(Protocol):
 
     def replica_went_back(self, output: ReplicaWentBack) -> None: ...
 
+    def corrupt_fetch(self, output: CorruptFetch) -> None: ...
+
+    def corruption_reported(self, output: CorruptionReported) -> None: ...
+
     def halted(self, output: Halt) -> None: ...
 
     def broken(self, error: Exception) -> None:
@@ -222,6 +231,8 @@ class ReplicaDriver:
             FormationDelayed: listener.formation_delayed,
             AheadOfLeader: listener.ahead_of_leader,
             ReplicaWentBack: listener.replica_went_back,
+            CorruptFetch: listener.corrupt_fetch,
+            CorruptionReported: listener.corruption_reported,
             Halt: listener.halted,
         }
 
@@ -338,7 +349,8 @@ class ReplicaDriver:
         response = output.response
         if type(response) is FetchResponse and response.range is not None:
             wanted = response.range
-            records = self._log.read(wanted.start_offset, wanted.max_bytes, wanted.limit_offset)
+            read = self._log.read_checked if wanted.checked else self._log.read
+            records = read(wanted.start_offset, wanted.max_bytes, wanted.limit_offset)
             response = FetchResponse(
                 response.error,
                 response.leader,

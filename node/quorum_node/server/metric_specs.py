@@ -281,6 +281,16 @@ COUNTS = (
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
     _counter(
+        "corrupt_fetches",
+        "Answers of the leader that this replica could not append because their bytes were damaged",
+        partition=True,
+    ),
+    _counter(
+        "corruption_reports",
+        "Fetches whose sender told this leader that what it was sent before is damaged",
+        partition=True,
+    ),
+    _counter(
         "replicas_went_back",
         "Times that a replica fetched from before what it had acknowledged to this leader: its disk lost records",
         partition=True,

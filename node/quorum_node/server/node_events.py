@@ -10,18 +10,21 @@ import structlog
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.raft.outputs import (
     AheadOfLeader,
+    CorruptionReported,
     FormationDelayed,
     Halt,
     ReplicaWentBack,
     RoleChanged,
     VotersChanged,
 )
+from quorum_node.raft.roles import CorruptFetch
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.snapshot_events import SnapshotEvents
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
 _MAX_AHEAD_LINES = 100
+_MAX_REPORTS = 100
 
 
 class ReplicaEvents:
@@ -39,6 +42,7 @@ class ReplicaEvents:
         self._last_role: RoleChanged | None = None
         self._delays: set[tuple[int, str]] = set()
         self._ahead: set[ReplicaKey] = set()
+        self._reported: set[tuple[ReplicaKey, int]] = set()
 
     def role_changed(self, event: RoleChanged) -> None:
         """Role, leader or epoch changed."""
@@ -108,6 +112,34 @@ class ReplicaEvents:
             replicaId=event.replica.id,
             acknowledgedOffset=event.acknowledged_offset,
             fetchOffset=event.offset,
+        )
+
+    def corrupt_fetch(self, event: CorruptFetch) -> None:
+        """What the leader sends is damaged; said when it begins, and seldom while it goes on."""
+        if event.times & (event.times - 1):
+            return
+        _LOG.warning(
+            f"{self._prefix}leader {event.leader_id} sends damaged records from offset {event.offset} on, for the"
+            f" {event.times}. time in a row: {event.detail}. Nothing of them is taken. A leader of this software checks"
+            " its disk now, and stops if that is bad; else look at the network between the two, or restart the leader",
+            partition=self._partition,
+            leaderId=event.leader_id,
+            offset=event.offset,
+            times=event.times,
+        )
+
+    def corruption_reported(self, event: CorruptionReported) -> None:
+        """A replica says that it is sent damaged records; said once for each offset."""
+        if (event.replica, event.offset) in self._reported or len(self._reported) >= _MAX_REPORTS:
+            return
+        self._reported.add((event.replica, event.offset))
+        _LOG.warning(
+            f"{self._prefix}replica {event.replica} found what it was sent from offset {event.offset} on damaged; the"
+            " log is checked there before it is sent again. If this disk is bad the node stops now; if nothing follows"
+            " the damage came on the way",
+            partition=self._partition,
+            replicaId=event.replica.id,
+            offset=event.offset,
         )
 
     def halted(self, event: Halt) -> None:

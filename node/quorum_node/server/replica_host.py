@@ -31,6 +31,7 @@ from quorum_node.raft.events import (
 )
 from quorum_node.raft.outputs import (
     AheadOfLeader,
+    CorruptionReported,
     FormationDelayed,
     Halt,
     ProposalCommitted,
@@ -42,7 +43,7 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.replica import Replica
-from quorum_node.raft.roles import RoleName
+from quorum_node.raft.roles import CorruptFetch, RoleName
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.appends import AppendQueue
@@ -271,6 +272,16 @@ class ReplicaHost:
         self._events.role_changed(output)
         self.on_progress()
         self._warm_peers()
+
+    def corrupt_fetch(self, output: CorruptFetch) -> None:
+        """Count and tell."""
+        self._metrics.count("corrupt_fetches")
+        self._events.corrupt_fetch(output)
+
+    def corruption_reported(self, output: CorruptionReported) -> None:
+        """Count and tell."""
+        self._metrics.count("corruption_reports")
+        self._events.corruption_reported(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
         """Tell."""

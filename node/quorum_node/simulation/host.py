@@ -14,6 +14,7 @@ from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import OutboundRequest, Response
 from quorum_node.raft.outputs import (
     AheadOfLeader,
+    CorruptionReported,
     FormationDelayed,
     Halt,
     HaltReason,
@@ -26,7 +27,7 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.quorum_state import QuorumState
-from quorum_node.raft.roles import Follower
+from quorum_node.raft.roles import CorruptFetch, Follower
 from quorum_node.records.batches import split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
@@ -338,6 +339,11 @@ class HostListener:
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
         raise AssertionError(f"no disk went back, and one is said to: {output}")
+
+    def corrupt_fetch(self, output: CorruptFetch) -> None:
+        raise AssertionError(f"no batch was damaged, and one is said to be: {output}")
+
+    def corruption_reported(self, output: CorruptionReported) -> None: ...
 
     def broken(self, error: Exception) -> None:
         """The exception itself ends the history."""

@@ -75,6 +75,9 @@ class SimulatedLog:
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         return self._log.read(start_offset, max_bytes, limit_offset)
 
+    def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        return self._log.read_checked(start_offset, max_bytes, limit_offset)
+
     def flush(self) -> int:
         """Everything written so far becomes durable, at once."""
         self._settle()

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
+from quorum_node.storage.checked_read import check_batches
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify, storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import (
@@ -235,6 +236,34 @@ class SegmentedLog:
             return segment.read(start_offset, max_bytes, limit_offset)
         except OSError as error:
             raise self._fail(error, f"read {segment.path}") from error
+
+    def read_checked(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        """As `read`, but from the disk and not from memory, and looked through: for who found it damaged.
+
+        Raises StorageFailure where the log is damaged; it is unusable from then on.
+        """
+        if start_offset >= min(limit_offset, self.end_offset):
+            return b""
+        self._check_usable()
+        segment = self._segments[bisect_right(self._bases, start_offset) - 1]
+        try:
+            self._files.fadvise_dontneed(segment.fd)
+            data = segment.read(start_offset, max_bytes, limit_offset)
+            end = check_batches(data, start_offset, self.epoch_starts, str(segment.path))
+            if (
+                end < self.end_offset and end not in self._bases
+            ):  # why it ended there is checked, too
+                after = segment.read(end, 1, self.end_offset)
+                check_batches(after, end, self.epoch_starts, str(segment.path))
+        except OSError as error:
+            raise self._fail(error, f"read {segment.path}") from error
+        except StorageFailure as failure:
+            self._failure = self._failure or str(failure)
+            raise
+        cached = self._cache.read(start_offset, max_bytes, limit_offset)
+        if cached is not None and not (data.startswith(cached) or cached.startswith(data)):
+            self._cache.truncate_to(-1)  # the disk is well, and memory is not
+        return data
 
     def flush(self) -> int:
         """Make everything appended so far durable; returns the end offset that is proven durable.

@@ -20,6 +20,7 @@ from quorum_node.raft.events import (
     RequestFailed,
     RequestReceived,
     ResponseReceived,
+    StorageFailed,
     TimerExpired,
 )
 from quorum_node.raft.messages import (
@@ -55,7 +56,7 @@ from quorum_node.raft.outputs import (
     WriteSnapshotChunk,
 )
 from quorum_node.raft.transitions import become_unattached
-from quorum_node.records.batches import split_batches
+from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
 from support.raft.node import CLUSTER_ID, Node, endpoints_of, key_of, name_at, static_voters
 from support.raft.snapshots import NodeSnapshots
@@ -446,6 +447,12 @@ class Cores:
                     if data and len(data) + len(batch.data) > wanted.max_bytes:
                         break
                     data += batch.data
+            if wanted.checked:
+                try:
+                    split_batches(data)
+                except CorruptBatch as error:
+                    self.events.appendleft((node.name, StorageFailed(str(error))))
+                    return
             response = FetchResponse(
                 response.error,
                 response.leader,

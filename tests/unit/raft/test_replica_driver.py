@@ -147,6 +147,10 @@ class Devices:
 
     def replica_went_back(self, output: object) -> None: ...
 
+    def corrupt_fetch(self, output: object) -> None: ...
+
+    def corruption_reported(self, output: object) -> None: ...
+
     def broken(self, error: Exception) -> None:
         self.bugs.append(error)
 

@@ -60,6 +60,10 @@ def catch_up(d: ReplicaDescription, now_ms: float, fetch_timeout_ms: float) -> C
     if d.leader_high_watermark < 0:
         text = f"leader {d.leader_id} has committed nothing in its epoch yet"
         return CatchUp(False, text, None)
+    if d.corrupt_fetch is not None:
+        sent = d.corrupt_fetch
+        text = f"leader {sent.leader_id} sends damaged records from offset {sent.offset} on"
+        return CatchUp(False, f"{text} ({sent.times} times in a row): {sent.detail}", None)
     lag = max(0, d.leader_high_watermark - d.log_end_offset)
     if lag > MAX_LAG_RECORDS:
         return CatchUp(False, f"{lag} committed records are missing", lag)

@@ -82,6 +82,7 @@ def _fetch(
         part.answer,
         part.witness,
         tuple(Endpoint(each.name, each.host, each.port) for each in part.listeners),
+        part.corrupt,
     )
 
 
@@ -191,6 +192,7 @@ def _asked(number: int, request: raft.FetchRequest) -> FetchPartition:
         listeners=tuple(
             [ReplicaListener(name=e.name, host=e.host, port=e.port) for e in request.endpoints]
         ),
+        corrupt=request.corrupt,
     )
 
 

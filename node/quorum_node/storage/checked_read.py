@@ -1,0 +1,42 @@
+"""Whether batches that were read from a log are those that were written to it.
+
+Owns the check of everything that a flipped bit may change: checksums, and base offsets and epochs, which no checksum
+covers. Must not know where the bytes come from, nor what a failure leads to.
+"""
+
+from bisect import bisect_right
+
+from quorum_node.records.batches import CorruptBatch, split_batches
+from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.leader_epochs import EpochStarts
+
+
+def check_batches(data: bytes, start_offset: int, epoch_starts: EpochStarts, name: str) -> int:
+    """Raise StorageFailure unless `data` is whole batches from the one that holds `start_offset` on; their end offset.
+
+    `epoch_starts`: (epoch, first offset) of the log, from the first batch of `data` on at the latest.
+    """
+    try:
+        batches, trailing = split_batches(data)
+    except CorruptBatch as error:
+        raise StorageFailure(f"{name} is damaged from offset {start_offset} on: {error}") from error
+    if trailing or not batches:
+        text = f"{trailing} bytes are no whole batch" if trailing else "there is no batch"
+        raise StorageFailure(f"{name} is damaged from offset {start_offset} on: {text}")
+    first = batches[0].header
+    if not first.base_offset <= start_offset < first.end_offset:
+        text = f"offset {first.base_offset} stands there"
+        raise StorageFailure(f"{name} is damaged at offset {start_offset}: {text}")
+    offset = first.base_offset
+    starts = [start for _, start in epoch_starts]
+    for batch in batches:
+        header = batch.header
+        if header.base_offset != offset:
+            text = f"offset {header.base_offset} stands there"
+            raise StorageFailure(f"{name} is damaged at offset {offset}: {text}")
+        place = bisect_right(starts, offset) - 1
+        if place >= 0 and header.leader_epoch != epoch_starts[place][0]:
+            text = f"epoch {header.leader_epoch} stands there, not {epoch_starts[place][0]}"
+            raise StorageFailure(f"{name} is damaged at offset {offset}: {text}")
+        offset = header.end_offset
+    return offset

@@ -1,0 +1,142 @@
+"""Damaged batches: what a follower reports and does, how the leader learns of it, and what that does then."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from quorum_node.raft.messages import FetchRequest
+from quorum_node.raft.outputs import CorruptionReported, HaltReason, Output, Send
+from quorum_node.raft.roles import CorruptFetch
+from support.raft.cores import Cores, Node
+
+pytestmark = [pytest.mark.requirement("K595-02")]
+
+
+class Watched(Cores):
+    """Cores that remember the fetches of one node, and what is told of damage."""
+
+    def __init__(self, watched: str) -> None:
+        super().__init__(self._note)
+        self.watched = watched
+        self.fetches: list[tuple[float, FetchRequest]] = []
+        self.told: list[CorruptFetch] = []
+        self.reports: list[CorruptionReported] = []
+
+    def _note(self, node: Node, output: Output) -> None:
+        if isinstance(output, CorruptionReported):
+            self.reports.append(output)
+        if node.name == self.watched and isinstance(output, CorruptFetch):
+            self.told.append(output)
+        request = output.request if isinstance(output, Send) else None
+        if node.name == self.watched and isinstance(request, FetchRequest):
+            self.fetches.append((self.now_ms, request))
+
+
+def spoil(node: Node, place: int) -> int:
+    """Flip a bit in a batch on that node's disk; its base offset."""
+    batch = node.batches[place]
+    data = bytearray(batch.data)
+    data[-5] ^= 1
+    node.batches[place] = replace(batch, data=bytes(data))
+    return batch.base_offset
+
+
+def reason(node: Node) -> HaltReason | None:
+    return None if node.halted is None else node.halted.reason
+
+
+def filled(cores: Cores) -> Node:
+    leader = cores.quorum("1", "2", "3")
+    for number in range(5):
+        cores.propose(leader, f"v{number}")
+        cores.advance(30)
+    return leader
+
+
+def test_the_follower_tells_and_the_leader_looks_at_its_disk_and_stops() -> None:
+    cores = Watched("4")
+    one = filled(cores)
+    spoil(one, -3)
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(20_000)
+    assert cores.told[0].leader_id == 1
+    assert one.halted is not None
+    assert one.halted.reason is HaltReason.STORAGE_FAILED
+    others = [cores.nodes[name] for name in "23"]
+    assert [each.halted for each in others] == [None, None], "nobody else is condemned"
+    assert cores.leader in others
+    assert four.log_end == cores.leader.log_end, "it goes on with the next leader"
+    assert four.replica.describe(cores.now_ms).corrupt_fetch is None
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_leader_learns_of_it_by_a_word_or_by_being_asked_again(says: bool) -> None:
+    """A stock replica has no word for it: it only asks again for what it was sent."""
+    cores = Watched("4")
+    one = filled(cores)
+    spoil(one, -3)
+    asked = FetchRequest(
+        one.replica.cluster_id, cores.nodes["2"].key, 1, 1, 1, max_wait_ms=0, answer=0
+    )
+    stranger = replace(asked, replica=replace(asked.replica, id=9), fetch_offset=0)
+    stranger = replace(stranger, last_fetched_epoch=0)
+    cores.request(one, stranger)
+    assert reason(one) is None
+    cores.request(one, replace(stranger, corrupt=says))
+    assert reason(one) is HaltReason.STORAGE_FAILED
+
+
+def test_a_leader_whose_disk_is_well_goes_on_and_the_follower_asks_ever_later() -> None:
+    """The damage is on the way: here in what the harness reads, which no check of the disk can see."""
+    cores = Watched("4")
+    one = filled(cores)
+    place = spoil(one, -3)
+    good = one.batches[-3]
+    # What is checked is found well, and damaged again before it arrives.
+    real = cores._respond
+
+    def damage(node: Node, output: object) -> None:
+        response = output.response  # type: ignore[attr-defined]
+        wanted = getattr(response, "range", None)
+        if wanted is not None and wanted.checked:
+            output = replace(
+                output, response=replace(response, range=replace(wanted, checked=False))
+            )  # type: ignore[type-var]
+        real(node, output)  # type: ignore[arg-type]
+
+    cores._respond = damage  # type: ignore[method-assign]
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(60_000)
+    assert one.halted is None
+    assert one.is_leader
+    assert [each.times for each in cores.told[:3]] == [1, 2, 3]
+    late = [at for at, _ in cores.fetches][-6:]
+    gaps = [after - before for before, after in pairwise(late)]
+    config = four.config
+    assert min(gaps) >= config.retry_backoff_max_ms / 2, "it does not ask on and on"
+    assert all(request.corrupt for _, request in cores.fetches[-6:])
+    assert cores.reports[-1] == CorruptionReported(four.key, cores.fetches[-1][1].fetch_offset)
+    found = four.replica.describe(cores.now_ms).corrupt_fetch
+    assert found is not None
+    assert found.times == len(cores.told)
+    one.batches[-3] = replace(good, data=cores.nodes["2"].batches[-3].data)
+    cores.advance(5_000)
+    assert four.log_end == one.log_end > place
+    assert four.replica.describe(cores.now_ms).corrupt_fetch is None
+    assert not cores.fetches[-1][1].corrupt
+
+
+def test_what_came_whole_before_the_damage_is_kept_and_flushed() -> None:
+    """Its epoch or offset is damaged, which no checksum covers: the batches before it are taken."""
+    cores = Watched("4")
+    one = filled(cores)
+    batch = one.batches[-2]
+    data = bytearray(batch.data)
+    data[7] ^= 4  # of the base offset
+    one.batches[-2] = replace(batch, data=bytes(data))
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(3_000)
+    assert cores.told
+    assert four.log_end == batch.base_offset
+    assert four.replica.durable_end == four.log_end

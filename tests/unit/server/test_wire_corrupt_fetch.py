@@ -1,0 +1,32 @@
+"""A follower's word for damaged records: a private tagged field, absent while there is nothing to say."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_node.protocol.apis import FETCH
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.raft import messages as raft
+from quorum_node.schema.codec import decode, encode
+from quorum_node.server.wire.fetch import fetch_request, split_fetch
+from support.raft.cores import CLUSTER_ID, key_of
+
+pytestmark = [pytest.mark.requirement("K595-02")]
+PLAIN = raft.FetchRequest(CLUSTER_ID, key_of(2), 3, 10, 3)
+
+
+def sent(request: raft.FetchRequest, version: int) -> tuple[bytes, raft.FetchRequest]:
+    data = encode(fetch_request([(0, request)], version), version)
+    body = decode(FetchRequest, version, data)
+    ((_, arrived),) = split_fetch(body)
+    assert isinstance(arrived, raft.FetchRequest)
+    return data, arrived
+
+
+@pytest.mark.parametrize("version", range(12, FETCH.max_version + 1))
+def test_it_arrives_in_every_version_that_our_replicas_send(version: int) -> None:
+    quiet, without = sent(PLAIN, version)
+    told, with_it = sent(replace(PLAIN, corrupt=True), version)
+    assert not without.corrupt
+    assert with_it.corrupt
+    assert len(told) > len(quiet), "nothing is sent while there is nothing to say"

@@ -1,0 +1,59 @@
+"""What a leader sends once more is read from the disk and looked through: every flipped bit is found."""
+
+from pathlib import Path
+
+import pytest
+
+from quorum_node.records.batches import encode_values
+from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.log import SegmentedLog
+
+pytestmark = [pytest.mark.requirement("K595-02")]
+
+
+def batch(base: int, epoch: int, values: list[bytes]) -> bytes:
+    return encode_values(
+        base_offset=base, leader_epoch=epoch, timestamp_ms=1_700_000_000_000, values=values
+    )
+
+
+def filled(directory: Path) -> SegmentedLog:
+    log = SegmentedLog(directory, cache_bytes=1 << 20)
+    for base, epoch in ((0, 1), (2, 1), (4, 3), (6, 3)):
+        log.append(batch(base, epoch, [b"a", b"b"]), base, base + 2, epoch)
+    log.flush()
+    return log
+
+
+def test_a_log_that_is_well_is_read_as_ever(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    for start in range(8):
+        for limit in (start, 6, 8):
+            assert log.read_checked(start, 1 << 20, limit) == log.read(start, 1 << 20, limit)
+    assert log.read_checked(8, 1 << 20, 8) == b""
+
+
+def test_every_flipped_bit_of_the_file_is_found(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    path = next(tmp_path.glob("*.log"))
+    content = path.read_bytes()
+    for bit in range(len(content) * 8):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        with pytest.raises(StorageFailure, match="damaged"):
+            log.read_checked(0, 1 << 20, 8)
+        with pytest.raises(StorageFailure):
+            log.flush()
+        log._failure = None
+
+
+def test_memory_that_differs_from_a_disk_that_is_well_is_dropped(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    good = log.read(0, 1 << 20, 8)
+    entry = batch(0, 1, [b"a", b"X"])
+    log._cache.truncate_to(-1)
+    log._cache.append(0, 2, entry)
+    assert log.read(0, 1 << 20, 2) == entry
+    assert log.read_checked(0, 1 << 20, 8) == good
+    assert log.read(0, 1 << 20, 8) == good
