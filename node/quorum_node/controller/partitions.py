@@ -73,7 +73,13 @@ def _create(
         text = f"there is no topic {wanted.name}"
         return Problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     now = len(topic.partitions)
-    if wanted.count <= now:
+    if wanted.count < now:
+        text = (
+            f"topic {wanted.name} has {now} partitions, and none is taken away: Kafka has no record for that, so brokers "
+            "would go on serving it; copy what is needed to a topic with fewer partitions and delete this one"
+        )
+        return Problem(ErrorCode.INVALID_PARTITIONS, text)
+    if wanted.count == now:
         text = f"topic {wanted.name} has {now} partitions: {wanted.count} would not be more"
         return Problem(ErrorCode.INVALID_PARTITIONS, text)
     more = wanted.count - now

@@ -54,6 +54,9 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "durable_end_offset": description.durable_end_offset,
             "applied_offset": host.applier.committed.end_offset,
             "metadata_lag": max(0, description.high_watermark - host.applier.committed.end_offset),
+            "broker_metadata_lag": {
+                str(broker_id): float(lag) for broker_id, lag in host.broker_lags().items()
+            },
             "active_controller": float(host.is_active_controller()),
             "formed": float(description.formed),
             "log_start_offset": description.log_start_offset,

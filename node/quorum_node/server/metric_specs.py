@@ -120,6 +120,12 @@ STATE = (
         draft="MetadataLag (KIP-631)",
     ),
     _gauge(
+        "broker_metadata_lag",
+        "On the active controller: committed records that a broker has not applied yet, as its heartbeats"
+        " tell (MetadataLag of a broker, KIP-631)",
+        "broker",
+    ),
+    _gauge(
         "metadata_snapshot_lag",
         "Committed records behind the newest snapshot, 0 without one",
         draft="MetadataSnapshotLag (KIP-631)",

@@ -109,6 +109,8 @@ class ReplicaHost:
         self.on_progress: Callable[[], None] = lambda: None
         """Role, epoch or high watermark may have changed."""
         self.is_active_controller: Callable[[], bool] = lambda: False
+        self.broker_lags: Callable[[], dict[int, int]] = dict
+        """Records that each broker has not applied, as far as the active controller was told."""
         self.on_bug: Callable[[BaseException], None] = lambda error: None
         self.refuse_voters: Callable[[NamesVoters], raft.VoterChangeResponse | None] = (
             lambda request: None

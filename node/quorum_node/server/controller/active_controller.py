@@ -229,6 +229,17 @@ class ActiveController:
             self._pending = None
             self._events.deactivated(why)
 
+    def broker_lags(self) -> dict[int, int]:
+        """Committed records that each broker has not applied; without those that have not told. Empty on a standby."""
+        if self._pending is None:
+            return {}
+        high_watermark, found = self._replica.high_watermark, {}
+        for broker in self._pending.brokers.by_id.values():
+            lease = self.leases.get(broker.broker_id, broker.broker_epoch)
+            if lease is not None and lease.metadata_offset >= 0:
+                found[broker.broker_id] = max(0, high_watermark - lease.metadata_offset - 1)
+        return found
+
     # -- deciding
 
     def view(self, caller: Caller = NOBODY) -> View | None:

@@ -181,6 +181,7 @@ class HostedController:
         host.applier.foreseen = self.controller.foreseen.behind
         host.applier.on_image = self.registrar.image_changed
         host.refuse_voters = self.refuse_voters
+        host.broker_lags = self.controller.broker_lags
         host.is_active_controller = lambda: self.controller.is_active
 
     @property
