@@ -38,11 +38,12 @@ class RaftConfig:
     witness: bool = False
     election_timeout_ms: float = 1000
     fetch_timeout_ms: float = 2000
+    silence_share: float = 0.5
+    """Of the fetch timeout: see `silence_ms`. With 1 nobody asks for pre-votes before the fetch timeout is over."""
     election_backoff_max_ms: float = 1000
     request_timeout_ms: float = 2000
     retry_backoff_ms: float = 20
     retry_backoff_max_ms: float = 1000
-    fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * 1024 * 1024
     high_watermark_linger_ms: float = 20
     """A parked fetch is answered this long after a commit that its sender has not heard of."""
@@ -69,6 +70,24 @@ class RaftConfig:
     def controller_endpoint(self) -> Endpoint | None:
         """This node's controller listener."""
         return next((e for e in self.endpoints if e.name.upper() == CONTROLLER), None)
+
+    @property
+    def silence_ms(self) -> float:
+        """A voter whose fetch is unanswered for so long asks for pre-votes, and grants them.
+
+        A leader resigns, and anything is done without the consent of a majority, only after the whole fetch timeout.
+        """
+        return self.fetch_timeout_ms * self.silence_share
+
+    @property
+    def fetch_max_wait_ms(self) -> int:
+        """How long a leader may keep a voter's fetch: several answers fit into `silence_ms`."""
+        return int(min(500, self.silence_ms / 4))
+
+    @property
+    def observer_fetch_max_wait_ms(self) -> int:
+        """The same for an observer's, whose silence bound is the fetch timeout."""
+        return int(min(500, self.fetch_timeout_ms / 4))
 
     @property
     def link_jitter_ms(self) -> float:

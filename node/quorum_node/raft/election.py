@@ -4,6 +4,7 @@ Owns the sender's side of Vote. Must not know how votes are granted (`vote.py`).
 Source: KIP-595, "Vote Response Handling" and "Gridlocked Elections"; KIP-650, "Pre-vote". A candidate
 that can't win any more steps down at once (K595-09). A voter whose software knows no pre-vote can't be
 asked for one; it counts as if it had granted it, as such a voter gives its vote without one (K650-02).
+Nobody but the leader speaks for it then: such voters count when it has not answered the campaign either.
 """
 
 from quorum_node.raft import inquiry
@@ -67,13 +68,17 @@ def handle_vote_response(
         return
     role.retries.pop(peer, None)
     role.unreachable.discard(peer)
-    unsupported = request.pre_vote and response.error is RaftError.UNSUPPORTED_VERSION
-    if unsupported or (response.vote_granted and response.error is RaftError.NONE):
+    if request.pre_vote and response.error is RaftError.UNSUPPORTED_VERSION:
+        _knows_no_pre_vote(replica, role, peer)
+        return
+    if response.vote_granted and response.error is RaftError.NONE:
         _granted(replica, role, peer)
         return
     if peer not in role.granted:
         delayed_by(replica, peer, response.error)
         role.rejected.add(peer)
+        if isinstance(role, Prospective):
+            _refused_pre_vote(replica, role, peer)
         _step_down_if_hopeless(replica, role)
 
 
@@ -86,20 +91,26 @@ def handle_vote_failure(
         return
     if request.pre_vote == isinstance(role, Prospective) and sent.epoch == replica.epoch:
         if request.pre_vote and reason is FailureReason.UNSUPPORTED:
-            _granted(replica, role, sent.peer)
+            _knows_no_pre_vote(replica, role, sent.peer)
             return
         delay_ms = replica.config.retry_backoff_ms * 2 * (1 + replica.jitter())
         role.retries[sent.peer] = replica.now_ms + delay_ms
         delayed_by(replica, sent.peer, None)
         if reason is not FailureReason.TIMEOUT:
             role.unreachable.add(sent.peer)
+        if isinstance(role, Prospective) and sent.peer == _doubted(replica, role):
+            _count_unasked(replica, role)
+        if replica.role is role and reason is not FailureReason.TIMEOUT:
             _step_down_if_hopeless(replica, role)
 
 
 def expire_campaign(replica: ReplicaState, role: Prospective | Candidate) -> None:
     """Timer: ask those again who did not answer; give up at the deadline."""
     if role.deadline_ms <= replica.now_ms:
-        step_down(replica, role)
+        if isinstance(role, Prospective):
+            _count_unasked(replica, role)
+        if replica.role is role:
+            step_down(replica, role)
         return
     due = [key for key, at_ms in role.retries.items() if at_ms <= replica.now_ms]
     for key in due:
@@ -127,6 +138,44 @@ def _granted(replica: ReplicaState, role: Prospective | Candidate, peer: Replica
     role.rejected.discard(peer)
     if has_won(replica, role.granted):
         _win(replica, role)
+
+
+def _refused_pre_vote(replica: ReplicaState, role: Prospective, peer: ReplicaKey) -> None:
+    """Another voter may have heard the leader a little later than this replica; it is asked again while that is silent."""
+    doubted = _doubted(replica, role)
+    if peer == doubted:
+        role.rejected |= role.unasked - role.granted
+    elif doubted is not None and doubted not in role.rejected | role.unreachable:
+        role.asked_again += 1
+        role.retries[peer] = replica.now_ms + campaign_delay_ms(replica, role.asked_again)
+
+
+def _knows_no_pre_vote(
+    replica: ReplicaState, role: Prospective | Candidate, peer: ReplicaKey
+) -> None:
+    """It can't be asked: it may well hear the leader, which can be asked."""
+    doubted = _doubted(replica, role) if isinstance(role, Prospective) else None
+    if doubted is None or doubted == peer or doubted in role.unreachable:
+        _granted(replica, role, peer)
+    elif isinstance(role, Prospective) and doubted not in role.rejected:
+        role.unasked.add(peer)
+    else:
+        role.rejected.add(peer)
+        _step_down_if_hopeless(replica, role)
+
+
+def _count_unasked(replica: ReplicaState, role: Prospective) -> None:
+    for peer in sorted(role.unasked - role.granted, key=lambda key: (key.id, str(key.uuid))):
+        if replica.role is role:
+            _granted(replica, role, peer)
+
+
+def _doubted(replica: ReplicaState, role: Prospective) -> ReplicaKey | None:
+    """The leader that this replica has not heard for too long, if there was one."""
+    if role.fallback is None:
+        return None
+    leader = replica.voters.latest.voters.newest(role.fallback.leader_id)
+    return None if leader is None else leader.key
 
 
 def _win(replica: ReplicaState, role: Prospective | Candidate) -> None:

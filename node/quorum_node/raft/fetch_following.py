@@ -19,6 +19,9 @@ from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.schema.primitives import MalformedRecord
 
+_LATE_MS = 100.0
+"""A timer later than this was kept from running: by SIGSTOP, a paused machine, a loop without time."""
+_LITTLE_BYTES = 128 * 1024
 _ACCEPTED = (RaftError.NONE, RaftError.NOT_FOLLOWER)
 
 
@@ -37,6 +40,8 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
         return
     config = replica.config
     follower.fetch_sent_ms = replica.now_ms
+    if follower.silence_deadline_ms is None:
+        follower.silence_deadline_ms = replica.now_ms + config.silence_ms
     follower.introducing = not (replica.is_voter or follower.introduced)
     follower.fetching = replica.send(
         follower.endpoint,
@@ -46,7 +51,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             replica.epoch,
             replica.log_end,
             replica.epochs.last_epoch,
-            config.fetch_max_wait_ms,
+            config.fetch_max_wait_ms if replica.is_voter else config.observer_fetch_max_wait_ms,
             config.fetch_max_bytes,
             replica.high_watermark,
             follower.answer,
@@ -55,7 +60,15 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             follower.corrupt is not None,
         ),
         None,
+        _timeout_ms(replica, follower),
     )
+
+
+def _timeout_ms(replica: ReplicaState, follower: Follower) -> float | None:
+    """Short once, so that a lost fetch or a dead connection is not taken for a silent leader."""
+    if follower.expects_little and not follower.failures and replica.is_voter:
+        return min(replica.config.request_timeout_ms, replica.config.silence_ms / 2)
+    return None
 
 
 def handle_fetch_response(replica: ReplicaState, correlation: int, response: FetchResponse) -> bool:
@@ -69,6 +82,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
         return True
     leader_is_alive(replica, follower)
     follower.answer = response.answer
+    follower.expects_little = len(response.records) <= _LITTLE_BYTES
     if replica.partial is not None:
         snapshot_following.drop(replica)  # the log of this leader reaches back far enough
     follower.introduced = follower.introduced or follower.introducing
@@ -93,6 +107,9 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
 def expire_follower(replica: ReplicaState, follower: Follower) -> None:
     """Timer: the leader is silent, a campaign is due, or a fetch has to be repeated."""
     now_ms = replica.now_ms
+    if _notices_silence(replica, follower):
+        campaign(replica)
+        return
     idle = follower.link is Link.OPEN or follower.campaign_deadline_ms is None
     if idle and follower.fetch_deadline_ms <= now_ms:
         follower.link = Link.TIMED_OUT
@@ -110,6 +127,25 @@ def expire_follower(replica: ReplicaState, follower: Follower) -> None:
         return
     if follower.retry_deadline_ms is not None and follower.retry_deadline_ms <= now_ms:
         follower.retry_deadline_ms = None
+
+
+def _notices_silence(replica: ReplicaState, follower: Follower) -> bool:
+    """Whether the leader is silent and pre-votes are asked for, while a real campaign still has to wait.
+
+    A timer that comes late tells of a pause of this very process: what the leader answered meanwhile may wait to be read.
+    """
+    now_ms, due_ms = replica.now_ms, follower.silence_deadline_ms
+    if due_ms is None or now_ms < due_ms or follower.link is not Link.OPEN:
+        return False
+    if now_ms - due_ms > _LATE_MS and not follower.excused:
+        follower.excused = True
+        follower.silence_deadline_ms = now_ms + replica.config.fetch_max_wait_ms
+        follower.fetch_deadline_ms = max(follower.fetch_deadline_ms, follower.silence_deadline_ms)
+        return False
+    if follower.fetch_deadline_ms <= now_ms:
+        return False  # the whole fetch timeout is over: see the caller
+    follower.link = Link.SILENT
+    return replica.may_campaign() and not replica.ids_only
 
 
 def _refused(replica: ReplicaState, follower: Follower, response: FetchResponse) -> None:

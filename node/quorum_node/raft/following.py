@@ -31,6 +31,8 @@ def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     follower.campaign_deadline_ms = None
     follower.failures = 0
     follower.fetch_deadline_ms = replica.now_ms + replica.config.fetch_timeout_ms
+    follower.silence_deadline_ms = None
+    follower.excused = False
     replica.last_leader_contact_ms = replica.now_ms
     replica.campaigns = 0
     replica.refused_shorter = None
@@ -77,7 +79,7 @@ def suspect(replica: ReplicaState, follower: Follower) -> None:
         # One that knows its voters by id alone looks around first: the quorum may have formed.)
         become_unattached(replica, replica.epoch)
         return
-    if follower.link is Link.OPEN:
+    if follower.link in (Link.OPEN, Link.SILENT):
         follower.link = Link.CLOSED
     if not replica.may_campaign():
         # Its vote may be needed: it waits for the next leader to call, and believes nobody meanwhile

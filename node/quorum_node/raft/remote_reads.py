@@ -120,7 +120,9 @@ def _is_waiting(replica: ReplicaState, read: RemoteRead) -> bool:
         _fail(replica, read, _cause(replica, read))
         return False
     new_leader = read.asked_epoch != replica.epoch
-    if follower.link is Link.OPEN and (new_leader or replica.now_ms >= read.retry_ms):
+    if follower.link in (Link.OPEN, Link.SILENT) and (
+        new_leader or replica.now_ms >= read.retry_ms
+    ):
         _ask(replica, follower, read)
     return True
 

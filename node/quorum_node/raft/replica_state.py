@@ -319,15 +319,27 @@ class ReplicaState:
         return not voters.latest_is_committed and voters.committed.voters.is_newest(self.key)
 
     def has_live_leader(self) -> bool:
-        """Leads itself, or follows a leader whose link is open and has not timed out."""
+        """Leads itself, or follows a leader whose link is not closed and has not timed out.
+
+        Who only asks for pre-votes because the leader is silent still follows it.
+        """
         role = self.role
         if isinstance(role, Leader):
             return True
-        return (
-            isinstance(role, Follower)
-            and role.link is Link.OPEN
-            and self.now_ms < role.fetch_deadline_ms
-        )
+        if isinstance(role, Prospective):
+            doubted = role.fallback
+            return (
+                doubted is not None and doubted.link is Link.SILENT and doubted.is_live(self.now_ms)
+            )
+        return isinstance(role, Follower) and role.is_live(self.now_ms)
+
+    def hears_leader(self) -> bool:
+        """Leads itself, or follows a leader that is not even silent: no pre-vote is granted."""
+        role = self.role
+        if not isinstance(role, Follower) or role.link is not Link.OPEN:
+            return isinstance(role, Leader)
+        silent = role.silence_deadline_ms is not None and role.silence_deadline_ms <= self.now_ms
+        return not silent and role.is_live(self.now_ms)
 
     def told_voters(self) -> tuple[ReplicaKey, ...]:
         """Voters whose addresses can be told apart: none while they are known by id alone."""

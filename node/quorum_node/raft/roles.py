@@ -39,9 +39,13 @@ TRANSITIONS: dict[RoleName, frozenset[RoleName]] = {
 
 
 class Link(Enum):
-    """A follower's link to its leader. Only OPEN speaks for a live leader."""
+    """A follower's link to its leader. Only OPEN speaks against a pre-vote.
+
+    SILENT: unanswered for half the fetch timeout. Whoever is not known as a voter still finds a live leader here.
+    """
 
     OPEN = "open"
+    SILENT = "silent"
     CLOSED = "closed"
     TIMED_OUT = "timed out"
 
@@ -72,6 +76,10 @@ class CorruptFetch:
 class Follower:
     """Fetches from `endpoint`. One fetch is out at a time: `fetching` is its correlation.
 
+    `fetch_deadline_ms` counts from the last answer, `silence_deadline_ms` from the first fetch after it (None: none was
+    sent): a follower that did not ask, because its own disk is slow, has not heard silence. `excused`: the process itself
+    was paused since, so the leader got more time once. `expects_little`: the last answer was small, so the next one
+    needs no time to be sent, and a fetch that got lost is noticed before the leader seems silent.
     `downloading`: this leader named a snapshot, and its parts are fetched instead of the log.
     `introducing`, `introduced`: an observer tells, or has told, this leader where it listens.
     `corrupt`: what this leader sent last could not be appended.
@@ -80,6 +88,9 @@ class Follower:
     leader_id: int
     endpoint: Endpoint
     fetch_deadline_ms: float
+    silence_deadline_ms: float | None = None
+    excused: bool = False
+    expects_little: bool = False
     link: Link = Link.OPEN
     campaign_deadline_ms: float | None = None
     fetching: int | None = None
@@ -94,16 +105,26 @@ class Follower:
     corrupt: CorruptFetch | None = None
     name: RoleName = field(default=RoleName.FOLLOWER, init=False)
 
+    def is_live(self, now_ms: float) -> bool:
+        """The leader may be silent, but its link is not closed and the fetch timeout is not over."""
+        return self.link in (Link.OPEN, Link.SILENT) and now_ms < self.fetch_deadline_ms
+
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it would be elected, in the epoch it has. `fallback`: the leader it doubts."""
+    """Asks whether it would be elected, in the epoch it has. `fallback`: the leader it doubts.
+
+    `unasked`: voters whose software knows no pre-vote; they count once the doubted leader has not answered either.
+    `asked_again`: how often voters that refused were asked once more.
+    """
 
     deadline_ms: float
     fallback: Follower | None
     granted: set[ReplicaKey]
     rejected: set[ReplicaKey] = field(default_factory=set)
     unreachable: set[ReplicaKey] = field(default_factory=set)
+    unasked: set[ReplicaKey] = field(default_factory=set)
+    asked_again: int = 0
     retries: dict[ReplicaKey, float] = field(default_factory=dict)
     name: RoleName = field(default=RoleName.PROSPECTIVE, init=False)
 

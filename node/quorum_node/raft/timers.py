@@ -21,7 +21,14 @@ from quorum_node.raft.fetch_serving import expire_parked
 from quorum_node.raft.leadership import ChangePhase, Leader
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
+from quorum_node.raft.roles import (
+    Candidate,
+    Follower,
+    Link,
+    Prospective,
+    Resigned,
+    Unattached,
+)
 from quorum_node.raft.transitions import become_unattached
 
 NEVER_MS = float("inf")
@@ -43,6 +50,8 @@ def next_deadline_ms(replica: ReplicaState) -> float:
                 deadline_ms = min(deadline_ms, role.retry_deadline_ms)
             if role.campaign_deadline_ms is None:
                 deadline_ms = min(deadline_ms, role.fetch_deadline_ms)
+                if role.silence_deadline_ms is not None and role.link is Link.OPEN:
+                    deadline_ms = min(deadline_ms, role.silence_deadline_ms)
             deadline_ms = min(deadline_ms, own_entry.deadline_ms(replica))
         case Prospective() | Candidate():
             deadline_ms = min(deadline_ms, role.deadline_ms, *role.retries.values())

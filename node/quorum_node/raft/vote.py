@@ -14,7 +14,10 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 * A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
   candidate's log then makes it a voter, by a record that has not arrived here yet.
 * Before a static quorum has formed, votes are asked for by id alone: see `static_quorum.py`.
-* A pre-vote changes nothing and is granted only if no leader is alive here.
+* A pre-vote changes nothing and is granted only if the own link to the leader is closed or timed out. A link times
+  out for this when a fetch is unanswered for half the fetch timeout (`RaftConfig.silence_ms`). A majority of such
+  voters can depose a leader that comes back before it would resign by itself: that costs an election and no record,
+  because the votes that follow obey the same rules as ever.
 """
 
 from quorum_node.raft import inquiry
@@ -106,7 +109,7 @@ def _trusts_strangers(replica: ReplicaState) -> bool:
 
 
 def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) -> bool:
-    if replica.has_live_leader() or not eligible:
+    if replica.hears_leader() or not eligible:
         return False
     if request.candidate_epoch > replica.epoch:
         become_unattached(replica, request.candidate_epoch)

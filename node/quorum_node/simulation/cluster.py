@@ -49,6 +49,8 @@ class Cluster:
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
         self.on_voters: Callable[[SimulatedHost, VotersChanged], None] = lambda host, change: None
         self.on_download: Callable[[SimulatedHost], None] = lambda host: None
+        self.silence_share = 0.5
+        """RaftConfig.silence_share of every host that is added from now on."""
         self.snapshot_counts: Counter[str] = Counter()
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
         """Records between two snapshots; None: at random, each replica by itself."""
@@ -104,6 +106,7 @@ class Cluster:
             new_cluster_id=CLUSTER_ID,
             initial_voters=self.initial_voters,
             witness=witness,
+            silence_share=self.silence_share,
             snapshot_part_bytes=self.random.choice((64, 200, 1000)),
             snapshot_download_idle_ms=200,
             snapshot_download_max_ms=2000,

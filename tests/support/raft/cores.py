@@ -81,6 +81,8 @@ class Cores:
         self.events: deque[tuple[str, Event]] = deque()
         self._next_id = 1
         self._timeouts: list[tuple[float, str, int]] = []
+        self._times_out_ms: dict[tuple[str, int], float] = {}
+        """When whoever sent a request that arrived gives up waiting for its answer."""
 
     # -- building
 
@@ -414,6 +416,7 @@ class Cores:
             failed = RequestFailed(output.correlation, FailureReason.UNSUPPORTED)
             self.events.append((node.name, failed))
         else:
+            self._times_out_ms[node.name, output.correlation] = self.now_ms + output.timeout_ms
             self._deliver(node, target, output.correlation, output.request)
 
     @staticmethod
@@ -470,8 +473,10 @@ class Cores:
             return
         name, correlation = waiting
         if (node.name, name) in self.cut:
-            self._timeouts.append((self.now_ms + 1500, name, correlation))
+            times_out_ms = self._times_out_ms.pop((name, correlation), self.now_ms)
+            self._timeouts.append((max(self.now_ms, times_out_ms), name, correlation))
             return
+        self._times_out_ms.pop((name, correlation), None)
         self.events.append((name, ResponseReceived(correlation, response)))  # type: ignore[arg-type]
 
     def _time_out(self, name: str, output: Send) -> None:
