@@ -1,6 +1,9 @@
 """fsync off the loop: one worker thread. What arrives meanwhile shares the next flush.
 
-Knows the log's `flush` and the driver's ticket, nothing of what they protect.
+Once a second at most, while there is something new, the thread also makes durable what is known of the synced end: not
+before the answer to a flush, so a commit waits for it only if it comes in that moment.
+
+Knows the log's `flush` and `settle` and the driver's ticket, nothing of what they protect.
 """
 
 import asyncio
@@ -12,6 +15,10 @@ from collections.abc import Callable
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
+_SETTLE_SECONDS = 1.0
+_SETTLE = -1
+"""In place of a ticket."""
+
 FlushDone = Callable[[int, int | StorageFailure | DiskFull], None]
 """(ticket, durable end offset or failure), on the loop's thread."""
 
@@ -20,9 +27,15 @@ class ThreadFlusher:
     """At most one flush at a time: the driver starts the next when it heard of the last."""
 
     def __init__(
-        self, flush: Callable[[], int], done: FlushDone, metrics: PartitionMetrics
+        self,
+        flush: Callable[[], int],
+        settle: Callable[[], None],
+        done: FlushDone,
+        metrics: PartitionMetrics,
     ) -> None:
         self._flush = flush
+        self._settle = settle
+        self._settle_timer: asyncio.TimerHandle | None = None
         self._done = done
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
@@ -37,8 +50,19 @@ class ThreadFlusher:
         self.busy_since = self._loop.time()
         self._work.put(ticket)
 
+    def settle_soon(self) -> None:
+        """The log was synced: let the synced end be durable within a second. Called on the loop's thread."""
+        if self._settle_timer is None:
+            self._settle_timer = self._loop.call_later(_SETTLE_SECONDS, self._settle_now)
+
+    def _settle_now(self) -> None:
+        self._settle_timer = None
+        self._work.put(_SETTLE)
+
     def close(self) -> None:
         """End the thread after a flush that is under way."""
+        if self._settle_timer is not None:
+            self._settle_timer.cancel()
         self._work.put(None)
 
     def _run(self) -> None:
@@ -46,6 +70,9 @@ class ThreadFlusher:
             result: int | StorageFailure | DiskFull
             started = time.perf_counter()
             try:
+                if ticket == _SETTLE:
+                    self._settle()
+                    continue
                 result = self._flush()
             except (StorageFailure, DiskFull) as failure:
                 result = failure
@@ -59,6 +86,7 @@ class ThreadFlusher:
         self, ticket: int, result: int | StorageFailure | DiskFull, seconds: float
     ) -> None:
         self.busy_since = None
+        self.settle_soon()
         self._metrics.count("flushes")
         self._metrics.observe("flush_latency_seconds", seconds)
         self._done(ticket, result)

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         termination.adopt(pairs)
         config = check_config(pairs)
         configure_logging(config.log_level)
-        termination.latch = FailureLatch(config.failure_latch_file)
+        termination.latch = FailureLatch(config.failure_latch_file, config.data_dir)
         termination.node_id = config.node_id
         token = read_token(config)
         if termination.latch.read() is None:  # a disk that failed is not touched any more

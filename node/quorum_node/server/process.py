@@ -202,8 +202,11 @@ class NodeProcess:
         try:
             for partition in self._directory.partitions:
                 partition.log.flush()
+                partition.log.settle()
         except (StorageFailure, DiskFull) as error:
-            self._die(TerminationReason.STORAGE_FAILED, str(error))
+            full = isinstance(error, DiskFull)
+            reason = TerminationReason.DISK_FULL if full else TerminationReason.STORAGE_FAILED
+            self._die(reason, str(error))
             await asyncio.sleep(_SHUTDOWN_SECONDS)
         for partition in self._directory.partitions:
             partition.log.close()

@@ -118,7 +118,7 @@ class ReplicaHost:
         """An answer in place of the core's to a request that names new voters, if somebody else has a say in that."""
         self.peers = peers
         peers.attach(partition, self)
-        self.flusher = ThreadFlusher(log.flush, self._flushed, self._metrics)
+        self.flusher = ThreadFlusher(log.flush, log.settle, self._flushed, self._metrics)
         self.driver = ReplicaDriver(
             replica, log, state_file, self, clock_ms, self.flusher, self, self._device(snapshots)
         )
@@ -271,6 +271,7 @@ class ReplicaHost:
         self._election_times.role_changed(output)
         if output.role is not RoleName.LEADER:
             self._commit_times.forget()
+        self.flusher.settle_soon()  # the driver has synced the log itself
         self._events.role_changed(output)
         self.on_progress()
         self._warm_peers()

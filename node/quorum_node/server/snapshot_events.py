@@ -42,7 +42,9 @@ class SnapshotEvents:
         """A snapshot was begun and given up."""
         error, again = result.error, f"tried again in {backoff_seconds:.0f} s"
         text = f"{self._prefix}snapshot {result.id} was not written"
-        if isinstance(error, DiskFull):
+        if isinstance(error, DiskFull) and error.at_sync:
+            _LOG.error(f"{text}: a sync failed because the disk is full ({error}); the node ends")
+        elif isinstance(error, DiskFull):
             _LOG.warning(
                 f"{text}: the disk is full ({error}). Nothing is lost, the log is kept, but it grows until"
                 f" there is room for a snapshot; {again}"

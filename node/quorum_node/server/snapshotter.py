@@ -252,8 +252,9 @@ class Snapshotter:
         record_bytes, self._last_at = self._since_before
         self._record_bytes += record_bytes
         self._events.not_written(result, _BACKOFF_SECONDS)
-        if isinstance(result.error, StorageFailure):
-            self._fail_storage(result.error)
+        match result.error:
+            case StorageFailure() | DiskFull(at_sync=True):
+                self._fail_storage(result.error)
 
     def _answer(self, waiting: list[Callable[[Outcome], None]], outcome: Outcome) -> None:
         told = list(waiting)

@@ -50,7 +50,10 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
     """Check the latch, format an empty directory if allowed, open it."""
     latched = termination.latch.read()
     if latched is not None:
-        raise StorageFailure(f"this replica's storage failed before: {latched}")
+        raise StorageFailure(
+            f"this replica's storage failed before: {latched}. Replace the replica by one with an empty disk."
+            f" Only if the disk is known to be good: remove {termination.latch.places()} and start it again"
+        )
     given = give_replica_uuid(config.data_dir, partition_directory(config.data_dir, 0), fresh_uuid)
     if given is not None:
         identity = identity_text(config.node_id, given)

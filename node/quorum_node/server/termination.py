@@ -19,6 +19,7 @@ from quorum_node.storage.failure_latch import FailureLatch
 
 DEFAULT_MESSAGE_FILE = Path("/dev/termination-log")
 _WATCHDOG_SECONDS = 2.0
+_MARK_SECONDS = 0.5
 _MAX_MESSAGE_CHARS = 2000
 _LOG = structlog.get_logger("quorum_node")
 
@@ -51,7 +52,10 @@ class Termination:
         )
 
     def record(self, reason: TerminationReason, message: str, *, latch: bool = True) -> ExitCode:
-        """Log, latch a storage failure, write the message; returns the exit code."""
+        """Log, latch a storage failure, write the message; returns the exit code.
+
+        The data volume comes last: it may hang.
+        """
         code = reason.exit_code
         guard_exit(code)
         text = self.text(reason, message)
@@ -59,6 +63,8 @@ class Termination:
             self.latch.write(text)
         self._write_message(text)
         _LOG.error(message, reason=reason.value, exitCode=int(code), nodeId=self.node_id)
+        if reason is TerminationReason.STORAGE_FAILED and latch:
+            self.latch.mark_data(text, _MARK_SECONDS)
         return code
 
     def bug(self, error: BaseException) -> None:

@@ -7,7 +7,7 @@ old or the new content is there, never a mixture (K595-03).
 import os
 from pathlib import Path
 
-from quorum_node.storage.errors import storage_errors
+from quorum_node.storage.errors import SyncFailed, storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
 
 TEMP_SUFFIX = ".tmp"
@@ -21,7 +21,7 @@ def replace_file(path: Path, content: bytes, files: FileSystem = POSIX) -> None:
         descriptor = files.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_fully(descriptor, content, files)
-            files.fsync(descriptor)
+            sync_file(descriptor, files)
         finally:
             files.close(descriptor)
         files.rename(temp, path)
@@ -35,11 +35,34 @@ def write_fully(descriptor: int, content: bytes | memoryview, files: FileSystem 
         view = view[files.write(descriptor, view) :]
 
 
-def sync_directory(path: Path, files: FileSystem = POSIX) -> None:
-    """fsync a directory, so that names created or renamed in it are durable. Raises OSError."""
-    descriptor = files.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync_file(descriptor: int, files: FileSystem = POSIX) -> None:
+    """fsync. Raises SyncFailed."""
     try:
         files.fsync(descriptor)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror) from error
+
+
+def sync_data(descriptor: int, files: FileSystem = POSIX) -> None:
+    """fdatasync: bytes and size. Raises SyncFailed."""
+    try:
+        files.fdatasync(descriptor)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror) from error
+
+
+def drop_cached(descriptor: int, files: FileSystem = POSIX) -> None:
+    """Have the next read of the file answered by the disk: a failed sync of an earlier process leaves pages in the
+    cache that look clean and are on no disk. Raises OSError, SyncFailed."""
+    sync_data(descriptor, files)  # only clean pages are dropped
+    files.fadvise_dontneed(descriptor)
+
+
+def sync_directory(path: Path, files: FileSystem = POSIX) -> None:
+    """fsync a directory, so that names created or renamed in it are durable. Raises OSError, SyncFailed."""
+    descriptor = files.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync_file(descriptor, files)
     finally:
         files.close(descriptor)
 

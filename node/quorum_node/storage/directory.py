@@ -20,7 +20,7 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_directory
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
-from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.meta_properties import (
     MetaProperties,
@@ -38,7 +38,7 @@ from quorum_node.storage.partition_directory import (
 )
 from quorum_node.storage.replica_identity import read_replica_identity
 
-_FOREIGN = frozenset({"lost+found"})
+_FOREIGN = frozenset({"lost+found", FAILURE_MARK})
 _FORMATTED_FIRST = frozenset({"partition.metadata", "replica.properties", "quorum-state"})
 """What a format that was cut short leaves in a partition."""
 
@@ -128,7 +128,9 @@ def open_directory(
             f"quorum.partitions={partitions}, but {path} was formatted for {meta.partitions}:"
             " partitions can't be added to or taken from a quorum that exists; set it back"
         )
-    give_checksum(path, meta)
+    with storage_errors(f"open {path}"):
+        sync_directory(path, files)
+    give_checksum(path, meta, files)
     latch.mark_formatted(identity_text(meta.node_id, meta.directory_id))
     opened = tuple(
         _open_partition(path, number, meta, segment_bytes, files) for number in range(partitions)

@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_directory
+from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_directory, sync_file
 from quorum_node.storage.errors import DiskFull, storage_errors
 from quorum_node.storage.meta_properties import FILE_NAME
 from quorum_node.storage.partition_directory import is_partition_directory
@@ -46,4 +46,4 @@ def _copy(source: Path, target: Path) -> None:
     with source.open("rb") as reader, target.open("wb") as writer:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
-        os.fsync(writer.fileno())
+        sync_file(writer.fileno())

@@ -11,11 +11,13 @@ Killed at any instant, `SegmentedLog` opens again to what was durable. The order
   truncation that took its batches is durable;
 * a seal is written after its segment and the name of the next were synced, and is removed, durably, before
   the segment is cut;
+* `synced-end` never claims more than is synced: it follows a sync, and goes before a cut;
 * `delete_prefix` removes whole segments, oldest first; `reset_to` removes them newest first, then empties the
   first one and renames it to the new base. In between the log is a shorter one, and the snapshot, which was
   durable before, says at the next open that the reset has to be finished.
 """
 
+import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -25,7 +27,14 @@ from typing import NamedTuple
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.checked_read import check_batches
-from quorum_node.storage.errors import DiskFull, StorageFailure, classify, storage_errors
+from quorum_node.storage.errors import (
+    DiskFull,
+    StorageFailure,
+    again,
+    classify,
+    storage_errors,
+    unless_full,
+)
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import (
     EpochStarts,
@@ -34,10 +43,12 @@ from quorum_node.storage.leader_epochs import (
     read_checkpoint,
     write_checkpoint,
 )
-from quorum_node.storage.log_opening import log_start, open_segments
+from quorum_node.storage.log_end import KnownSynced
+from quorum_node.storage.log_opening import LogCutShort, cut_unsynced, log_start, open_segments
 from quorum_node.storage.recovery import LENGTH_PREFIX_BYTES
 from quorum_node.storage.seal import seal_path
 from quorum_node.storage.segment import Segment
+from quorum_node.storage.synced_end import SyncedEnd, read_synced_end
 from quorum_node.storage.tail_cache import TailCache
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
@@ -51,6 +62,10 @@ class Unsynced(NamedTuple):
     segments: set[Segment]
     names: bool
     to_seal: list[tuple[Segment, int]]
+    epoch: int
+    """Of the record before `end_offset`; -1: there is none."""
+    generation: int
+    """See `SyncedEnd`."""
 
 
 class SegmentedLog:
@@ -66,11 +81,13 @@ class SegmentedLog:
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
         snapshots: Sequence[SnapshotId] = (),
+        synced_offset: int = 0,
         files: FileSystem = POSIX,
     ) -> None:
-        """Open or create. Raises StorageFailure on damage; a torn tail is cut off durably.
+        """Open or create. Raises StorageFailure on damage; what was never synced is cut off durably.
 
-        `snapshots`: the frozen ones, oldest first, the newest of them verified.
+        `snapshots`: the frozen ones, oldest first, the newest of them verified. `synced_offset`: everything below
+        was synced once, as is known from elsewhere.
         """
         self._directory = directory
         self._files = files
@@ -85,7 +102,9 @@ class SegmentedLog:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._truncated_to: int | None = None
-        self._failure: str | None = None
+        self._failure: StorageFailure | DiskFull | None = None
+        self._synced_end: SyncedEnd | None = None
+        """None while it is being opened, and on a disk that was too full to begin it."""
         self.epoch_starts: EpochStarts = []
         self.control_batches: list[bytes] = []
         """Control batches found at open, oldest first (the voter sets are in there)."""
@@ -98,7 +117,7 @@ class SegmentedLog:
         self.sealed_at_open: list[Segment] = []
         """Taken without reading them: for `scrub`."""
         try:
-            self._open(snapshots)
+            self._open(snapshots, synced_offset)
         except OSError as error:
             raise classify(error, f"open the log in {directory}") from error
 
@@ -145,6 +164,7 @@ class SegmentedLog:
         starts = [start for start in self.epoch_starts if start[1] < end_offset]
         epochs_go = starts != self.epoch_starts
         try:
+            self._lower_synced_end(end_offset)
             if self._bases[-1] >= end_offset and len(self._segments) > 1:
                 self._drop_segments_from(end_offset)
             self._segments[-1].truncate_to(end_offset)
@@ -158,6 +178,8 @@ class SegmentedLog:
             self.end_offset = end_offset
             earlier = self._truncated_to
             self._truncated_to = end_offset if earlier is None else min(earlier, end_offset)
+            if self._synced_end is not None:
+                self._synced_end.cut_is_done()
         self._cache.truncate_to(end_offset)
         if epochs_go:
             self._guarded(lambda: write_checkpoint(self._directory, starts, self._files))
@@ -189,6 +211,7 @@ class SegmentedLog:
         self._check_usable()
         assert id.end_offset >= self.start_offset, f"reset to {id}, the log starts at {self.start}"
         try:
+            self._lower_synced_end(self._bases[0])
             self._drop_segments_from(self._bases[0])
             segment = self._segments[0]
             segment.truncate_to(segment.base_offset)
@@ -202,6 +225,8 @@ class SegmentedLog:
         with self._lock:
             self.end_offset = id.end_offset
             self._truncated_to = id.end_offset
+            if self._synced_end is not None:
+                self._synced_end.cut_is_done()
         self._start_at(id)
         self.epoch_starts = []
 
@@ -277,7 +302,14 @@ class SegmentedLog:
         """The first half of `flush`: what a sync that begins now has to cover; the rest is for the next."""
         self._check_usable()
         with self._lock:
-            unsynced = Unsynced(self.end_offset, self._dirty, self._names_dirty, self._to_seal)
+            unsynced = Unsynced(
+                self.end_offset,
+                self._dirty,
+                self._names_dirty,
+                self._to_seal,
+                self.epoch_starts[-1][0] if self.epoch_starts else self.start.epoch,
+                self._synced_end.generation if self._synced_end is not None else 0,
+            )
             self._dirty, self._names_dirty, self._to_seal = set(), False, []
             self._truncated_to = None
         return unsynced
@@ -290,7 +322,10 @@ class SegmentedLog:
                 segment.sync()
             if unsynced.names:
                 sync_directory(self._directory, self._files)
+            if self._synced_end is not None:
+                self._synced_end.raise_to(unsynced.end_offset, unsynced.epoch, unsynced.generation)
         except OSError as error:
+            self._note_failed_sync()
             raise self._fail(error, f"sync the log in {self._directory}") from error
         self._seal(unsynced.to_seal)
         return min(unsynced.end_offset, self._lowest_truncation(unsynced.end_offset))
@@ -298,12 +333,11 @@ class SegmentedLog:
     def _seal(self, segments: list[tuple[Segment, int]]) -> None:
         for segment, end_offset in segments:
             try:
-                with storage_errors(f"seal {segment.path}"):
+                # On a full disk there is no seal: the next start reads the segment, that is all.
+                with unless_full(), storage_errors(f"seal {segment.path}"):
                     segment.seal(end_offset)
-            except DiskFull:
-                pass  # there is no seal then: the next start reads the segment, that is all
-            except StorageFailure as failure:
-                self._failure = self._failure or str(failure)
+            except (StorageFailure, DiskFull) as failure:
+                self._failure = self._failure or failure
                 raise
             segment.closed = True
 
@@ -312,26 +346,53 @@ class SegmentedLog:
         with self._lock:
             return otherwise if self._truncated_to is None else self._truncated_to
 
+    def settle(self) -> None:
+        """Make durable what is known of the synced end; runs beside everything else, on any thread.
+
+        Until then a power cut leaves a lower one. Raises StorageFailure or DiskFull, final as those of `flush`.
+        """
+        if self._synced_end is None or self._failure is not None:
+            return
+        try:
+            self._synced_end.settle()
+        except OSError as error:
+            raise self._fail(
+                error, f"sync the synced end of the log in {self._directory}"
+            ) from error
+
     def close(self) -> None:
         """Close the files without syncing; a graceful stop flushes first."""
+        if self._synced_end is not None and self._segments:
+            self._synced_end.close()
         for segment in self._segments:
             segment.close()
         self._segments, self._bases = [], []
-        self._failure = self._failure or "the log is closed"
+        self._failure = self._failure or StorageFailure("the log is closed")
 
-    def _open(self, snapshots: Sequence[SnapshotId]) -> None:
+    def _open(self, snapshots: Sequence[SnapshotId], synced_offset: int) -> None:
         self._files.make_directories(self._directory)
-        opened = open_segments(self._directory, 0, self._files)
+        recorded = read_synced_end(self._directory, self._files)
+        cut_bytes = 0
+        if recorded is not None and recorded.failed:
+            cut_bytes = cut_unsynced(self._directory, recorded.end_offset, self._files)
+        synced = KnownSynced(
+            synced_offset,
+            None if recorded is None else recorded.end_offset,
+            -1 if recorded is None else recorded.epoch,
+        )
+        opened = open_segments(self._directory, 0, self._files, synced)
+        last_epoch = opened.epoch_starts[-1][0] if opened.epoch_starts else -1
+        if synced.lacks(opened.end_offset, last_epoch):
+            raise LogCutShort(self._directory, opened.end_offset, synced)
         self._segments = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self.sealed_at_open = opened.sealed
         self._start_at(log_start(self._bases[0], snapshots, self._directory))
         self.end_offset = opened.end_offset
         self.epoch_starts, self.control_batches = opened.epoch_starts, opened.control_batches
-        self.torn_bytes = opened.torn_bytes
-        self._names_dirty = opened.created
-        # What a killed process left in the page cache counts as durable only after this.
-        self._dirty = set(opened.scanned)
+        self.torn_bytes = cut_bytes + opened.torn_bytes
+        self._names_dirty = opened.names_changed
+        self._dirty = set(opened.cut)  # all else that was read was synced before it was
         following = zip(opened.segments, opened.segments[1:], strict=False)
         self._to_seal = [(s, after.base_offset) for s, after in following if not s.closed]
         checkpoint = from_offset(read_checkpoint(self._directory, self._files), self._bases[0])
@@ -339,6 +400,21 @@ class SegmentedLog:
         if checkpoint != self.epoch_starts:
             write_checkpoint(self._directory, self.epoch_starts, self._files)
         self.flush()
+        with unless_full():
+            self._synced_end = SyncedEnd(
+                self._directory, self.end_offset, last_epoch, recorded, self._files
+            )
+
+    def _lower_synced_end(self, end_offset: int) -> None:
+        """Before the log is cut there. Raises OSError, SyncFailed."""
+        if self._synced_end is not None:
+            epoch = self.epoch_before(end_offset)
+            self._synced_end.lower_to(end_offset, -1 if epoch is None else epoch)
+
+    def _note_failed_sync(self) -> None:
+        if self._synced_end is not None:
+            with contextlib.suppress(OSError):  # the start finds out: it reads from the disk
+                self._synced_end.note_failure()
 
     def _start_at(self, id: SnapshotId) -> None:
         self.start, self.start_offset = id, id.end_offset
@@ -402,17 +478,17 @@ class SegmentedLog:
         try:
             action()
         except (StorageFailure, DiskFull) as error:
-            self._failure = str(error)
+            self._failure = error
             raise
 
     def _fail(self, error: OSError, action: str) -> StorageFailure | DiskFull:
         failure = classify(error, action)
-        self._failure = self._failure or str(failure)
+        self._failure = self._failure or failure
         return failure
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise StorageFailure(self._failure)
+            raise again(self._failure)
 
 
 def _base_offset(segment: Segment) -> int:

@@ -3,19 +3,23 @@
 Owns the order of checks at open. Knows nothing of appending or of who reads.
 
 A segment with a seal that fits is taken as it was sealed, without reading it: it was durable whole, and `scrub`
-reads it in the background. Every other one is scanned batch by batch; only the last may end in a torn tail.
+reads it in the background. Every other one is read from the disk and scanned batch by batch. What was never synced may
+have arrived in any part: the log ends where it stops being readable, and segments behind that go.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
+from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import EpochStarts
-from quorum_node.storage.seal import SEAL_SUFFIX, read_seal
+from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced, Verdict
+from quorum_node.storage.seal import SEAL_SUFFIX, read_seal, seal_path
 from quorum_node.storage.segment import SUFFIX, Segment
 
 
@@ -25,6 +29,18 @@ class BeginsBehindNothing(StorageFailure):
     def __init__(self, message: str, base_offset: int) -> None:
         super().__init__(message)
         self.base_offset = base_offset
+
+
+class LogCutShort(StorageFailure):
+    """The log is shorter than it was when it was synced: a report of this replica about its own disk."""
+
+    def __init__(self, directory: Path, end_offset: int, synced: KnownSynced) -> None:
+        super().__init__(
+            f"the log in {directory} ends at offset {end_offset}, but everything below offset"
+            f" {synced.recorded_offset} was synced: the disk has lost what it confirmed, or it is an older"
+            " copy. Records that this replica acknowledged may be missing, so it must not vote with what is"
+            " left. Replace it by one with an empty disk; it fetches everything from the others"
+        )
 
 
 @dataclass(slots=True)
@@ -37,20 +53,28 @@ class OpenedSegments:
     epoch_starts: EpochStarts = field(default_factory=list)
     control_batches: list[bytes] = field(default_factory=list)
     end_offset: int = 0
+    cut: list[Segment] = field(default_factory=list)
     torn_bytes: int = 0
-    created: bool = False
+    names_changed: bool = False
 
 
 def open_segments(
-    directory: Path, base_offset_if_empty: int, files: FileSystem = POSIX
+    directory: Path,
+    base_offset_if_empty: int,
+    files: FileSystem = POSIX,
+    synced: KnownSynced = NOTHING_KNOWN,
 ) -> OpenedSegments:
-    """Open every segment; a torn tail is cut off. Raises StorageFailure on damage, and OSError."""
+    """Open every segment; what was never synced is cut off. Raises StorageFailure on damage, and OSError."""
     names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
     bases = [int(name.removesuffix(SUFFIX)) for name in names] or [base_offset_if_empty]
     _drop_orphan_seals(directory, names, files)
-    opened = OpenedSegments(end_offset=bases[0], created=not names)
+    synced = _raise_by_seals(directory, bases, synced, files)
+    opened = OpenedSegments(end_offset=bases[0], names_changed=not names)
     for index, base in enumerate(bases):
         if base != opened.end_offset:
+            if _ends_here(opened, synced):
+                _drop_segments(opened, directory, bases[index:], files)
+                break
             raise StorageFailure(
                 f"segment {base:020d}{SUFFIX} in {directory} does not follow offset"
                 f" {opened.end_offset}: a segment is missing or cut short"
@@ -60,8 +84,11 @@ def open_segments(
         following = bases[index + 1] if index + 1 < len(bases) else None
         if following is not None and segment.adopt_seal(following):
             _take_sealed(opened, segment, following)
-        else:
-            _scan(opened, segment, is_last=following is None)
+        elif not _scan(opened, segment, synced, is_last=following is None):
+            _drop_segments(opened, directory, bases[index + 1 :], files)
+            segment.cut()
+            opened.cut.append(segment)
+            break
     _refuse_sealed_last(opened.segments[-1])
     return opened
 
@@ -95,17 +122,73 @@ def _take_sealed(opened: OpenedSegments, segment: Segment, end_offset: int) -> N
     opened.sealed.append(segment)
 
 
-def _scan(opened: OpenedSegments, segment: Segment, *, is_last: bool) -> None:
-    scan = segment.load(_last_epoch(opened))
-    if scan.torn_bytes and not is_last:
-        raise StorageFailure(f"{segment.path} ends in damage before the tail of the log")
-    if scan.torn_bytes:
-        segment.cut()
-        opened.torn_bytes = scan.torn_bytes
+def _scan(opened: OpenedSegments, segment: Segment, synced: KnownSynced, *, is_last: bool) -> bool:
+    """Whether all of the segment is there; False: the log ends in it."""
+    scan = segment.load(_last_epoch(opened), synced)
     opened.epoch_starts += scan.epoch_starts
     opened.control_batches += scan.control_batches
     opened.end_offset = scan.end_offset
     opened.scanned.append(segment)
+    opened.torn_bytes += scan.torn_bytes
+    if scan.torn_bytes and not is_last and not _ends_here(opened, synced):
+        raise StorageFailure(f"{segment.path} ends in damage before the tail of the log")
+    return not scan.torn_bytes
+
+
+def _ends_here(opened: OpenedSegments, synced: KnownSynced) -> bool:
+    """Whether it is known that nothing from here on was ever synced."""
+    return synced.verdict(opened.end_offset, _last_epoch(opened)) is Verdict.NEVER_SYNCED
+
+
+def _drop_segments(
+    opened: OpenedSegments, directory: Path, bases: list[int], files: FileSystem
+) -> None:
+    """Newest first: killed in between, what is left ends at the same place."""
+    for base in reversed(bases):
+        path = directory / f"{base:020d}{SUFFIX}"
+        opened.torn_bytes += files.size_of(path)
+        files.unlink(seal_path(path), missing_ok=True)
+        files.unlink(path)
+        opened.names_changed = True
+
+
+def _raise_by_seals(
+    directory: Path, bases: list[int], synced: KnownSynced, files: FileSystem
+) -> KnownSynced:
+    """A seal was written after its segment, all before it, and the name of the next were synced."""
+    for base, following in reversed(list(pairwise(bases))):
+        seal = read_seal(directory / f"{base:020d}{SUFFIX}", files)
+        if seal is not None and seal.end_offset == following:
+            return replace(synced, proven_offset=max(synced.proven_offset, following))
+    return synced
+
+
+def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) -> int:
+    """A sync failed: cut off what it did not make durable, before anybody reads it. Durable when it returns.
+
+    Returns how many bytes that were. Raises StorageFailure when the log is damaged before, and OSError.
+    """
+    names = sorted(name for name in files.names(directory) if name.endswith(SUFFIX))
+    bases = [int(name.removesuffix(SUFFIX)) for name in names]
+    keep = [base for base in bases if base <= end_offset or base == bases[0]]
+    dropped = OpenedSegments()
+    _drop_segments(dropped, directory, bases[len(keep) :], files)
+    for base in keep[-1:]:
+        segment = Segment(directory, base, files)
+        try:
+            size_bytes = files.size_bytes(segment.fd)
+            scan = segment.scan(
+                -1, KnownSynced(proven_offset=end_offset, recorded_offset=end_offset)
+            )
+            if scan.end_offset > end_offset:
+                segment.truncate_to(end_offset)
+            segment.cut()
+            segment.sync()
+            dropped.torn_bytes += size_bytes - segment.size_bytes
+        finally:
+            segment.close()
+    sync_directory(directory, files)
+    return dropped.torn_bytes
 
 
 def _refuse_sealed_last(segment: Segment) -> None:

@@ -10,14 +10,13 @@ Kafka's file as shipped, between two comments that say whether it is whole (see 
 never overwritten with another identity (K595-05).
 """
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
-from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.errors import StorageFailure, WrongDirectory, unless_full
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.properties_text import (
     format_checked_properties,
@@ -80,7 +79,7 @@ def give_checksum(directory: Path, meta: MetaProperties, files: FileSystem = POS
     """
     content = read_file(directory / FILE_NAME, files)
     if content is not None and not has_checksum(content):
-        with contextlib.suppress(DiskFull):
+        with unless_full():
             write_meta_properties(directory, meta, files)
 
 

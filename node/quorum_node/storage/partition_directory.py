@@ -3,6 +3,7 @@
     __cluster_metadata-<n>/quorum-state, leader-epoch-checkpoint, partition.metadata, %020d.log
     __cluster_metadata-<n>/%020d-%010d.checkpoint    snapshots, see snapshots
     __cluster_metadata-<n>/%020d.seal                what is known of a closed segment, see seal
+    __cluster_metadata-<n>/synced-end                up to where the log was synced, see synced_end
     __cluster_metadata-<n>/replica.properties        n > 0: this replica's UUID
 
 Knows nothing of the directory around it, see `directory`.
@@ -14,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from quorum_node.raft.quorum_state import QuorumState
+from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.log import SegmentedLog
@@ -101,6 +103,9 @@ def open_partition(
     Raises WrongDirectory when it is another cluster's or replica's, StorageFailure when damaged.
     """
     partition = partition_directory(path, number)
+    # An earlier process may have ended between a rename and the sync that makes it durable.
+    with storage_errors(f"open {partition}"):
+        sync_directory(partition, files)
     state_file = QuorumStateFile(partition, replica_uuid, files)
     state = state_file.load()
     if state is None:
@@ -115,7 +120,12 @@ def open_partition(
     newest, notes = newest_whole(snapshots)
     try:
         log = SegmentedLog(
-            partition, segment_bytes=segment_bytes, snapshots=snapshots.ids(), files=files
+            partition,
+            segment_bytes=segment_bytes,
+            snapshots=snapshots.ids(),
+            # Whoever saves the state syncs the log before.
+            synced_offset=state.applied_offset,
+            files=files,
         )
     except BeginsBehindNothing as error:
         raise SnapshotLost(str(error), number, partition, error.base_offset, state) from error

@@ -14,7 +14,6 @@ nor the last key of ours is there, every key is one that their writer knows, and
 of such a file writes it anew, with a checksum.
 """
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.storage.atomic_file import read_file, replace_file
 from quorum_node.storage.checked_text import CheckedText
-from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors, unless_full
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.synced_end import forget_synced_end
 
 FILE_NAME = "quorum-state"
 _NOBODY = -1
@@ -83,7 +83,10 @@ class QuorumStateFile:
             shown = content[:200]
             raise StorageFailure(f"{self._path} is damaged ({error!r}): {shown!r}") from error
         if not is_checked:
-            with contextlib.suppress(DiskFull):  # it is as good as it was; the next save writes it
+            # Its writer did not keep this one, and may have cut the log below what it says.
+            with storage_errors(f"open {self._path.parent}"):
+                forget_synced_end(self._path.parent, self._files)
+            with unless_full():  # it is as good as it was; the next save writes it
                 self.save(state)
         return state
 

@@ -1,12 +1,8 @@
 """What a log segment on disk holds after a crash: whole batches, then perhaps a torn tail.
 
-The one place that decides between "cut off" and "damaged":
-
-* the last batch is incomplete, or its end is zeros (space allocated, bytes never written):
-  it was never fsynced, so nobody was told of it, and it is cut off;
-* anything else that is wrong (CRC of a whole batch, an offset that does not follow, a length that
-  hides later batches) is damage of something that may have been acknowledged: StorageFailure,
-  never truncated away.
+A batch that is not whole and valid is either cut off with all that stands behind it, because it was never synced and
+nobody was told of it, or it is damage of something that may have been acknowledged: StorageFailure, never truncated
+away. `log_end` decides.
 
 Reads raw header fields itself, because it must reason about headers that may be damaged.
 """
@@ -18,6 +14,12 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.log_end import (
+    NOTHING_KNOWN,
+    KnownSynced,
+    Verdict,
+    guess_never_synced,
+)
 
 _HEADER = struct.Struct(">qiibIhi")
 """base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
@@ -26,7 +28,6 @@ HEADER_BYTES = 61
 LENGTH_PREFIX_BYTES = 12
 _CRC_START = 21
 CONTROL_BIT = 0x20
-_SECTOR_BYTES = 512
 INDEX_INTERVAL_BYTES = 4096
 
 
@@ -47,10 +48,16 @@ class SegmentScan:
     torn_bytes: int = 0
 
 
-def scan_segment(content: bytes, base_offset: int, last_epoch: int, name: str) -> SegmentScan:
+def scan_segment(
+    content: bytes,
+    base_offset: int,
+    last_epoch: int,
+    name: str,
+    synced: KnownSynced = NOTHING_KNOWN,
+) -> SegmentScan:
     """Check every batch of a segment that starts at `base_offset` after epoch `last_epoch`.
 
-    Raises StorageFailure on damage; a torn tail is reported in `torn_bytes`.
+    `synced`: what is known to be synced of the log. Raises StorageFailure on damage; a torn tail is reported in `torn_bytes`.
     """
     scan = SegmentScan(end_offset=base_offset, last_epoch=last_epoch)
     position, size, indexed = 0, len(content), -INDEX_INTERVAL_BYTES
@@ -58,8 +65,9 @@ def scan_segment(content: bytes, base_offset: int, last_epoch: int, name: str) -
     while position < size:
         problem = _problem_at(view, position, scan)
         if problem is not None:
-            if not _is_torn(content, position):
-                raise StorageFailure(f"{name} is damaged at byte {position}: {problem}")
+            _check_never_synced(
+                content, position, scan, synced, f"{name} is damaged at byte {position}: {problem}"
+            )
             scan.torn_bytes = size - position
             break
         base, length, epoch, _, _, attributes, last_delta = _HEADER.unpack_from(view, position)
@@ -78,6 +86,19 @@ def scan_segment(content: bytes, base_offset: int, last_epoch: int, name: str) -
         position += batch_bytes
         scan.valid_bytes = position
     return scan
+
+
+def _check_never_synced(
+    content: bytes, position: int, scan: SegmentScan, synced: KnownSynced, problem: str
+) -> None:
+    """Raise StorageFailure unless what begins at `position` was never synced."""
+    verdict = synced.verdict(scan.end_offset, scan.last_epoch)
+    if verdict is Verdict.DAMAGE:
+        raise StorageFailure(
+            f"{problem}; offset {scan.end_offset} was synced, so acknowledged records may be lost"
+        )
+    if verdict is Verdict.UNKNOWN and not guess_never_synced(content, position):
+        raise StorageFailure(problem)
 
 
 def _problem_at(view: memoryview, position: int, scan: SegmentScan) -> str | None:
@@ -101,41 +122,3 @@ def _problem_at(view: memoryview, position: int, scan: SegmentScan) -> str | Non
     if last_delta < 0 or epoch < max(scan.last_epoch, 0):
         return f"last offset delta {last_delta}, epoch {epoch} after epoch {scan.last_epoch}"
     return None
-
-
-def _is_torn(content: bytes, position: int) -> bool:
-    """Whether what stands at `position` up to the end can be an append that was never synced."""
-    rest = memoryview(content)[position:]
-    if len(rest) < HEADER_BYTES:
-        return True
-    _, length, _, magic, crc, _, last_delta = _HEADER.unpack_from(rest, 0)
-    if _ends_in_unwritten_sectors(content, position):
-        return not _has_valid_batch_after(content, position, last_delta)
-    incomplete = magic == 2 and length > len(rest) - LENGTH_PREFIX_BYTES
-    if not incomplete or crc32c(rest[_CRC_START:]) == crc:
-        return False  # all bytes of the batch are there: only its length was damaged
-    return not _has_valid_batch_after(content, position, last_delta)
-
-
-def _ends_in_unwritten_sectors(content: bytes, position: int) -> bool:
-    """Zeros from within the batch at `position`, from a sector boundary on, to the end of file."""
-    data_end = len(content.rstrip(b"\0"))
-    if data_end <= position:
-        return True
-    unwritten_from = -(-data_end // _SECTOR_BYTES) * _SECTOR_BYTES
-    return unwritten_from < len(content)
-
-
-def _has_valid_batch_after(content: bytes, position: int, last_delta: int) -> bool:
-    """Whether a later whole batch proves that the damage is before the tail."""
-    base = struct.unpack_from(">q", content, position)[0]
-    if last_delta < 0 or not 0 <= base + last_delta + 1 < 1 << 62:
-        return False
-    following = struct.pack(">q", base + last_delta + 1)
-    found = content.find(following, position + LENGTH_PREFIX_BYTES)
-    while found >= 0:
-        probe = SegmentScan(end_offset=base + last_delta + 1)
-        if _problem_at(memoryview(content), found, probe) is None:
-            return True
-        found = content.find(following, found + 1)
-    return False

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from crc32c import crc32c
 
+from quorum_node.storage.atomic_file import drop_cached, sync_data
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced
 from quorum_node.storage.recovery import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -68,10 +70,18 @@ class Segment:
         self._index_offsets = array("q")
         self._index_positions = array("q")
 
-    def load(self, last_epoch: int) -> SegmentScan:
-        """Scan the file and adopt its whole batches; a torn tail is left for `cut`."""
+    def load(self, last_epoch: int, synced: KnownSynced = NOTHING_KNOWN) -> SegmentScan:
+        """Scan the file as it is on the disk, and adopt its whole batches; a torn tail is left for `cut`.
+
+        What a killed process left in the page cache is synced before.
+        """
+        drop_cached(self.fd, self.files)
+        return self.scan(last_epoch, synced)
+
+    def scan(self, last_epoch: int, synced: KnownSynced) -> SegmentScan:
+        """As `load`, but of what the page cache says."""
         content = self._pread(self.files.size_bytes(self.fd), 0)
-        scan = scan_segment(content, self.base_offset, last_epoch, str(self.path))
+        scan = scan_segment(content, self.base_offset, last_epoch, str(self.path), synced)
         self.size_bytes = scan.valid_bytes
         self._index_offsets = scan.index_offsets
         self._index_positions = scan.index_positions
@@ -193,8 +203,8 @@ class Segment:
         return content[:position]
 
     def sync(self) -> None:
-        """fdatasync: size and bytes are durable afterwards."""
-        self.files.fdatasync(self.fd)
+        """fdatasync: size and bytes are durable afterwards. Raises SyncFailed."""
+        sync_data(self.fd, self.files)
 
     def close(self) -> None:
         """Close the descriptor, without syncing."""

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from quorum_node.records.snapshot_format import SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.storage.atomic_file import sync_directory, write_fully
+from quorum_node.storage.atomic_file import sync_data, sync_directory, sync_file, write_fully
 from quorum_node.storage.errors import storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
 
@@ -54,7 +54,7 @@ class SnapshotWriter:
             self._checksum = crc32c(data, self._checksum)
             self._unsynced_bytes += len(data)
             if self._unsynced_bytes >= _WRITE_BACK_BYTES:
-                self._files.fdatasync(self._fd)
+                sync_data(self._fd, self._files)
                 self._unsynced_bytes = 0
 
     def freeze(self) -> None:
@@ -62,7 +62,7 @@ class SnapshotWriter:
         self._check.finish()
         final = self._path.with_name(self.id.file_name)
         with storage_errors(f"finish {self._path}"):
-            self._files.fsync(self._fd)
+            sync_file(self._fd, self._files)
             self._close()
             self._files.rename(self._path, final)
             sync_directory(final.parent, self._files)

@@ -24,7 +24,7 @@ from crc32c import crc32c
 from quorum_node.records.batches import HEADER_BYTES, Batch, read_header
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
-from quorum_node.storage.atomic_file import sync_directory, write_fully
+from quorum_node.storage.atomic_file import drop_cached, sync_directory, sync_file, write_fully
 from quorum_node.storage.errors import classify, storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.snapshot_writer import WRITING_SUFFIX, SnapshotWriter
@@ -255,6 +255,8 @@ class SnapshotStore:
         path = self._partial_path(id)
         reader = SnapshotReader(id)
         try:
+            with storage_errors(f"read {path} from the disk"):
+                self._drop_cached(path)
             for _ in self._batches(path, reader):
                 pass
         except FileNotFoundError:
@@ -291,9 +293,18 @@ class SnapshotStore:
         except OSError as error:
             raise classify(error, f"read {path}") from error
 
+    def _drop_cached(self, path: Path) -> None:
+        if not self._files.exists(path):
+            return
+        fd = self._files.open(path, os.O_RDWR)
+        try:
+            drop_cached(fd, self._files)
+        finally:
+            self._files.close(fd)
+
     def _sync_file(self, path: Path) -> None:
         fd = self._files.open(path, os.O_RDWR)
         try:
-            self._files.fsync(fd)
+            sync_file(fd, self._files)
         finally:
             self._files.close(fd)

@@ -11,6 +11,7 @@ import pytest
 from quorum_node.records.batches import Record, decode_records, encode_batch, split_batches
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.synced_end import FILE_NAME, SyncedEnd
 
 SEGMENT = "00000000000000000000.log"
 VALUE = b"value-" + bytes(range(40))
@@ -42,12 +43,17 @@ END_OFFSETS = [1, 4, 6, 7, 10]
 
 @pytest.mark.requirement("K595-02")
 @pytest.mark.usefixtures("no_sync")
-def test_every_cut_reopens_to_whole_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("synced", [None, 4])
+def test_every_cut_reopens_to_whole_batches(tmp_path: Path, synced: int | None) -> None:
+    """Of a log that nothing is known of, as an older version left it, and of one with a known synced end."""
     batches = fill(tmp_path, SHAPE)
     content = (tmp_path / SEGMENT).read_bytes()
     ends = [sum(map(len, batches[: n + 1])) for n in range(len(batches))]
     for size in range(ends[1], len(content) + 1):
         (tmp_path / SEGMENT).write_bytes(content[:size])
+        (tmp_path / FILE_NAME).unlink(missing_ok=True)
+        if synced is not None:
+            SyncedEnd(tmp_path, synced, 1).close()
         log = SegmentedLog(tmp_path)
         whole = sum(1 for end in ends if end <= size)
         assert log.end_offset == END_OFFSETS[whole - 1]
@@ -122,6 +128,8 @@ def test_a_segment_cut_short_before_the_last_is_damage(tmp_path: Path) -> None:
     log.close()
     segments = sorted(tmp_path.glob("*.log"))
     assert len(segments) > 3
+    for known in (tmp_path / FILE_NAME, *tmp_path.glob("*.seal")):
+        known.unlink()
     os.truncate(segments[1], segments[1].stat().st_size - 5)
     with pytest.raises(StorageFailure, match="before the tail"):
         SegmentedLog(tmp_path)

@@ -1,0 +1,206 @@
+"""`synced-end`: up to where the log is known to be on the disk (Kafka's recovery point, exact and with a checksum).
+
+Owns the file and the order of its writes. Knows nothing of what the log holds, nor of who judges by it.
+
+Three slots, 4096 bytes apart, so that no write touches two of them:
+
+    magic "SyE1", flags, epoch of the last record, sequence, end offset, CRC-32C    32 bytes, big-endian
+
+The valid slot with the highest sequence counts. After every successful sync of the log its end goes into a slot by a
+plain write: exact when the process ends, however it ends. Now and then (`settle`) the file is synced too, off the path
+of a commit: after a power cut the end is a lower bound that lags by that much. The slot that was synced last is never
+written to, so a torn write costs nothing that was durable.
+
+What the file must never do is claim more than the disk holds:
+* `raise_to` is called after the log and its names were synced;
+* `lower_to` is durable before the log is cut, and leaves no slot that claims more;
+* a sync of the log that was under way then, or is begun before the cut is done, says nothing (`generation`).
+"""
+
+import os
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from quorum_node.storage.atomic_file import read_file, replace_file, sync_data
+from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
+
+FILE_NAME = "synced-end"
+SLOT_SPACING_BYTES = 4096
+_SLOTS = 3
+_MAGIC = b"SyE1"
+_BODY = struct.Struct(">4sB3xiQq")
+_CRC = struct.Struct(">I")
+_SLOT_BYTES = _BODY.size + _CRC.size
+_FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEnd:
+    """What the file says. `failed`: it was left by a sync that failed, so nothing beyond counts."""
+
+    end_offset: int
+    epoch: int
+    """Of the last record before `end_offset`; -1: there is none."""
+    failed: bool = False
+    sequence: int = 0
+    slot: int = 0
+
+
+def read_synced_end(directory: Path, files: FileSystem = POSIX) -> RecordedEnd | None:
+    """None when there is no file: the directory is new, or an older version's. Raises StorageFailure on damage."""
+    path = directory / FILE_NAME
+    content = read_file(path, files)
+    if content is None:
+        return None
+    slots = [_decode(content, number) for number in range(_SLOTS)]
+    if len(content) != _SLOTS * SLOT_SPACING_BYTES or not any(slots):
+        raise StorageFailure(
+            f"{path} is damaged: it has no valid entry, so nobody knows what of the log was synced"
+        )
+    return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sequence)
+
+
+def forget_synced_end(directory: Path, files: FileSystem = POSIX) -> None:
+    """Remove the file: the log was written by somebody who does not keep it. Raises OSError."""
+    files.unlink(directory / FILE_NAME, missing_ok=True)
+
+
+class SyncedEnd:
+    """The open file. `raise_to` and `note_failure` may run on another thread than the rest."""
+
+    def __init__(
+        self,
+        directory: Path,
+        end_offset: int,
+        epoch: int,
+        found: RecordedEnd | None = None,
+        files: FileSystem = POSIX,
+    ) -> None:
+        """Begin with an end that is synced, whatever was `found` in the file; durable afterwards.
+
+        Raises StorageFailure, DiskFull or OSError. A file that is there needs no more space.
+        """
+        self._files = files
+        self._path = directory / FILE_NAME
+        self._lock = threading.Lock()
+        self._settling = threading.Lock()
+        self._pending = False
+        self._being_cut = False
+        self.generation = 0
+        """Of the log's content below its end: a cut makes a new one."""
+        self.end_offset, self._epoch = end_offset, epoch
+        if found is None:
+            entries = [_encode(sequence, end_offset, epoch) for sequence in range(_SLOTS, 0, -1)]
+            content = b"".join(entry.ljust(SLOT_SPACING_BYTES, b"\0") for entry in entries)
+            replace_file(self._path, content, files)
+            self._sequence, self._durable, self._writing = _SLOTS, 0, 1
+            self._fd = files.open(self._path, os.O_RDWR)
+            return
+        self._sequence, self._durable = found.sequence, found.slot
+        self._writing = _next(found.slot)
+        self._fd = files.open(self._path, os.O_RDWR)
+        self._write_to_all()
+
+    @property
+    def pending(self) -> bool:
+        """Whether `settle` has something to do."""
+        return self._pending
+
+    def raise_to(self, end_offset: int, epoch: int, generation: int) -> None:
+        """Everything below is synced, as the log was in that generation. Raises OSError."""
+        with self._lock:
+            if self._being_cut or generation != self.generation:
+                return
+            if end_offset > self.end_offset:
+                self.end_offset, self._epoch = end_offset, epoch
+                self._write(self._writing)
+
+    def lower_to(self, end_offset: int, epoch: int) -> None:
+        """The log is about to be cut there; `cut_is_done` follows. Durable when it returns.
+
+        Raises OSError, SyncFailed.
+        """
+        with self._settling:
+            with self._lock:
+                self._being_cut = True
+                if end_offset >= self.end_offset:
+                    return
+                self.end_offset, self._epoch = end_offset, epoch
+            self._write_to_all()
+
+    def cut_is_done(self) -> None:
+        """The log ends where it was cut; a sync that begins now speaks of it."""
+        with self._lock:
+            self._being_cut = False
+            self.generation += 1
+
+    def note_failure(self) -> None:
+        """A sync of the log failed: what is beyond the end is not to be taken for synced later. Raises OSError.
+
+        Not synced itself: without the cache that it is read from, what it warns of is gone as well.
+        """
+        with self._lock:
+            self._write(self._writing, _FAILED)
+
+    def settle(self) -> None:
+        """Make durable what is known. Raises OSError, SyncFailed."""
+        with self._settling:
+            with self._lock:
+                if not self._pending:
+                    return
+                syncing, self._pending = self._writing, False
+                self._writing = next(
+                    slot for slot in range(_SLOTS) if slot not in (syncing, self._durable)
+                )
+            sync_data(self._fd, self._files)
+            with self._lock:
+                self._durable = syncing
+
+    def close(self) -> None:
+        """Without syncing."""
+        self._files.close(self._fd)
+
+    def _write_to_all(self) -> None:
+        """One is durable when it returns, and none says anything else."""
+        with self._lock:
+            self._write(self._writing)
+        sync_data(self._fd, self._files)
+        with self._lock:
+            self._durable = self._writing
+            for slot in range(_SLOTS):
+                if slot != self._durable:
+                    self._write(slot)
+            self._writing = _next(self._durable)
+
+    def _write(self, slot: int, flags: int = 0) -> None:
+        self._sequence += 1
+        self._pending = True
+        data = _encode(self._sequence, self.end_offset, self._epoch, flags)
+        written = self._files.pwrite(self._fd, data, slot * SLOT_SPACING_BYTES)
+        if written != len(data):  # within one page of a file that has it: no disk does that
+            raise OSError(5, f"{written} of {len(data)} bytes written")
+
+
+def _next(slot: int) -> int:
+    return (slot + 1) % _SLOTS
+
+
+def _encode(sequence: int, end_offset: int, epoch: int, flags: int = 0) -> bytes:
+    body = _BODY.pack(_MAGIC, flags, epoch, sequence, end_offset)
+    return body + _CRC.pack(crc32c(body))
+
+
+def _decode(content: bytes, slot: int) -> RecordedEnd | None:
+    start = slot * SLOT_SPACING_BYTES
+    data = content[start : start + _SLOT_BYTES]
+    if len(data) < _SLOT_BYTES:
+        return None
+    magic, flags, epoch, sequence, end_offset = _BODY.unpack_from(data)
+    if magic != _MAGIC or crc32c(data[: _BODY.size]) != _CRC.unpack_from(data, _BODY.size)[0]:
+        return None
+    return RecordedEnd(end_offset, epoch, bool(flags & _FAILED), sequence, slot)
