@@ -14,7 +14,7 @@ SECTOR_BYTES = 512
 class StoredFile:
     """Cheap where nothing bad happens: one buffer, and the number of bytes that were synced."""
 
-    __slots__ = ("_cut_in_sync", "_older", "_sync_limit", "clean_bytes", "content")
+    __slots__ = ("_cut_in_sync", "_older", "_sync_limit", "_was_cut", "clean_bytes", "content")
 
     def __init__(self, content: bytes = b"") -> None:
         """A file that is on the disk."""
@@ -24,6 +24,8 @@ class StoredFile:
         """What is on the disk, where that is not the clean part of `content`."""
         self._sync_limit: int | None = None
         self._cut_in_sync = False
+        self._was_cut = False
+        """Since the last sync; else what is on the disk keeps its size, whatever is written over."""
 
     def on_disk(self) -> bytes:
         """What any loss of power leaves at least."""
@@ -54,6 +56,7 @@ class StoredFile:
             self.content.extend(bytes(size - len(self.content)))
             return
         self._dirty_from(size)
+        self._was_cut = True
         del self.content[size:]
         if self._sync_limit is not None:
             self._cut_in_sync = True
@@ -74,6 +77,7 @@ class StoredFile:
                 disk += older[limit:]  # it began before the truncation
             self._older = None if disk == self.content[:limit] else disk
         self.clean_bytes = limit
+        self._was_cut = cut
 
     def fail_sync(self, random: Random, *, shuffled: bool) -> None:
         """It came back with an error: some of it is on the disk, and all of it counts as written back."""
@@ -82,6 +86,7 @@ class StoredFile:
         arrived = self.on_disk() if nothing else self.after_power_loss(random, shuffled=shuffled)
         self.clean_bytes = len(self.content)
         self._older = None if arrived == self.content else arrived
+        self._was_cut = False
 
     def drop_clean_pages(self) -> None:
         """What counts as written back is read from the disk again."""
@@ -100,8 +105,13 @@ class StoredFile:
             return older  # neither the truncation nor what came after it
         kept = content[:clean] if older is None else older[:clean].ljust(clean, b"\0")
         if shuffled:
-            return bytes(kept) + _shuffled(content, older or b"", clean, random)
-        return bytes(kept) + _torn(content, clean, random)
+            arrived = bytes(kept) + _shuffled(content, older or b"", clean, random)
+        else:
+            over = b"" if older is None or self._was_cut else older
+            arrived = bytes(kept) + _torn(content, over, clean, random)
+        if older is not None and not self._was_cut:
+            arrived += older[len(arrived) :]  # written over in place: no byte of the file goes away
+        return arrived
 
     def lose_power(self, random: Random, *, shuffled: bool) -> None:
         """And come back: whatever is there now is on the disk."""
@@ -119,6 +129,7 @@ class StoredFile:
         """Something else is on the disk."""
         self.content = bytearray(content)
         self.clean_bytes, self._older, self._sync_limit = len(content), None, None
+        self._was_cut = False
 
     def _dirty_from(self, position: int) -> None:
         if position < self.clean_bytes:
@@ -129,12 +140,15 @@ class StoredFile:
             self._sync_limit = position
 
 
-def _torn(content: bytearray, start: int, random: Random) -> bytes:
-    """A part of what was not synced, from its beginning on, perhaps followed by zeros for sectors that never came."""
+def _torn(content: bytearray, over: bytes, start: int, random: Random) -> bytes:
+    """A part of what was not synced, from its beginning on, perhaps followed by zeros for sectors that never came.
+
+    `over`: what it was written over, and what is there where it did not come.
+    """
     size = len(content)
     stop = random.randint(start, size) if random.random() < 0.7 else start
     if stop < size and random.random() < 0.3 and stop % SECTOR_BYTES == 0:
-        return bytes(content[start:stop]).ljust(size - start, b"\0")
+        return (bytes(content[start:stop]) + over[stop:size]).ljust(size - start, b"\0")
     return bytes(content[start:stop])
 
 
