@@ -283,7 +283,7 @@ class SegmentedLog:
         except OSError as error:
             raise self._fail(error, f"read {segment.path}") from error
         except StorageFailure as failure:
-            self._failure = self._failure or str(failure)
+            self._failure = self._failure or failure
             raise
         cached = self._cache.read(start_offset, max_bytes, limit_offset)
         if cached is not None and not (data.startswith(cached) or cached.startswith(data)):
