@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from quorum_node.raft import RaftError, RoleName
-from quorum_node.raft.events import RequestReceived
-from quorum_node.raft.messages import EndQuorumEpochRequest, VoteRequest, VoteResponse
-from quorum_node.raft.outputs import PersistQuorumState, Respond, RoleChanged
+from quorum_node.raft.election import start_candidacy
+from quorum_node.raft.events import RequestReceived, ResponseReceived, TimerExpired
+from quorum_node.raft.messages import (
+    CurrentLeader,
+    EndQuorumEpochRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from quorum_node.raft.outputs import PersistQuorumState, Respond, RoleChanged, Send
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
 
@@ -135,6 +141,35 @@ def test_a_candidate_that_sees_a_larger_epoch_steps_back() -> None:
     assert cores.leader in (two, three)
 
 
+@pytest.mark.requirement("K595-07")
+@pytest.mark.parametrize("pre_vote", [False, True])
+def test_a_candidate_that_is_answered_with_a_larger_epoch_steps_back(pre_vote: bool) -> None:
+    """It takes the epoch over, on disk, and leads nothing however many votes come afterwards."""
+    cores, _, two, three = leaderless()
+    cores.advance(2600)
+    cores.do(two, TimerExpired())
+    if not pre_vote:
+        start_candidacy(two.replica)
+    sent = [
+        (number, each.request)
+        for number, each in two.replica.outstanding.items()
+        if isinstance(each.request, VoteRequest) and each.request.pre_vote is pre_vote
+    ]
+    sent = sent[-2:]
+    assert {request.voter for _, request in sent} == {key_of(1), key_of(3)}
+    epoch = two.replica.epoch
+    larger = CurrentLeader(-1, epoch + 5)
+    cores.do(two, ResponseReceived(sent[0][0], VoteResponse(RaftError.NONE, larger, False)))
+    assert two.replica.role.name is RoleName.UNATTACHED
+    assert two.replica.epoch == epoch + 5
+    assert two.state is not None
+    assert (two.state.leader_epoch, two.state.voted) == (epoch + 5, None)
+    granted = VoteResponse(RaftError.NONE, CurrentLeader(-1, epoch), True)
+    cores.do(two, ResponseReceived(sent[1][0], granted))
+    assert not two.is_leader
+    assert not three.is_leader
+
+
 @pytest.mark.requirement("K853-02", "K853-06")
 def test_a_request_for_another_key_of_the_same_id_is_refused() -> None:
     cores, _, two, _ = leaderless()
@@ -209,6 +244,30 @@ def test_an_observer_never_votes_unless_its_own_key_is_asked_as_a_voter() -> Non
         answer = ask(cores, observer, voter=voter, candidate_epoch=5, last_epoch=5)
         assert not answer.vote_granted
         assert answer.leader.leader_epoch == 1
+
+
+@pytest.mark.requirement("K595-17")
+def test_an_observer_never_campaigns() -> None:
+    """Whatever it hears and however long nobody leads, it asks for no vote and raises no epoch."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    observers = [cores.start(name, bootstrap=["1", "2", "3"]) for name in ("4", "5")]
+    cores.advance(600)
+    asked: list[str] = []
+    cores.observer = lambda node, output: (
+        asked.append(node.name)
+        if isinstance(output, Send) and isinstance(output.request, VoteRequest)
+        else None
+    )
+    for name in ("2", "3"):
+        cores.crash(cores.nodes[name])
+    for observer in observers:
+        cores.request(observer, EndQuorumEpochRequest(CLUSTER_ID, 1, 1, (observer.key,)))
+    cores.crash(one)
+    cores.advance(60_000)
+    assert not set(asked) & {"4", "5"}
+    assert [observer.replica.epoch for observer in observers] == [1, 1]
+    assert not any(observer.is_leader for observer in observers)
 
 
 @pytest.mark.requirement("K595-09")

@@ -2,14 +2,17 @@
 
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from quorum_node.raft import QuorumState
 from quorum_node.records.batches import Record, encode_batch
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.atomic_file import replace_file
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.quorum_state import QuorumStateFile
 from quorum_node.storage.snapshots import SnapshotStore
 
 
@@ -44,6 +47,22 @@ def test_a_replaced_file_is_synced_before_and_after_the_rename(
         ("rename", "quorum-state.tmp"),
         ("fsync", tmp_path.name),
     ]
+
+
+@pytest.mark.requirement("K595-03")
+def test_quorum_state_is_replaced_in_that_order_whenever_it_is_saved(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    file = QuorumStateFile(tmp_path, UUID(int=7))
+    for epoch in (1, 2):
+        calls.clear()
+        file.save(QuorumState(epoch))
+        assert calls == [
+            ("write", "quorum-state.tmp"),
+            ("fsync", "quorum-state.tmp"),
+            ("rename", "quorum-state.tmp"),
+            ("fsync", tmp_path.name),
+        ]
 
 
 @pytest.mark.requirement("K595-06")

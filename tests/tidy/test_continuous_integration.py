@@ -1,0 +1,33 @@
+"""What CI runs: all of `make test`, and that ends with the tests on kind."""
+
+import subprocess
+
+import pytest
+
+from support.source_tree import ROOT
+
+
+def commands_of(target: str) -> list[str]:
+    """What make would run for it, recursively."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.requirement("OP-09")
+def test_it_runs_the_tests_on_kind_with_real_disk_failures() -> None:
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    ran = [line for line in script if line.startswith("timeout ") and " make test " in f"{line} "]
+    assert ran, "the script of CI does not run `make test`"
+    on_kind = [line for line in commands_of("test") if line.endswith("tests/e2e ")]
+    assert len(on_kind) == 1
+    assert '-m "e2e and not long"' in on_kind[0]
+    disks = (ROOT / "tests" / "e2e" / "test_e2e_disks.py").read_text()
+    before, _, _ = disks.partition("def test_a_dead_disk_of_a_follower_is_replaced_unasked")
+    assert "long" not in before.rsplit("\n\n", 1)[-1], "it belongs to the short set"
