@@ -12,9 +12,6 @@ from pydantic.alias_generators import to_camel
 
 from quorum_node.api_error_code import ErrorCode as ErrorCode
 
-FORWARDED_HEADER = "X-Metadata-Quorum-Forwarded"
-"""Set on a request that a non-leader forwards to the leader; such a request is never forwarded on."""
-
 DEFAULT_TIMEOUT_MS = 2000
 MAX_TIMEOUT_MS = 600_000
 MAX_VOTERS = 100

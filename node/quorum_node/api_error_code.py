@@ -9,7 +9,10 @@ class ErrorCode(StrEnum):
     NO_LEADER = "NO_LEADER"
     """503: no leader is known, try again."""
     NOT_LEADER = "NOT_LEADER"
-    """503: the request was forwarded here, but this node does not lead (any more)."""
+    """421: this node does not lead, `leaderUrl` says who does; 503: it lost leadership meanwhile.
+
+    Nothing was done. The URL comes from the log: a client that sends a token goes only where it trusts.
+    """
     NOT_CONFIRMED = "NOT_CONFIRMED"
     """503: no majority confirmed the leader within the timeout."""
     REPLICA_BEHIND = "REPLICA_BEHIND"

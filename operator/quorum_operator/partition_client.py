@@ -1,7 +1,8 @@
 """The operator's side of the node's admin API for partitions; the documents are `quorum_node.reassignment_api`.
 
-Any node will do: it describes from its own state, confirmed, and passes changes on to the leader. Expected failures
-are values, never exceptions.
+Any node describes from its own state, confirmed; changes are made by the leader, and the other nodes refuse them.
+The pods are asked in turn, by their IP: the address of a leader that a node names is never used. Expected
+failures are values, never exceptions.
 """
 
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from quorum_node.api import ErrorBody
+from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.reassignment_api import (
     DescribePartitionsRequest,
     PartitionDescriptions,
@@ -26,7 +27,7 @@ from quorum_operator.planner.reassignment import (
     Place,
     Target,
 )
-from quorum_operator.quorum_client import Answer, url_of
+from quorum_operator.quorum_client import NO_ANSWER, Answer, url_of
 
 DESCRIBE_TIMEOUT_MS = 2000
 CHANGE_TIMEOUT_MS = 5000
@@ -77,13 +78,14 @@ class PartitionClient:
         timeout_ms: int,
         model: type[M],
     ) -> M | Answer:
-        """The first answer that is none of a node in trouble; else the last."""
-        answer = Answer(False, "NO_ANSWER", "no pod of the quorum runs")
+        """The first answer that is none of a node in trouble; else the last refusal."""
+        answer = Answer(False, NO_ANSWER, "no pod of the quorum runs")
         for ip in ips:
             told = await self._post_to(ip, path, token, body, timeout_ms, model)
             if not isinstance(told, Answer):
                 return told
-            answer = told
+            if told.code != ErrorCode.NOT_LEADER or answer.code == NO_ANSWER:
+                answer = told  # the leader's word says more than that of the others
         return answer
 
     async def _post_to(
@@ -97,7 +99,7 @@ class PartitionClient:
                 url_of(ip, path), content=content, headers=headers, timeout=timeout_s
             )
         except httpx.HTTPError as error:
-            return Answer(False, "NO_ANSWER", f"{type(error).__name__}: {error}")
+            return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
         try:
             if answer.status_code == 200:
                 return model.model_validate_json(answer.content)

@@ -1,7 +1,8 @@
 """The operator's side of the node's admin HTTP API.
 
 Owns which node is asked, in which order and for how long; the documents are `quorum_node.api`.
-Pods are reached by their IP. Expected failures (no leader, a refused change, a dead pod) are
+Pods are reached by their IP, as Kubernetes tells it: the URL of a leader that a node names is never used, since
+the token goes along. A node that does not lead refuses what only a leader can do. Expected failures (no leader, a refused change, a dead pod) are
 values, never exceptions.
 """
 
@@ -35,6 +36,8 @@ REPORT_TIMEOUT_S = 1.0
 CONFIRM_TIMEOUT_MS = 1500
 DESCRIBE_BUDGET_S = 4.0
 CHANGE_TIMEOUT_MS = 5000
+NO_ANSWER = "NO_ANSWER"
+"""Code of an Answer when nobody answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ class QuorumClient:
                 method, url, content=body, headers=headers, timeout=timeout_s
             )
         except httpx.HTTPError as error:
-            return Answer(False, "NO_ANSWER", f"{type(error).__name__}: {error}")
+            return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
         if answer.status_code < 300:
             return Answer(True)
         try:

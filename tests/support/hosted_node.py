@@ -15,7 +15,6 @@ from quorum_node.raft.outputs import Halt
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.server.admin.app import create_app
-from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.appends import AppendOutcome, Committed
 from quorum_node.server.config import NodeConfig, check_config
@@ -93,7 +92,6 @@ class Node:
             controller=self.controller.controller,
             metrics=self.metrics,
             reserve=self.reserve,
-            forwarder=Forwarder(),
             token=token,
             fetch_timeout_ms=2000,
             started_at=datetime.now(UTC),

@@ -28,6 +28,8 @@ NODE_MODULE = "quorum_node.server"
 DEFAULT_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.04
 TOKEN = "test-token"
+MISDIRECTED = 421
+"""The asked node does not lead; `leaderId` says who does."""
 
 
 _RETRIED = {
@@ -335,18 +337,30 @@ class LocalQuorum:
     def request(
         self, method: str, path: str, node_id: int | None = None, **kwargs: Any
     ) -> httpx.Response | None:
-        """One call to one node (or to the first that answers); None when none does."""
+        """One call to one node (or to the first that answers, and the leader if that is another one);
+        None when none does."""
         asked = [self.nodes[node_id]] if node_id else list(self.nodes.values())
         if self.partition is not None:
             path += f"{'&' if '?' in path else '?'}partition={self.partition}"
         for node in asked:
-            if not node.is_running:
+            answer = self._call(node, method, path, **kwargs)
+            if answer is None:
                 continue
-            try:
-                return self.client.request(method, node.admin_url + path, **kwargs)
-            except httpx.TransportError:
-                continue
+            if answer.status_code == MISDIRECTED and node_id is None:
+                leader = self.nodes[answer.json()["leaderId"]]
+                return self._call(leader, method, path, **kwargs) or answer
+            return answer
         return None
+
+    def _call(
+        self, node: LocalNode, method: str, path: str, **kwargs: Any
+    ) -> httpx.Response | None:
+        if not node.is_running:
+            return None
+        try:
+            return self.client.request(method, node.admin_url + path, **kwargs)
+        except httpx.TransportError:
+            return None
 
     def local(self, node_id: int) -> dict[str, Any]:
         """What a node says of itself; waits until it answers."""

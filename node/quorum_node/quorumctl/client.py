@@ -1,17 +1,18 @@
 """Calls to the admin API of whichever node answers.
 
-Owns the choice of node and the retries: any of the given URLs will do, because every node passes a
-request on to the leader. Knows the API's models, not the node's inside.
+Owns the choice of node and the retries. What only the leader can do is sent to the leader: a node that does
+not lead names its URL, which is used if `trust` covers it. Knows the API's models, not the node's inside.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
+from quorum_node.quorumctl.trust import Trust
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,20 +30,35 @@ _TRY_AGAIN = frozenset(
 
 
 class CommandFailed(Exception):
-    """The call failed for good; the message says what to do. `code` is the API's, if it came."""
+    """The call failed for good; the message says what to do. `code` is the API's, if it came.
 
-    def __init__(self, message: str, code: str | None = None) -> None:
+    `leader_url`: where the leader is, as the node said that refused.
+    """
+
+    def __init__(
+        self, message: str, code: str | None = None, leader_url: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.leader_url = leader_url
 
 
 class AdminClient:
-    """One or more admin URLs of one quorum; `partition`: which of theirs, the first if None."""
+    """One or more admin URLs of one quorum; `partition`: which of theirs, the first if None.
+
+    `trusted_hosts`: where a leader may be sent the token besides the given URLs, see `trust`.
+    """
 
     def __init__(
-        self, urls: list[str], token: str | None, timeout_ms: int, partition: int | None = None
+        self,
+        urls: list[str],
+        token: str | None,
+        timeout_ms: int,
+        partition: int | None = None,
+        trusted_hosts: Iterable[str] = (),
     ) -> None:
         self.urls = [url.rstrip("/") for url in urls]
+        self._trust = Trust(self.urls, trusted_hosts)
         self.timeout_ms = timeout_ms
         self._partition = partition
         self._has_token = bool(token)
@@ -69,16 +85,48 @@ class AdminClient:
         deadline = time.monotonic() + self.timeout_ms / 1000
         while True:
             failure = CommandFailed("no admin URL is given")
+            hopeless = True
             for url in self.urls:
                 try:
-                    return self.call_one(url, model, method, path, body, **query)
+                    return self._call_leader(url, model, method, path, body, **query)
                 except CommandFailed as error:
                     failure = error
                     if error.code is not None and error.code not in _TRY_AGAIN:
                         raise
-            if time.monotonic() > deadline:
+                    hopeless = hopeless and self._is_out_of_reach(error)
+            if hopeless or time.monotonic() > deadline:
                 raise failure
             time.sleep(_PAUSE_SECONDS)
+
+    def _call_leader(
+        self,
+        url: str,
+        model: type[M],
+        method: str,
+        path: str,
+        body: BaseModel | None,
+        **query: Any,
+    ) -> M:
+        """The answer of the node at `url`, or of the leader that it names, if that may be asked."""
+        try:
+            return self.call_one(url, model, method, path, body, **query)
+        except CommandFailed as error:
+            leader = error.leader_url
+            if error.code != ErrorCode.NOT_LEADER or leader is None or leader == url:
+                raise
+            if not self._may_follow(leader):
+                text = f"{error}; if that address is right, name it with --admin, or its host with --trust"
+                raise CommandFailed(text, error.code, leader) from error
+        return self.call_one(leader, model, method, path, body, **query)
+
+    def _may_follow(self, leader_url: str) -> bool:
+        return not self._has_token or self._trust.covers(leader_url)
+
+    def _is_out_of_reach(self, error: CommandFailed) -> bool:
+        """The leader is known, and asking again changes nothing."""
+        leader = error.leader_url
+        refused = error.code == ErrorCode.NOT_LEADER and leader is not None
+        return refused and not self._may_follow(leader or "")
 
     def call_one(
         self,
@@ -138,7 +186,7 @@ class AdminClient:
         except ValidationError:
             text = f"{url} answered {answer.status_code}: {answer.text[:200]}"
             return CommandFailed(text, ErrorCode.INTERNAL)
-        return CommandFailed(body.message + self._advice(body), body.code)
+        return CommandFailed(body.message + self._advice(body), body.code, body.leader_url)
 
     def _advice(self, body: ErrorBody) -> str:
         if body.code == ErrorCode.UNAUTHORIZED:

@@ -28,7 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         with AdminClient(
-            _urls(parsed.admin), _token(parsed.token_file), parsed.timeout_ms, parsed.partition
+            _urls(parsed.admin),
+            _token(parsed.token_file),
+            parsed.timeout_ms,
+            parsed.partition,
+            _trusted_hosts(parsed.trust),
         ) as client:
             if parsed.command is watch:
                 watch(client, parsed.interval, parsed.count)
@@ -56,6 +60,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _urls(given: list[str]) -> list[str]:
     texts = given or [os.environ.get("QUORUMCTL_ADMIN") or _DEFAULT_ADMIN]
     return [url.strip() for text in texts for url in text.split(",") if url.strip()]
+
+
+def _trusted_hosts(given: list[str]) -> list[str]:
+    texts = given or [os.environ.get("QUORUMCTL_TRUST", "")]
+    return [host.strip() for text in texts for host in text.split(",") if host.strip()]
 
 
 def _token(path: str | None) -> str | None:
@@ -99,6 +108,14 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         "--token-file",
         default=default(None),
         help="admin token (or QUORUMCTL_TOKEN_FILE, QUORUMCTL_TOKEN)",
+    )
+    parser.add_argument(
+        "--trust",
+        action="append",
+        default=default([]),
+        metavar="HOST[,HOST...]",
+        help="where else the token may go: to a leader on this host, or below this .SUFFIX"
+        " (or QUORUMCTL_TRUST; in a pod the pods of its Service)",
     )
     parser.add_argument(
         "--partition",

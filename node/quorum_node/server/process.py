@@ -15,7 +15,6 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
-from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.http_server import AdminServer, bind
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.config import NodeConfig
@@ -101,7 +100,6 @@ class NodeProcess:
             api.handle, self._metrics, config.max_request_bytes, malformed.from_client
         )
         self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
-        self._forwarder = Forwarder()
         self._admin = AdminServer(
             create_app(self._node_view(token)), _bind_admin(config), self._metrics
         )
@@ -135,7 +133,6 @@ class NodeProcess:
             controller=self._controller.controller,
             metrics=self._metrics,
             reserve=self._reserve,
-            forwarder=self._forwarder,
             token=token,
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
@@ -198,7 +195,6 @@ class NodeProcess:
         await self._listener.close(_DRAIN_SECONDS)
         self._hosted.close()
         await self._admin.stop()
-        await self._forwarder.close()
         try:
             for partition in self._directory.partitions:
                 partition.log.flush()

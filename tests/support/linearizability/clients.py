@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from support.linearizability.history import REGISTERS, Group, Operation
-from support.workload.target import Answer, Lost, NotSent, Outcome, Target, surely_refused
+from support.workload.target import (
+    MISDIRECTED,
+    Answer,
+    Lost,
+    NotSent,
+    Outcome,
+    Target,
+    surely_refused,
+)
 
 _NOTHING_DONE = {"NO_LEADER", "NOT_LEADER", "NOT_FORMED"}
 """Codes of a 503 that say that the write was not appended anywhere."""
@@ -58,9 +66,10 @@ class Client(threading.Thread):
         self._random = random.Random(seed)
         self._patience = patience
         self._targets = {
-            node: Target([url], token=token, timeout_ms=patience.timeout_ms + 100)
+            node: Target([url], token=token, timeout_ms=patience.timeout_ms + 100, turns=1)
             for node, url in nodes.items()
         }
+        self._nodes = {url: node for node, url in nodes.items()}
         self._avoided: dict[int, float] = dict.fromkeys(nodes, 0.0)
         self._number = stage.new_number()
         self._stopping = threading.Event()
@@ -149,8 +158,12 @@ class Client(threading.Thread):
         return True
 
     def _call(self, node: int, call: Callable[[Target], Outcome]) -> tuple[int, Outcome, int]:
+        """The answer of the node, or of the leader that it names."""
         began = time.monotonic_ns()
         outcome = call(self._targets[node])
+        if isinstance(outcome, Answer) and outcome.status == MISDIRECTED:
+            leader = self._nodes.get(outcome.body["leaderUrl"], node)
+            outcome = call(self._targets[leader])
         return began, outcome, time.monotonic_ns()
 
 

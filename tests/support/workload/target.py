@@ -1,7 +1,8 @@
 """Calls of the admin API over plain HTTP, with the outcomes that a checker has to tell apart.
 
 Standard library only, so that the load costs little on a small machine. Knows no Kubernetes: a
-target is a list of base URLs, any of which answers for the whole quorum.
+target is a list of base URLs. What only the leader can do is tried anew until a connection reaches the leader:
+a URL may be that of a Service, behind which every connection may end at another node.
 """
 
 import http.client
@@ -43,13 +44,16 @@ class Lost:
 
 Outcome = Answer | NotSent | Lost
 
-_CERTAINLY_NOT_APPLIED = {400, 401, 404, 409, 413, 422, 507}
+_CERTAINLY_NOT_APPLIED = {400, 401, 404, 409, 413, 421, 422, 507}
+MISDIRECTED = 421
+_TURNS = 20
+"""How often the leader is looked for; with MISDIRECTED nothing was done."""
 
 
 def surely_refused(outcome: Outcome) -> bool:
     """True only when the write can never take effect; anything doubtful is False.
 
-    503 is doubtful: a node that forwards may say so after the leader has seen the request.
+    503 is doubtful: a leader that steps down may say so after it has appended.
     """
     match outcome:
         case NotSent():
@@ -63,9 +67,12 @@ def surely_refused(outcome: Outcome) -> bool:
 class Target:
     """Base URLs taken in turn; one kept connection, dropped after anything but an answer."""
 
-    def __init__(self, urls: list[str], *, token: str | None, timeout_ms: int) -> None:
+    def __init__(
+        self, urls: list[str], *, token: str | None, timeout_ms: int, turns: int = _TURNS
+    ) -> None:
         if not urls:
             raise ValueError("at least one URL is needed")
+        self._turns = turns
         self._urls = urls
         self._next = 0
         self._headers = {"Content-Type": "application/json"}
@@ -86,7 +93,18 @@ class Target:
         self._next += 1
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Outcome:
-        """One request, never repeated here: whether a repeat is right, the caller knows."""
+        """One request, repeated only where nothing was done because another node leads."""
+        for _ in range(self._turns):
+            outcome = self._call(method, path, body)
+            if not isinstance(outcome, Answer) or outcome.status != MISDIRECTED:
+                break
+            leader = outcome.body.get("leaderUrl")
+            self.turn()
+            if leader in self._urls:
+                self._next = self._urls.index(leader)
+        return outcome
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None) -> Outcome:
         try:
             connection = self._connected()
         except OSError as error:

@@ -1,9 +1,9 @@
-"""/v1/alter-quorum: set (POST) or cancel (DELETE) the target voters. Leader only: others forward.
+"""/v1/alter-quorum: set (POST) or cancel (DELETE) the target voters. Leader only: others name the leader.
 
 Source: KIP-595, "AlterQuorum". Progress is in /v1/quorum (`targetVoters`, `plan`).
 """
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
 
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
@@ -15,8 +15,8 @@ from quorum_node.api import (
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey, parse_uuid
-from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
+from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import invalid, problem
 from quorum_node.server.admin.replica_view import ReplicaView
@@ -35,28 +35,21 @@ def router(node: NodeView) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
     @routes.post("/alter-quorum", response_model=AlterQuorumResult)
-    async def alter(
-        body: AlterQuorumRequest, request: Request, replica: ChosenReplica
-    ) -> AlterQuorumResult | Response:
-        require_token(node, request)
+    async def alter(body: AlterQuorumRequest, replica: ChosenReplica) -> AlterQuorumResult:
         target = tuple(_key(entry) for entry in body.target_voters)
         expected = expected_position(body.expected_offset, body.expected_epoch)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        require_leader(replica)
         return await _alter(replica, target, expected, body.timeout_ms)
 
     @routes.delete("/alter-quorum", response_model=AlterQuorumResult)
     async def cancel(
-        request: Request,
         replica: ChosenReplica,
         expected_offset: OptionalOffset = None,
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> AlterQuorumResult | Response:
-        require_token(node, request)
+    ) -> AlterQuorumResult:
         expected = expected_position(expected_offset, expected_epoch)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
+        require_leader(replica)
         return await _alter(replica, None, expected, timeout_ms)
 
     return routes

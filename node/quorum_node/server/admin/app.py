@@ -20,7 +20,7 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
-from quorum_node.server.admin.forwarding import leader_admin_endpoint, url_of
+from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView

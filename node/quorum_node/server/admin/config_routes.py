@@ -6,7 +6,7 @@ leader one small request and no value, and a replica can be read while another o
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
@@ -22,8 +22,8 @@ from quorum_node.api import (
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import resource_type_name, resource_type_number
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
-from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
+from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid
 from quorum_node.server.admin.replica_view import ReplicaView
@@ -48,25 +48,18 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
         resource_name: str,
         name: str,
         body: PutConfigRequest,
-        request: Request,
         replica: ChosenReplica,
-    ) -> AppendResult | Response:
-        require_token(node, request)
+    ) -> AppendResult:
         key = _key(resource_type, resource_name, name)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        require_leader(replica)
         return await _append(replica, (_record(key, body.value),), body.timeout_ms)
 
     @routes.post("/append", response_model=AppendResult)
-    async def append(
-        body: AppendRequest, request: Request, replica: ChosenReplica
-    ) -> AppendResult | Response:
-        require_token(node, request)
+    async def append(body: AppendRequest, replica: ChosenReplica) -> AppendResult:
         values = tuple(
             _record(_key(e.resource_type, e.resource_name, e.name), e.value) for e in body.entries
         )
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        require_leader(replica)
         return await _append(replica, values, body.timeout_ms)
 
 

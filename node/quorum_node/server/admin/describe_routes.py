@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
@@ -15,6 +15,7 @@ from quorum_node.api import (
 )
 from quorum_node.raft import messages as raft
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
@@ -50,15 +51,13 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/quorum", response_model=QuorumDescription)
     async def describe_quorum(
-        request: Request,
         replica: ChosenReplica,
         confirmed: bool = False,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> QuorumDescription | Response:
+    ) -> QuorumDescription:
         if not confirmed:
             return _document(replica, confirmed=False)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
+        require_leader(replica)
         epoch = replica.describe().leader_epoch
         await replica.confirm_read(timeout_ms)
         if not replica.is_leader() or replica.describe().leader_epoch != epoch:

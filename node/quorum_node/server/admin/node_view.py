@@ -9,7 +9,6 @@ from fastapi import Depends, Query, Request
 from quorum_node.api import ErrorCode, StorageDescription, StorageState
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.records.identity import Endpoint
-from quorum_node.server.admin.forwarding import Forwarder
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.controller.active_controller import ActiveController
@@ -27,7 +26,6 @@ class NodeView:
     controller: ActiveController
     metrics: Metrics
     reserve: DiskReserve
-    forwarder: Forwarder
     token: str | None
     fetch_timeout_ms: float
     started_at: datetime

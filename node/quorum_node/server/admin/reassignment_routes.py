@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby, islice
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
 
 from quorum_node.api import DEFAULT_TIMEOUT_MS, ErrorCode
 from quorum_node.controller.reassignments import alter_reassignments
@@ -35,8 +35,8 @@ from quorum_node.reassignment_api import (
     ReassignResult,
     RefusedPartition,
 )
-from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
+from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out
 from quorum_node.server.admin.replica_view import ReplicaView
@@ -55,16 +55,13 @@ def router(node: NodeView) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
     @routes.post("/reassignments", response_model=ReassignResult)
-    async def reassign(body: ReassignRequest, request: Request) -> ReassignResult | Response:
-        require_token(node, request)
+    async def reassign(body: ReassignRequest) -> ReassignResult:
         replica = node.replica(_METADATA_PARTITION)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        require_leader(replica)
         return await change(node.controller, body)
 
     @routes.post("/reassignments/describe")
-    async def describe(body: DescribePartitionsRequest, request: Request) -> PartitionDescriptions:
-        require_token(node, request)
+    async def describe(body: DescribePartitionsRequest) -> PartitionDescriptions:
         replica = node.replica(_METADATA_PARTITION)
         await replica.confirm_read(body.timeout_ms)
         names = ((each.topic, each.partition) for each in body.partitions)

@@ -1,8 +1,8 @@
-"""Voter changes and resignation. Leader only: others forward."""
+"""Voter changes and resignation. Leader only: others name the leader."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
@@ -19,8 +19,8 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid
-from quorum_node.server.admin.authorization import require_token
 from quorum_node.server.admin.describe_routes import TimeoutMs
+from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, invalid, problem
 from quorum_node.server.admin.replica_view import ReplicaView
@@ -38,12 +38,8 @@ def router(node: NodeView) -> APIRouter:
     routes = APIRouter(prefix="/v1")
 
     @routes.post("/voters", response_model=VoterChangeResult)
-    async def add_voter(
-        body: AddVoterRequest, request: Request, replica: ChosenReplica
-    ) -> VoterChangeResult | Response:
-        require_token(node, request)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+    async def add_voter(body: AddVoterRequest, replica: ChosenReplica) -> VoterChangeResult:
+        require_leader(replica)
         change = raft.AddVoterRequest(
             cluster_id=None,
             voter=_key(body.id, body.uuid),
@@ -58,15 +54,12 @@ def router(node: NodeView) -> APIRouter:
     async def remove_voter(
         id: int,
         uuid: str,
-        request: Request,
         replica: ChosenReplica,
         expected_offset: OptionalOffset = None,
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> VoterChangeResult | Response:
-        require_token(node, request)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
+    ) -> VoterChangeResult:
+        require_leader(replica)
         change = raft.RemoveVoterRequest(
             None, _key(id, uuid), timeout_ms, expected_position(expected_offset, expected_epoch)
         )
@@ -74,23 +67,18 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.put("/voters/{id}/{uuid}/endpoints", response_model=VoterChangeResult)
     async def update_voter(
-        id: int, uuid: str, body: UpdateVoterRequest, request: Request, replica: ChosenReplica
-    ) -> VoterChangeResult | Response:
-        require_token(node, request)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), body.timeout_ms)
+        id: int, uuid: str, body: UpdateVoterRequest, replica: ChosenReplica
+    ) -> VoterChangeResult:
+        require_leader(replica)
         return await _change(replica, _update(_key(id, uuid), body), body.timeout_ms)
 
     @routes.post("/resign", response_model=ResignResult)
     async def resign(
-        request: Request,
         replica: ChosenReplica,
         body: ResignRequest | None = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> ResignResult | Response:
-        require_token(node, request)
-        if not replica.is_leader():
-            return await node.forwarder.forward(request, replica.describe(), timeout_ms)
+    ) -> ResignResult:
+        require_leader(replica)
         successor = body.successor_id if body else None
         epoch = replica.describe().leader_epoch
         change = raft.ResignRequest(_newest_key(replica, successor))

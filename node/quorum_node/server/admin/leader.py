@@ -1,0 +1,62 @@
+"""Who may carry out what only a leader can: this node, or an answer that names the leader.
+
+A node never passes a request on. The request carries the admin token, and the leader's address comes from
+a log record that a peer wrote: sent there, the token would belong to whoever chose the address. The caller
+gets 421 (RFC 9110, 15.5.20) with the leader's id and URL, and decides itself whether to trust that address.
+"""
+
+from quorum_node.api import ErrorCode
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.messages import NO_LEADER
+from quorum_node.records.identity import Endpoint
+from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.replica_view import ReplicaView
+from quorum_node.server.admin.views import leaderless
+from quorum_node.server.config import ADMIN_LISTENER
+
+
+def require_leader(replica: ReplicaView) -> None:
+    """Raise an ApiProblem that says where the leader is, unless this replica believes that it leads."""
+    if not replica.is_leader():
+        raise elsewhere(replica.describe())
+
+
+def elsewhere(description: ReplicaDescription) -> ApiProblem:
+    """The answer of a replica that does not lead. Nothing was done."""
+    if description.leader_id == NO_LEADER:
+        return ApiProblem(503, ErrorCode.NO_LEADER, f"{leaderless(description)}; try again")
+    endpoint = leader_admin_endpoint(description)
+    if endpoint is None:
+        return _no_admin_api(description)
+    text = (
+        f"this node does not lead, node {description.leader_id} does, and says that its admin API is at"
+        f" {url_of(endpoint)}. Nothing was done: send the request to the leader. Nodes do not pass requests"
+        " on, because the token would go to an address that the log names"
+    )
+    return ApiProblem(421, ErrorCode.NOT_LEADER, text)
+
+
+def leader_admin_endpoint(description: ReplicaDescription) -> Endpoint | None:
+    """The leader's admin endpoint, from the voter set."""
+    for voter in reversed(description.voters):
+        if voter.key.id == description.leader_id:
+            return voter.endpoint(ADMIN_LISTENER)
+    return None
+
+
+def url_of(endpoint: Endpoint) -> str:
+    """http://host:port; an IPv6 address in brackets."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"http://{host}:{endpoint.port}"
+
+
+def _no_admin_api(description: ReplicaDescription) -> ApiProblem:
+    known = description.leader_endpoint
+    address = f"{known.host}:{known.port}" if known is not None else "HOST:PORT"
+    text = (
+        f"the leader, node {description.leader_id} at {address}, has no admin API: it is a controller"
+        " of stock Kafka, or was added as a voter without its ADMIN endpoint. Nothing was done. Use"
+        f" Kafka's tools with --bootstrap-controller {address} (kafka-configs.sh to write,"
+        " kafka-metadata-quorum.sh for the quorum)"
+    )
+    return ApiProblem(409, ErrorCode.LEADER_IS_STOCK, text)
