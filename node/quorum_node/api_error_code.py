@@ -67,5 +67,7 @@ class ErrorCode(StrEnum):
     """410: these records were deleted; a snapshot holds the state that they amount to."""
     SNAPSHOT_REFUSED = "SNAPSHOT_REFUSED"
     """409: no snapshot can be written of this state now; the message says why."""
+    BUSY = "BUSY"
+    """503: too many long reads at once; try again."""
     INTERNAL = "INTERNAL"
     """500: a bug."""

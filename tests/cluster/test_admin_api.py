@@ -1,10 +1,12 @@
-"""The admin API over real nodes: who answers what, tokens, forwarding, reads and appends."""
+"""The admin API over real nodes: who answers what, tokens, where the leader is, reads and appends."""
+
+import socket
+import threading
 
 import httpx
 import pytest
 
 from quorum_node.api import (
-    FORWARDED_HEADER,
     ErrorCode,
     LogPage,
     NodeDescription,
@@ -18,6 +20,7 @@ from quorum_node.protocol.describe import (
     DescribeQuorumRequestTopic,
 )
 from quorum_node.protocol.errors import ErrorCode as WireError
+from support.ctl import Ctl
 from support.local_quorum import LocalQuorum, wait_until
 from support.one_request import ask
 
@@ -34,7 +37,8 @@ def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
         assert local.role.value == ("leader" if node is leader else "follower")
         assert local.leader_id == leader.id
         assert [e.port for e in local.endpoints] == [node.port, node.admin_port]
-        confirmed = QuorumDescription.model_validate_json(get("/v1/quorum?confirmed=true"))
+        answer = quorum.request("GET", "/v1/quorum?confirmed=true")
+        confirmed = QuorumDescription.model_validate_json(answer.content)
         assert confirmed.confirmed
         assert confirmed.node_id == leader.id
         own = QuorumDescription.model_validate_json(get("/v1/quorum"))
@@ -46,11 +50,13 @@ def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
         assert quorum.request("GET", "/openapi.json", node.id).status_code == 200
 
 
-def test_any_node_takes_writes_and_linearizable_reads(shared_quorum: LocalQuorum) -> None:
+def test_the_leader_takes_writes_and_any_node_linearizable_reads(
+    shared_quorum: LocalQuorum,
+) -> None:
     quorum = shared_quorum
     for node in quorum.nodes.values():
         path = f"/v1/configs/topic/t/from-{node.id}"
-        answer = quorum.request("PUT", path, node.id, json={"value": "v"})
+        answer = quorum.request("PUT", path, json={"value": "v"})
         assert answer.status_code == 200, answer.text
         assert answer.json()["endOffset"] == answer.json()["offset"] + 1
         for reader in quorum.nodes.values():
@@ -81,13 +87,14 @@ def test_a_batch_is_whole_and_in_one_place(shared_quorum: LocalQuorum) -> None:
     assert quorum.request("GET", "/v1/configs/topic/batch/k0").status_code == 404
 
 
-def test_any_node_takes_reassignments_and_describes_partitions(shared_quorum: LocalQuorum) -> None:
+def test_the_leader_takes_reassignments_and_any_node_describes_partitions(
+    shared_quorum: LocalQuorum,
+) -> None:
     quorum = shared_quorum
+    answer = quorum.request("POST", "/v1/reassignments", json={"partitions": [NO_PARTITION]})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["refused"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     for node in quorum.nodes.values():
-        body = {"partitions": [NO_PARTITION]}
-        answer = quorum.request("POST", "/v1/reassignments", node.id, json=body)
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["refused"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
         body = {"partitions": [{"topic": "no", "partition": 0}]}
         answer = quorum.request("POST", "/v1/reassignments/describe", node.id, json=body)
         assert (answer.json()["partitions"], answer.json()["moving"]) == ([], 0)
@@ -132,14 +139,8 @@ def test_changes_need_the_token(
 def test_a_stale_client_learns_the_leader_in_one_round_trip(shared_quorum: LocalQuorum) -> None:
     quorum = shared_quorum
     leader, follower = quorum.leader, quorum.followers[0]
-    answer = quorum.request(
-        "PUT",
-        "/v1/configs/topic/t/k",
-        follower.id,
-        json={"value": "v"},
-        headers={FORWARDED_HEADER: "9"},
-    )
-    assert (answer.status_code, answer.json()["code"]) == (503, ErrorCode.NOT_LEADER)
+    answer = quorum.request("PUT", "/v1/configs/topic/t/k", follower.id, json={"value": "v"})
+    assert (answer.status_code, answer.json()["code"]) == (421, ErrorCode.NOT_LEADER)
     assert answer.json()["leaderId"] == leader.id
     assert answer.json()["leaderUrl"] == leader.admin_url
     part = DescribeQuorumRequestPartition(partition_index=0)
@@ -156,6 +157,69 @@ def test_a_stale_client_learns_the_leader_in_one_round_trip(shared_quorum: Local
         leader.id,
         quorum.describe()["leaderEpoch"],
     )
+
+
+LEADER_ONLY = [
+    ("PUT", "/v1/configs/topic/t/k", {"value": "v"}),
+    (
+        "POST",
+        "/v1/append",
+        {"entries": [{"resourceType": "topic", "resourceName": "t", "name": "n", "value": "v"}]},
+    ),
+    ("POST", "/v1/resign", None),
+    ("POST", "/v1/alter-quorum", {"targetVoters": [1, 2]}),
+    ("DELETE", "/v1/alter-quorum", None),
+    ("DELETE", "/v1/voters/9/AAAAAAAAAAAAAAAAAAAAAQ", None),
+    ("POST", "/v1/reassignments", {"partitions": [NO_PARTITION]}),
+    ("GET", "/v1/quorum?confirmed=true", None),
+]
+
+
+def test_a_follower_passes_nothing_on_to_the_address_that_the_log_names(make_quorum) -> None:
+    with Stranger() as stranger:
+        quorum = make_quorum(2)
+        elsewhere = f"http://127.0.0.1:{stranger.port}"
+        quorum.nodes[1].overrides["admin.advertised.listener"] = elsewhere
+        quorum.form()
+        if quorum.leader.id != 1:
+            quorum.request("POST", "/v1/resign", json={"successorId": 1})
+            wait_until(lambda: quorum.wait_leader() == 1, "node 1 leads")
+        wait_until(
+            lambda: quorum.request("GET", "/v1/node", 2).json()["leaderId"] == 1, "node 2 follows"
+        )
+        for method, path, body in LEADER_ONLY:
+            told = quorum.request(method, path, 2, json=body)
+            assert (told.status_code, told.json()["code"]) == (421, ErrorCode.NOT_LEADER), path
+            assert (told.json()["leaderId"], told.json()["leaderUrl"]) == (1, elsewhere)
+        asked = {"QUORUMCTL_ADMIN": quorum.nodes[2].admin_url}
+        assert "--trust" in Ctl(quorum).run("put", "topic/t/k", "v", code=1, **asked)
+        assert stranger.calls == 0
+        # With the host trusted quorumctl goes there, and only then.
+        Ctl(quorum).run("put", "topic/t/k", "v", "--trust", "127.0.0.1", code=1, **asked)
+        assert stranger.calls > 0
+
+
+class Stranger:
+    """Listens where the leader does not; counts who connects."""
+
+    def __enter__(self) -> "Stranger":
+        self.calls = 0
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._count, daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._socket.close()
+
+    def _count(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.calls += 1
+            connection.close()
 
 
 @pytest.mark.requirement("K595-22")

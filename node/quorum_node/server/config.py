@@ -18,6 +18,12 @@ from quorum_node.server.config_values import (
     Pairs,
     VoterAddress,
 )
+from quorum_node.server.connection_limits import (
+    LIMIT_KEYS,
+    ConnectionLimits,
+    check_limits,
+    read_limits,
+)
 from quorum_node.server.controller.settings import ControllerConfig, read_controller_config
 from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.storage.properties_text import parse_properties
@@ -27,6 +33,9 @@ ADMIN_LISTENER = "ADMIN"
 
 MAX_PARTITIONS = 16
 """Each has a thread for its fsyncs, and up to as many connections to a peer."""
+
+ADMIN_LIMITS = ConnectionLimits(max_connections=400, max_per_address=100, creation_rate=200)
+"""People, probes and operators: few, and each of their connections costs more than one of Kafka."""
 
 KNOWN_KEYS = frozenset(
     {
@@ -79,6 +88,7 @@ KNOWN_KEYS = frozenset(
         "allow.everyone.if.no.acl.found",
         "socket.request.max.bytes",
         "log.level",
+        *LIMIT_KEYS,
         *BROKER_CONFIGS,
     }
 )
@@ -136,6 +146,8 @@ class NodeConfig:
     snapshots: SnapshotPolicy
     controller: ControllerConfig
     max_request_bytes: int
+    limits: ConnectionLimits
+    admin_limits: ConnectionLimits
     log_level: str
 
 
@@ -173,6 +185,11 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     formation = _formation(pairs)
     _check_formation(pairs, formation, static_voters)
     admin_listener = pairs.listener("admin.listener", "http://0.0.0.0:8080", "http")
+    max_request_bytes = pairs.integer(
+        "socket.request.max.bytes", 8 << 20, minimum=1 << 10, maximum=1 << 30
+    )
+    limits = read_limits(pairs, "controller", ConnectionLimits())
+    check_limits(limits, max_request_bytes)
     return NodeConfig(
         node_id=node_id,
         cluster_id=pairs.cluster_id("cluster.id"),
@@ -203,9 +220,9 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         ),
         snapshots=_snapshots(pairs),
         controller=read_controller_config(pairs),
-        max_request_bytes=pairs.integer(
-            "socket.request.max.bytes", 8 << 20, minimum=1 << 10, maximum=1 << 30
-        ),
+        max_request_bytes=max_request_bytes,
+        limits=limits,
+        admin_limits=read_limits(pairs, "admin", ADMIN_LIMITS),
         log_level=pairs.choice("log.level", "info", ("debug", "info", "warning", "error")),
     )
 

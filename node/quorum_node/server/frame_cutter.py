@@ -57,6 +57,11 @@ class FrameCutter:
         """Bytes that nobody has looked at yet: maybe whole frames."""
         return self._position < len(self._data)
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """How much of a frame is here that is not whole."""
+        return len(self._partial)
+
     def clear(self) -> None:
         """Forget everything."""
         self._data, self._position = b"", 0

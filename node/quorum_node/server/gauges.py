@@ -24,6 +24,7 @@ def gauges_of_node(listener: KafkaListener, reserve: DiskReserve) -> Gauges:
             "disk_low": float(reserve.low),
             "connections": len(listener.connections),
             "requests_in_flight": listener.requests_in_flight,
+            "unfinished_request_bytes": listener.book.unfinished_bytes,
         }
 
     return gauges

@@ -76,6 +76,14 @@ class HostedPartitions:
         metrics.partition(opened.number).gauges = gauges_of_replica(host)
         return host
 
+    def voter_ids(self) -> frozenset[int]:
+        """Ids of the latest voters of all partitions."""
+        return frozenset(
+            voter.key.id
+            for host in self.hosts
+            for voter in host.driver.replica.voters.latest.voters
+        )
+
     @property
     def first(self) -> ReplicaHost:
         """Partition 0: the one that Kafka knows."""

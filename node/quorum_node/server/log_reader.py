@@ -3,8 +3,7 @@
 Reads raw batches and decodes them; knows nothing of the replica that wrote them.
 """
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from quorum_node.api import EndpointModel, LogRecord, VoterModel, VoterSetEntry
@@ -28,7 +27,7 @@ from quorum_node.records.metadata import (
     decode_metadata,
 )
 
-_PIECE_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 class ReadableLog(Protocol):
@@ -45,7 +44,8 @@ def committed_records(
 ) -> Iterator[LogRecord]:
     """Records from_offset <= o < high_watermark, in order. Raises StorageFailure."""
     offset = max(from_offset, log.start_offset)
-    while offset < high_watermark:
+    # The caller pauses: a snapshot may have replaced the records that come next.
+    while log.start_offset <= offset < high_watermark:
         for batch in _batches(log, offset, high_watermark):
             for record in decode_records(batch):
                 if record.offset >= from_offset:
@@ -54,7 +54,11 @@ def committed_records(
 
 
 async def voter_sets(
-    log: ReadableLog, high_watermark: int, known: Sequence[VotersEntry] = ()
+    log: ReadableLog,
+    high_watermark: int,
+    known: Sequence[VotersEntry] = (),
+    *,
+    rest: Callable[[], Awaitable[None]],
 ) -> list[VoterSetEntry]:
     """Every voters record of the log, committed or not, oldest first.
 
@@ -73,6 +77,7 @@ async def voter_sets(
     ]
     offset = log.start_offset
     while offset < log.end_offset:
+        offset = max(offset, log.start_offset)
         batches = _batches(log, offset, log.end_offset)
         if not batches:
             break
@@ -80,7 +85,7 @@ async def voter_sets(
             offset = batch.header.end_offset
             if batch.header.is_control:
                 found += _voter_sets_in(batch, high_watermark)
-        await asyncio.sleep(0)
+        await rest()
     return found
 
 

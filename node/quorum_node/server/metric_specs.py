@@ -139,6 +139,11 @@ STATE = (
     _gauge("disk_low", "1 while appends are refused below the reserve", partition=False),
     _gauge("connections", "Open connections on the Kafka listener", partition=False),
     _gauge("requests_in_flight", "Requests received and not answered yet", partition=False),
+    _gauge(
+        "unfinished_request_bytes",
+        "Bytes on the Kafka listener of requests that are not complete",
+        partition=False,
+    ),
 )
 
 LATENCIES = (
@@ -255,6 +260,11 @@ COUNTS = (
         "malformed_requests",
         "Connections closed because of bytes that are no request, by listener",
         "listener",
+    ),
+    _counter(
+        "connections_closed",
+        "Connections closed because of a limit, by listener and the key of the limit",
+        "limit",
     ),
     _counter("peer_requests", "Requests sent to other replicas", "api"),
     _counter(

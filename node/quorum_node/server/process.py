@@ -15,7 +15,7 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
-from quorum_node.server.admin.http_server import AdminServer, bind
+from quorum_node.server.admin.http_server import AdminServer
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_api import ConfigApi
@@ -30,6 +30,7 @@ from quorum_node.server.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.node_events import MalformedBytes
 from quorum_node.server.replica_building import own_endpoints
 from quorum_node.server.replica_host import ReplicaHost
+from quorum_node.server.sockets import bind
 from quorum_node.server.termination import Termination, exit_now, guard_exit
 from quorum_node.server.wire.partitions import metadata_partition
 from quorum_node.storage.directory import OpenDirectory
@@ -97,11 +98,19 @@ class NodeProcess:
             membership_allowed=config.membership_on_controller_listener,
         )
         self._listener = KafkaListener(
-            api.handle, self._metrics, config.max_request_bytes, malformed.from_client
+            api.handle,
+            self._metrics,
+            config.max_request_bytes,
+            malformed.from_client,
+            config.limits,
+            self._hosted.voter_ids,
         )
         self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
         self._admin = AdminServer(
-            create_app(self._node_view(token)), _bind_admin(config), self._metrics
+            create_app(self._node_view(token)),
+            _bind_admin(config),
+            self._metrics,
+            config.admin_limits,
         )
 
     async def run(self) -> ExitCode:

@@ -1,4 +1,4 @@
-"""Socket options that every Kafka connection of the node has."""
+"""Sockets: listening ones, and the options that every Kafka connection of the node has."""
 
 import asyncio
 import socket
@@ -14,3 +14,24 @@ def prepare_socket(transport: asyncio.BaseTransport) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A bound, not yet listening socket. Raises OSError."""
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def address_of(transport: asyncio.BaseTransport | None) -> str:
+    """IP address of the other side; empty if it is gone."""
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    return str(peer[0]) if peer else ""

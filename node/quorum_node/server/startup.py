@@ -36,6 +36,10 @@ def read_token(config: NodeConfig) -> str | None:
     """The admin token, None if none is configured. Raises ConfigError."""
     path = config.admin_token_file
     if path is None:
+        _LOG.warning(
+            "admin.token.file is not set: the admin API has no token. Changes are taken from this host only;"
+            " every process on it may make them"
+        )
         return None
     try:
         token = path.read_text().strip()

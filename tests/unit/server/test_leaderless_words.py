@@ -1,18 +1,14 @@
 """What a node says while it has no leader, or one that it can't pass a request on to."""
 
-import asyncio
 from dataclasses import replace
-from typing import cast
 
 import pytest
-from fastapi import Request
 
 from quorum_node.api import ErrorCode
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.records.identity import Endpoint, Voter
-from quorum_node.server.admin.forwarding import Forwarder
-from quorum_node.server.admin.problems import ApiProblem
+from quorum_node.server.admin.leader import elsewhere
 from quorum_node.server.admin.views import catch_up, leaderless
 from support.raft.cores import Cores, endpoints_of, key_of
 
@@ -65,28 +61,21 @@ def test_a_silent_leader_is_told_as_well() -> None:
 def test_a_leader_without_an_admin_api(
     voters: tuple[Voter, ...], code: ErrorCode, words: str
 ) -> None:
-    found = refused(description(voters=voters, leader_endpoint=LEADER_ENDPOINT))
+    found = elsewhere(description(voters=voters, leader_endpoint=LEADER_ENDPOINT))
     assert (found.status, found.code) == (409, code)
     assert words in found.message
     assert "Nothing was done" in found.message
 
 
 def test_no_leader_at_all() -> None:
-    found = refused(description(leader_id=NO_LEADER))
+    found = elsewhere(description(leader_id=NO_LEADER))
     assert (found.status, found.code) == (503, ErrorCode.NO_LEADER)
     assert found.message == "no leader is known; try again"
 
 
-def refused(asked: ReplicaDescription) -> ApiProblem:
-    request = cast(Request, Request({"type": "http", "headers": []}))
-
-    async def forward() -> None:
-        forwarder = Forwarder()
-        try:
-            await forwarder.forward(request, asked, 100)
-        finally:
-            await forwarder.close()
-
-    with pytest.raises(ApiProblem) as caught:
-        asyncio.run(forward())
-    return caught.value
+def test_a_follower_names_the_leader_and_does_nothing() -> None:
+    leader = Voter(key_of(1), (LEADER_ENDPOINT, Endpoint("ADMIN", "fd00::1", 8080)))
+    found = elsewhere(description(voters=(leader,)))
+    assert (found.status, found.code) == (421, ErrorCode.NOT_LEADER)
+    assert "http://[fd00::1]:8080" in found.message
+    assert "Nothing was done" in found.message

@@ -1,6 +1,7 @@
 """The Kafka listener: whole requests out of pieces, answers in order, a turn for everyone."""
 
 import asyncio
+import math
 import struct
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
+from quorum_node.server.fair_turns import FairTurns
 from quorum_node.server.listener import (
     MAX_FRAMES_PER_TURN,
     InboundRequest,
@@ -66,6 +68,8 @@ class Scene:
         listener = KafkaListener(
             handler, self.metrics, MAX_BYTES, lambda why, detail, peer: self.refused.append(why)
         )
+        # How long work takes is no matter here: see `test_fair_turns`.
+        listener.turns = FairTurns(listener.loop, turn_seconds=math.inf)
         self.connection, self.wire = KafkaConnection(listener), Wire()
         self.connection.connection_made(self.wire)
 

@@ -1,12 +1,12 @@
-"""The FastAPI application: routes put together, errors as ErrorBody, size limit, token."""
-
-from collections.abc import Awaitable, Callable
+"""The FastAPI application: routes put together, errors as ErrorBody, refusals before the body is read."""
 
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.raft.messages import NO_LEADER
@@ -20,6 +20,7 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
+from quorum_node.server.admin.authorization import is_authorized, refusal
 from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
@@ -27,7 +28,8 @@ from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.fail_stop import is_half_a_step
 from quorum_node.server.version import VERSION
 
-MAX_BODY_BYTES = 16 << 20
+ON_AUTHORIZED = "quorum.on_authorized"
+"""Key of the scope: what the connection wants to be told when its caller showed the token."""
 _LOG = structlog.get_logger("quorum_node")
 
 
@@ -77,20 +79,32 @@ def create_app(node: NodeView) -> FastAPI:
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
 
-    @app.middleware("http")
-    async def limit_body(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            text = f"the body may have at most {MAX_BODY_BYTES} bytes"
-            return error_response(node, request, 413, ErrorCode.TOO_LARGE, text)
-        if "transfer-encoding" in request.headers:
-            text = "send a body with a content-length"
-            return error_response(node, request, 411, ErrorCode.INVALID_REQUEST, text)
-        return await call_next(request)
-
+    app.add_middleware(Doorkeeper, node=node)
     return app
+
+
+class Doorkeeper:
+    """Turns requests away by their headers, as pure ASGI: the body of a refused one is never asked for."""
+
+    def __init__(self, app: ASGIApp, node: NodeView) -> None:
+        self._app = app
+        self._node = node
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        assert scope["type"] == "http"
+        headers = Headers(scope=scope)
+        refused = refusal(scope, headers, self._node.token)
+        if refused is None:
+            on_authorized = scope.get(ON_AUTHORIZED)
+            if on_authorized is not None and is_authorized(headers, self._node.token):
+                on_authorized()
+            await self._app(scope, receive, send)
+            return
+        answer = error_response(
+            self._node, Request(scope), refused.status, refused.code, refused.message
+        )
+        await answer(scope, receive, send)
 
 
 def error_response(

@@ -1,24 +1,64 @@
-"""The admin token: mutating calls need it if the node was given one."""
+"""Who may call what over HTTP, decided from the headers: before a byte of the body is read.
+
+Reading is open. Everything else needs the admin token if the node was given one; without a token it is
+served to callers on the node's own host only. What is refused here has cost a few header lines.
+"""
 
 import hmac
+import ipaddress
 
-from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from quorum_node.api import ErrorCode
-from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
 
+MAX_BODY_BYTES = 16 << 20
 _SCHEME = "bearer"
+_READING = ("GET", "HEAD")
 
 
-def require_token(node: NodeView, request: Request) -> None:
-    """Raise a 401 ApiProblem unless the request carries the token."""
-    if node.token is None:
-        return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != _SCHEME or not hmac.compare_digest(given.encode(), node.token.encode()):
-        raise ApiProblem(
-            401,
-            ErrorCode.UNAUTHORIZED,
-            "this call needs the admin token: send 'Authorization: Bearer <token>'",
-        )
+def is_authorized(headers: Headers, token: str | None) -> bool:
+    """Whether the request carries the token; False if there is none."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if token is None or scheme.lower() != _SCHEME:
+        return False
+    return hmac.compare_digest(given.strip().encode(), token.encode())
+
+
+def refusal(scope: Scope, headers: Headers, token: str | None) -> ApiProblem | None:
+    """Why the request is not served; None if it is."""
+    if scope["method"] not in _READING:
+        if token is None and not _is_local(scope):
+            return ApiProblem(
+                403,
+                ErrorCode.UNAUTHORIZED,
+                "this node has no admin token, so it takes changes from its own host only: set"
+                " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
+            )
+        if token is not None and not is_authorized(headers, token):
+            return ApiProblem(
+                401,
+                ErrorCode.UNAUTHORIZED,
+                "this call needs the admin token: send 'Authorization: Bearer <token>'",
+            )
+    return _body_refusal(headers)
+
+
+def _body_refusal(headers: Headers) -> ApiProblem | None:
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
+        text = f"the body may have at most {MAX_BODY_BYTES} bytes"
+        return ApiProblem(413, ErrorCode.TOO_LARGE, text)
+    if "transfer-encoding" in headers:
+        text = "send a body with a content-length"
+        return ApiProblem(411, ErrorCode.INVALID_REQUEST, text)
+    return None
+
+
+def _is_local(scope: Scope) -> bool:
+    client = scope.get("client")
+    try:
+        return client is not None and ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:
+        return False

@@ -6,7 +6,7 @@ leader one small request and no value, and a replica can be read while another o
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from quorum_node.api import (
     DEFAULT_TIMEOUT_MS,
@@ -37,7 +37,7 @@ def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
     _add_writes(routes, node)
-    _add_reads(routes)
+    _add_reads(routes, node)
     return routes
 
 
@@ -63,7 +63,7 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
         return await _append(replica, values, body.timeout_ms)
 
 
-def _add_reads(routes: APIRouter) -> None:
+def _add_reads(routes: APIRouter, node: NodeView) -> None:
     @routes.get(KEY_PATH)
     async def get(
         resource_type: str,
@@ -92,28 +92,32 @@ def _add_reads(routes: APIRouter) -> None:
             age_ms=age_ms,
         )
 
-    @routes.get("/configs")
+    @routes.get("/configs", response_model=ConfigList)
     async def list_configs(
         replica: ChosenReplica,
         prefix: Annotated[str, Query(max_length=1000)] = "",
         consistency: Consistency = Consistency.LOCAL,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    ) -> ConfigList:
+    ) -> Response:
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.applier.committed
-        entries = [
-            ConfigEntry(
-                resource_type=resource_type_name(key.resource_type),
-                resource_name=key.resource_name,
-                name=key.name,
-                value=value,
-            )
-            for key, value in committed.image.configs.entries()
-        ]
-        wanted = [entry for entry in entries if _path(entry).startswith(prefix)]
-        return ConfigList(
-            entries=wanted, offset=committed.end_offset, consistency=consistency, age_ms=age_ms
+        parts: list[bytes] = []
+        async with node.pace.one_reader() as pace:
+            async for key, value in pace.each(committed.image.configs.entries()):
+                entry = ConfigEntry(
+                    resource_type=resource_type_name(key.resource_type),
+                    resource_name=key.resource_name,
+                    name=key.name,
+                    value=value,
+                )
+                if _path(entry).startswith(prefix):
+                    parts.append(entry.model_dump_json(by_alias=True).encode())
+        rest = ConfigList(
+            entries=[], offset=committed.end_offset, consistency=consistency, age_ms=age_ms
         )
+        fields = rest.model_dump_json(by_alias=True, exclude={"entries"}).encode()
+        document = b'{"entries":[' + b",".join(parts) + b"]," + fields[1:]
+        return Response(document, media_type="application/json")
 
 
 async def _read(replica: ReplicaView, consistency: Consistency, timeout_ms: int) -> int | None:

@@ -1,18 +1,29 @@
-"""uvicorn inside the node's own loop: no signal handlers, no access log, malformed bytes counted."""
+"""uvicorn inside the node's own loop: no signal handlers, no access log, limits of its own on connections."""
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from time import perf_counter
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from quorum_node.server.acceptor import Acceptor
+from quorum_node.server.admin.http_connection import (
+    BURST_SECONDS,
+    MAX_HEADER_BYTES,
+    SHARE,
+    HttpListener,
+)
+from quorum_node.server.connection_book import ConnectionBook
+from quorum_node.server.connection_limits import ConnectionLimits
 from quorum_node.server.fail_stop import watch_task
+from quorum_node.server.fair_turns import FairTurns
 from quorum_node.server.metrics import Metrics
 
 _KEEP_ALIVE_SECONDS = 30
+_SWEEP_SECONDS = 1.0
 
 
 class _Server(uvicorn.Server):
@@ -25,18 +36,12 @@ class _Server(uvicorn.Server):
 class AdminServer:
     """The admin listener. The socket is bound early, so that a taken port stops the start."""
 
-    def __init__(self, app: FastAPI, sock: socket.socket, metrics: Metrics) -> None:
-        class CountingProtocol(H11Protocol):
-            """Counts what is no HTTP."""
-
-            def send_400_response(self, msg: str) -> None:
-                metrics.count_labelled("malformed_requests", "admin")
-                super().send_400_response(msg)
-
+    def __init__(
+        self, app: FastAPI, sock: socket.socket, metrics: Metrics, limits: ConnectionLimits
+    ) -> None:
         config = uvicorn.Config(
             app,
             loop="none",
-            http=CountingProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -45,35 +50,42 @@ class AdminServer:
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         )
+        config.load()
         self._server = _Server(config)
-        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+        self._metrics = metrics
+        self._book = ConnectionBook(limits, perf_counter, self._count_closed)
+        turns = FairTurns(self._loop, share=SHARE, burst_seconds=BURST_SECONDS)
+        listener = HttpListener(config, self._server.server_state, self._book, turns, metrics)
+        self._acceptor = Acceptor(
+            sock, listener.make, limits.creation_rate, lambda error: self._count_closed("accept")
+        )
+        self._sweeping: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Serve in the running loop."""
-        self._task = asyncio.get_running_loop().create_task(
-            self._server.serve(sockets=[self._socket])
-        )
+        # uvicorn keeps the date header and the end; connections come from the acceptor.
+        self._task = self._loop.create_task(self._server.serve(sockets=[]))
         watch_task(self._task)
+        self._acceptor.start()
+        self._sweep()
 
     async def stop(self) -> None:
         """Finish what is being answered, then stop."""
+        self._acceptor.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         self._server.should_exit = True
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
+    def _sweep(self) -> None:
+        self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+        self._book.sweep()
 
-def bind(host: str, port: int) -> socket.socket:
-    """A bound, not yet listening socket. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host.strip("[]"), port))
-    except OSError:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
+    def _count_closed(self, why: str) -> None:
+        self._metrics.count_labelled("connections_closed", f"admin {why}")

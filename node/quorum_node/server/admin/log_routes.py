@@ -1,8 +1,11 @@
-"""The replica's own committed log, decoded: for checkers, and for people who ask what happened."""
+"""The replica's own committed log, decoded: for checkers, and for people who ask what happened.
+
+A page is bounded in records and in bytes, and made at the pace of `paced`.
+"""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
 from quorum_node.records.batches import CorruptBatch
@@ -14,18 +17,20 @@ from quorum_node.server.log_reader import committed_records, voter_sets
 from quorum_node.storage.errors import StorageFailure
 
 MAX_RECORDS = 10_000
+MAX_PAGE_BYTES = 1 << 20
+"""A page ends with the record that reaches this size, however many were asked for."""
 
 
 def router(node: NodeView) -> APIRouter:
     """The routes over one node."""
     routes = APIRouter(prefix="/v1")
 
-    @routes.get("/log")
+    @routes.get("/log", response_model=LogPage)
     async def log(
         replica: ChosenReplica,
         from_offset: Annotated[int | None, Query(alias="fromOffset", ge=0)] = None,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
-    ) -> LogPage:
+    ) -> Response:
         description = replica.describe()
         high_watermark = max(description.high_watermark, 0)
         start_offset = replica.host.log.start_offset
@@ -33,32 +38,38 @@ def router(node: NodeView) -> APIRouter:
             from_offset = start_offset
         if from_offset < start_offset:
             raise _before_start(from_offset, start_offset)
-        records: list[LogRecord] = []
+        page = _Page()
         try:
-            for record in committed_records(replica.host.log, from_offset, high_watermark):
-                records.append(record)
-                if len(records) == max_records:
-                    break
+            async with node.pace.one_reader() as pace:
+                async for record in pace.each(
+                    committed_records(replica.host.log, from_offset, high_watermark)
+                ):
+                    page.add(record)
+                    if page.count == max_records or page.size_bytes >= MAX_PAGE_BYTES:
+                        break
         except (StorageFailure, CorruptBatch) as error:
             raise _failed(replica, error) from error
-        return LogPage(
+        rest = LogPage(
             node_id=description.key.id,
             replica_uuid=uuid_text(description.key.uuid),
-            records=records,
-            next_offset=records[-1].offset + 1 if records else from_offset,
+            records=[],
+            next_offset=from_offset if page.next_offset is None else page.next_offset,
             high_watermark=high_watermark,
             log_start_offset=start_offset,
         )
+        return Response(page.document(rest), media_type="application/json")
 
     @routes.get("/voter-history")
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
         description = replica.describe()
         try:
-            history = await voter_sets(
-                replica.host.log,
-                description.high_watermark,
-                replica.host.driver.replica.voters.entries,
-            )
+            async with node.pace.one_reader() as pace:
+                history = await voter_sets(
+                    replica.host.log,
+                    description.high_watermark,
+                    replica.host.driver.replica.voters.entries,
+                    rest=pace.rest,
+                )
         except (StorageFailure, CorruptBatch) as error:
             raise _failed(replica, error) from error
         return VoterHistory(node_id=description.key.id, history=history)
@@ -71,6 +82,29 @@ def _failed(replica: ReplicaView, error: StorageFailure | CorruptBatch) -> ApiPr
     text = str(error) if isinstance(error, StorageFailure) else f"the log is damaged: {error}"
     replica.host.fail_storage(StorageFailure(text))
     return ApiProblem(503, ErrorCode.STORAGE_FAILED, text)
+
+
+class _Page:
+    """A LogPage as JSON, record by record: encoded at its end it would hold the loop for long."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size_bytes = 0
+        self.next_offset: int | None = None
+        self._parts: list[bytes] = []
+
+    def add(self, record: LogRecord) -> None:
+        """One more record."""
+        part = record.model_dump_json(by_alias=True).encode()
+        self._parts.append(part)
+        self.count += 1
+        self.size_bytes += len(part)
+        self.next_offset = record.offset + 1
+
+    def document(self, rest: LogPage) -> bytes:
+        """`rest` says everything but the records."""
+        fields = rest.model_dump_json(by_alias=True, exclude={"records"}).encode()
+        return b'{"records":[' + b",".join(self._parts) + b"]," + fields[1:]
 
 
 def _before_start(from_offset: int, start_offset: int) -> ApiProblem:

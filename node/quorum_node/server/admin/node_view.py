@@ -1,6 +1,6 @@
 """What the routes see of the node: its replicas, its disk, its token. Shared by all route modules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Request
 from quorum_node.api import ErrorCode, StorageDescription, StorageState
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.records.identity import Endpoint
+from quorum_node.server.admin.paced import Pace
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.controller.active_controller import ActiveController
@@ -31,6 +32,7 @@ class NodeView:
     started_at: datetime
     endpoints: tuple[Endpoint, ...]
     on_bug: OnBug = lambda error: None
+    pace: Pace = field(default_factory=Pace)
 
     def replica(self, partition: int) -> ReplicaView:
         """The replica of a partition. Raises a 404 ApiProblem."""

@@ -1,0 +1,91 @@
+"""A listening socket: takes new connections, no more than so many a second.
+
+What is not taken waits in the backlog of the socket. Knows nothing of what a connection carries; one
+acceptor belongs to one listener.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+BACKLOG = 1024
+_AT_ONCE = 16
+"""Taken in one turn of the loop, so that open connections get theirs."""
+_NO_FILES_PAUSE_SECONDS = 0.2
+
+
+class Acceptor:
+    """`make`: the protocol of a new connection. `on_failure`: told why none can be taken just now."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        make: Callable[[], asyncio.BaseProtocol],
+        rate: int,
+        on_failure: Callable[[OSError], None] = lambda error: None,
+    ) -> None:
+        self._socket = sock
+        self._make = make
+        self._rate = rate
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._credit = float(rate)
+        self._credited_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._closed = False
+
+    def start(self) -> None:
+        """Listen; the socket is bound already. Raises OSError."""
+        self._socket.setblocking(False)
+        self._socket.listen(BACKLOG)
+        self._loop.add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Take no more."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        now = self._loop.time()
+        self._credit = min(self._rate, self._credit + (now - self._credited_at) * self._rate)
+        self._credited_at = now
+        for _ in range(_AT_ONCE):
+            if self._credit < 1:
+                self._pause((1 - self._credit) / self._rate)
+                return
+            try:
+                connection, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file descriptor, no memory
+                self._on_failure(error)
+                self._pause(_NO_FILES_PAUSE_SECONDS)
+                return
+            self._credit -= 1
+            connection.setblocking(False)
+            task = self._loop.create_task(self._connect(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make, connection)
+        except OSError:  # reset before anything was read
+            connection.close()
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._socket.fileno())
+        self._timer = self._loop.call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._socket.fileno(), self._accept)
+            self._accept()

@@ -1,0 +1,210 @@
+"""One HTTP connection of the admin listener: uvicorn's protocol, with its costs bounded.
+
+Until its caller has shown the admin token, everything that a connection causes (parsing, routing, answering)
+is done in turns that share a part of the loop's time. Reads that need no token (probes, metrics, describes)
+are answered so, too: a flood of them waits for itself. Knows no routes.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from quorum_node.server.admin.app import ON_AUTHORIZED
+from quorum_node.server.connection_book import ConnectionBook
+from quorum_node.server.fail_stop import is_half_a_step
+from quorum_node.server.fair_turns import FairTurns
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.sockets import address_of
+
+SHARE = 0.2
+"""Of the loop's time, for all callers without the token."""
+BURST_SECONDS = 0.2
+MAX_HEADER_BYTES = 16 << 10
+_PIECE_BYTES = 16 << 10
+"""What is parsed at once of a caller without the token."""
+
+
+@dataclass(slots=True, eq=False)
+class HttpListener:
+    """What the connections of one listener share."""
+
+    config: Config
+    state: ServerState
+    book: ConnectionBook
+    turns: FairTurns
+    metrics: Metrics
+
+    def make(self) -> "HttpConnection":
+        """The protocol of a new connection."""
+        return HttpConnection(self)
+
+
+class HttpConnection(H11Protocol):
+    """See the module. One request at a time: further ones on the connection wait, unread."""
+
+    def __init__(self, listener: HttpListener) -> None:
+        super().__init__(listener.config, listener.state, {})
+        self._listener = listener
+        self._inner = self.app
+        self.app = cast(Any, self._serve)
+        self._received = bytearray()
+        self._is_waiting = False
+        self._is_paused = False
+        self._is_gone = False
+        self._is_trusted = False
+        self.address = ""
+        self.active_at = 0.0
+        self.unfinished_since: float | None = None
+        self.unfinished_bytes = 0
+        self.served_until = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called by the loop."""
+        super().connection_made(transport)
+        self.address = address_of(transport)
+        self.unfinished_since = perf_counter()
+        self._listener.book.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self._is_gone = True
+        self._received.clear()
+        self._listener.book.lost(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        self.active_at = perf_counter()
+        if self.unfinished_since is None and self._is_between_requests:
+            self.unfinished_since = self.active_at
+        if self._is_trusted and not self._is_waiting:
+            self._parse(data)
+            return
+        self._received += data
+        self._listener.book.has_unfinished(self, len(self._received))
+        if self._is_waiting:
+            return
+        if self._listener.turns.may_go_on and len(self._received) <= _PIECE_BYTES:
+            self.take_turn()
+        else:
+            self._wait_for_turn()
+
+    def take_turn(self) -> None:
+        """Parse a piece of what has come."""
+        self._is_waiting = False
+        if self._is_gone:
+            return
+        began = perf_counter()
+        size = len(self._received) if self._is_trusted else _PIECE_BYTES
+        piece = bytes(self._received[:size])
+        del self._received[:size]
+        self._listener.book.has_unfinished(self, len(self._received))
+        self._parse(piece)
+        self._listener.turns.spent(self, perf_counter() - began)
+        if self._received:
+            self._wait_for_turn()
+        elif self._is_paused:
+            self._is_paused = False
+            if not self.flow.read_paused and not self._is_gone:
+                self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        if self._is_gone or self.transport.is_closing():
+            self._received.clear()
+            return
+        try:
+            super().data_received(data)
+        except Exception as error:  # of the parser: what came is no HTTP that it understands
+            if is_half_a_step(error):
+                raise
+            self._listener.metrics.count_labelled("malformed_requests", "admin")
+            self.drop("malformed")
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP, or has too large a header."""
+        self._listener.metrics.count_labelled("malformed_requests", "admin")
+        super().send_400_response(msg)
+
+    def drop(self, why: str) -> None:
+        """Close at once, with what was not sent."""
+        self._is_gone = True
+        self._received.clear()
+        if self.transport is not None:
+            self.transport.abort()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        cycle = cast(Any, self.cycle)  # None before the first request
+        return cycle is None or bool(cycle.response_complete)
+
+    def _wait_for_turn(self) -> None:
+        self._is_waiting = True
+        if not self._is_paused:
+            self._is_paused = True
+            self.transport.pause_reading()
+        self._listener.turns.add(self)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request: its costs are counted, and its time limit ends when all of it is here."""
+
+        async def received() -> Any:
+            event = await receive()
+            if not event.get("more_body", False):
+                self.unfinished_since = None
+            return event
+
+        if _has_no_body(scope):
+            self.unfinished_since = None
+        scope[ON_AUTHORIZED] = self._trust
+        answering: Coroutine[Any, Any, None] = self._inner(scope, received, send)
+        await _Counted(answering, self._count)
+        self.active_at = perf_counter()
+        if not cast(Any, self.cycle).more_body:
+            self.unfinished_since = None
+
+    def _trust(self) -> None:
+        self._is_trusted = True
+
+    def _count(self, seconds: float) -> None:
+        if not self._is_trusted:
+            self._listener.turns.spent(self, seconds)
+
+
+class _Counted:
+    """Awaits a coroutine and counts the time between its awaits."""
+
+    def __init__(self, inner: Coroutine[Any, Any, None], count: Callable[[float], None]) -> None:
+        self._inner = inner
+        self._count = count
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        steps = self._inner.__await__()
+        sent: Any = None
+        thrown: BaseException | None = None
+        while True:
+            began = perf_counter()
+            try:
+                waited = steps.send(sent) if thrown is None else steps.throw(thrown)
+            except StopIteration:
+                return
+            finally:
+                self._count(perf_counter() - began)
+            try:
+                sent, thrown = (yield waited), None
+            except (
+                BaseException
+            ) as error:  # cancelled, or a failed future: for the coroutine to see
+                thrown = error
+
+
+def _has_no_body(scope: Any) -> bool:
+    for name, value in scope["headers"]:
+        if name in (b"content-length", b"transfer-encoding") and value != b"0":
+            return False
+    return True

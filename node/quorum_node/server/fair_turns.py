@@ -1,0 +1,129 @@
+"""Who is served next when more connections have something to do than one turn of the loop may take.
+
+Start-time fair queueing: each connection has a clock that its own work moves on, and the one whose clock is
+furthest behind comes first. Whoever sends a request now and then is served before those who send without
+a pause, however many these are. What a voter sends never comes here: it is served at once.
+"""
+
+import heapq
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
+
+_MIN_PAUSE_SECONDS = 0.001
+TURN_SECONDS = 0.004
+"""How long ordinary connections may keep one turn of the loop."""
+
+_LEAD_SECONDS = 0.02
+"""How much of its unused time a connection keeps: it comes before those that have used theirs."""
+
+
+class Worker(Protocol):
+    """A connection with something to do."""
+
+    served_until: float
+    """Its own clock, in seconds of work."""
+
+    def take_turn(self) -> None:
+        """Do a bounded piece of work."""
+
+
+class Loop(Protocol):
+    """What is needed of the event loop."""
+
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> object: ...
+
+
+class FairTurns:
+    """`share`: the part of the loop's time that all of this may take once the burst is used up.
+
+    `turn_seconds`: how much of one turn of the loop. `clock`: seconds.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        share: float = 1.0,
+        burst_seconds: float = 0.0,
+        turn_seconds: float = TURN_SECONDS,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._share = share
+        self._turn_seconds = turn_seconds
+        self._burst = burst_seconds
+        self._credit = burst_seconds
+        self._credited_at = clock()
+        self._spent = 0.0
+        self._now = 0.0
+        self._queue: list[tuple[float, int, Worker]] = []
+        self._number = 0
+        self._turn_begun = False
+        self._scheduled = False
+
+    @property
+    def waiting(self) -> int:
+        """Connections that wait for their turn."""
+        return len(self._queue)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether somebody may still do something in this turn of the loop."""
+        return not self._queue and self._spent < self._turn_seconds and self._has_credit()
+
+    def spent(self, worker: Worker, seconds: float) -> None:
+        """A connection has worked for so long."""
+        worker.served_until = self._start_of(worker) + seconds
+        self._spent += seconds
+        if self._share < 1.0:
+            self._credit -= seconds
+        if not self._turn_begun:
+            self._turn_begun = True
+            self._loop.call_soon(self._next_turn)
+
+    def add(self, worker: Worker) -> None:
+        """A connection waits for its turn; only once until `take_turn` is called."""
+        self._number += 1
+        start = self._start_of(worker)
+        heapq.heappush(self._queue, (start, self._number, worker))
+        self._schedule()
+
+    def _start_of(self, worker: Worker) -> float:
+        return max(worker.served_until, self._now - _LEAD_SECONDS)
+
+    def _next_turn(self) -> None:
+        """A new turn of the loop has begun."""
+        self._turn_begun = False
+        self._spent = 0.0
+
+    def _schedule(self) -> None:
+        if self._scheduled or not self._queue:
+            return
+        self._scheduled = True
+        if self._has_credit():
+            self._loop.call_soon(self._serve)
+        else:
+            delay = max(_MIN_PAUSE_SECONDS, -self._credit / self._share)
+            self._loop.call_later(delay, self._serve)
+
+    def _serve(self) -> None:
+        self._scheduled = False
+        began = self._clock()
+        while self._queue and self._clock() - began < self._turn_seconds and self._has_credit():
+            start, _, worker = heapq.heappop(self._queue)
+            self._now = max(self._now, start)
+            worker.take_turn()
+        self._schedule()
+
+    def _has_credit(self) -> bool:
+        if self._share >= 1.0:
+            return True
+        now = self._clock()
+        gained = (now - self._credited_at) * self._share
+        self._credited_at = now
+        self._credit = min(self._burst, self._credit + gained)
+        return self._credit > 0

@@ -1,0 +1,45 @@
+"""Which requests voters send to each other, and as whom.
+
+The word of the sender is all there is on a listener without authentication: good enough to choose which
+connections are kept when there are too many, and for nothing else. Knows messages, not connections.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from quorum_node.protocol.elections import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    VoteRequest,
+)
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
+from quorum_node.schema.schema import Message
+
+
+def voter_of(body: Message | None) -> int | None:
+    """Node id of the replica that sends this request; None if no voter has to send it."""
+    sender = _SENDERS.get(type(body))
+    return None if sender is None else sender(body)
+
+
+def _first(name: str) -> Callable[[Any], int | None]:
+    """Of the first partition in the request; a node speaks for itself in all of them."""
+
+    def sender(body: Any) -> int | None:
+        for topic in body.topics:
+            for partition in topic.partitions:
+                found: int = getattr(partition, name)
+                return found
+        return None
+
+    return sender
+
+
+_SENDERS: dict[type, Callable[[Any], int | None]] = {
+    VoteRequest: _first("replica_id"),
+    BeginQuorumEpochRequest: _first("leader_id"),
+    EndQuorumEpochRequest: _first("leader_id"),
+    FetchRequest: lambda body: int(body.fetcher_id),
+    FetchSnapshotRequest: lambda body: int(body.replica_id),
+}

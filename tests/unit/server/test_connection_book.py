@@ -1,0 +1,138 @@
+"""Which connection gives way: the idlest, never a voter's; and bounds on what an unfinished request holds."""
+
+from dataclasses import dataclass, field
+
+from quorum_node.server.connection_book import MAX_PER_VOTER, ConnectionBook
+from quorum_node.server.connection_limits import ConnectionLimits
+
+
+@dataclass(eq=False)
+class Client:
+    """A connection that notes why it was closed."""
+
+    address: str = "10.0.0.1"
+    active_at: float = 0.0
+    unfinished_since: float | None = None
+    unfinished_bytes: int = 0
+    closed: list[str] = field(default_factory=list)
+
+    def drop(self, why: str) -> None:
+        self.closed.append(why)
+
+
+class Scene:
+    """A book whose clock the test moves."""
+
+    def __init__(self, **limits: object) -> None:
+        self.now = 0.0
+        self.counted: list[str] = []
+        made = ConnectionLimits(**limits)  # type: ignore[arg-type]
+        self.book = ConnectionBook(made, lambda: self.now, self.counted.append)
+
+    def open(self, address: str = "10.0.0.1", voter: int | None = None) -> Client:
+        self.now += 1
+        client = Client(address)
+        self.book.opened(client)
+        if voter is not None:
+            assert self.book.belongs_to_voter(client, voter)
+        return client
+
+
+def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
+    scene = Scene(max_connections=16)
+    first, second, *_ = [scene.open(f"10.0.0.{n}") for n in range(16)]
+    first.active_at = 100.0
+    newest = scene.open("10.0.1.1")
+    assert second.closed == ["max.connections"]
+    assert not first.closed
+    assert not newest.closed
+    assert len(scene.book) == 16
+    assert scene.counted == ["max.connections"]
+
+
+def test_a_flood_from_one_address_displaces_itself() -> None:
+    scene = Scene(max_connections=100, max_per_address=5)
+    others = [scene.open(f"10.0.1.{n}") for n in range(20)]
+    flood = [scene.open("10.9.9.9") for _ in range(1000)]
+    assert not any(each.closed for each in others)
+    assert sum(not each.closed for each in flood) == 5
+    assert len(scene.book) == 25
+
+
+def test_an_address_may_have_a_limit_of_its_own() -> None:
+    scene = Scene(max_per_address=2, per_address={"10.0.0.7": 4})
+    seven = [scene.open("10.0.0.7") for _ in range(6)]
+    eight = [scene.open("10.0.0.8") for _ in range(6)]
+    assert sum(not each.closed for each in seven) == 4
+    assert sum(not each.closed for each in eight) == 2
+
+
+def test_a_flood_never_closes_a_voters_connection() -> None:
+    scene = Scene(max_connections=16, max_per_address=16)
+    voters = [scene.open("10.0.0.1", voter=n) for n in (1, 2, 3)]
+    for _ in range(500):
+        scene.open("10.0.0.1")
+    assert not any(each.closed for each in voters)
+    # One that comes during the flood is let in as well, and is kept once it has spoken.
+    late = scene.open("10.0.0.1", voter=2)
+    for _ in range(500):
+        scene.open("10.0.0.1")
+    assert not late.closed
+
+
+def test_who_claims_to_be_a_voter_many_times_displaces_its_own() -> None:
+    scene = Scene(max_connections=1000, max_per_address=1000)
+    for _ in range(10 * MAX_PER_VOTER):
+        scene.open(voter=1)
+    assert sum(scene.book.is_voters(each) for each in scene.book) == MAX_PER_VOTER
+
+
+def test_claims_protect_no_more_than_half() -> None:
+    scene = Scene(max_connections=16, max_per_address=100)
+    clients = [scene.open() for _ in range(16)]
+    protected = [scene.book.belongs_to_voter(each, n) for n, each in enumerate(clients)]
+    assert sum(protected) == 8
+
+
+def test_unfinished_requests_share_one_bound() -> None:
+    scene = Scene(queued_bytes=10 << 20)
+    clients = [scene.open() for _ in range(12)]
+    for client in clients:
+        scene.book.has_unfinished(client, 1 << 20)
+    assert [bool(each.closed) for each in clients] == [True, True] + [False] * 10
+    assert scene.book.unfinished_bytes == 10 << 20
+    scene.book.has_unfinished(clients[-1], 0)
+    assert scene.book.unfinished_bytes == 9 << 20
+    for client in clients[:-1]:
+        scene.book.lost(client)
+    assert scene.book.unfinished_bytes == 0
+
+
+def test_a_small_request_does_not_give_way_to_large_ones() -> None:
+    scene = Scene(queued_bytes=10 << 20)
+    small = scene.open(voter=1)
+    scene.book.has_unfinished(small, 2000)
+    large = [scene.open() for _ in range(20)]
+    for client in large:
+        scene.book.has_unfinished(client, 8 << 20)
+    assert not small.closed
+    assert scene.book.unfinished_bytes <= 10 << 20
+
+
+def test_idle_and_unfinished_connections_end() -> None:
+    scene = Scene(max_idle_ms=60_000, receive_timeout_ms=5000)
+    idle, slow, voter = scene.open(), scene.open(), scene.open(voter=1)
+    scene.now = 30.0
+    slow.unfinished_since = 20.0
+    slow.active_at = 29.9  # a byte now and then
+    scene.book.sweep()
+    assert slow.closed == ["quorum.request.receive.timeout.ms"]
+    assert not idle.closed
+    scene.now = 100.0
+    scene.book.sweep()
+    assert idle.closed == ["connections.max.idle.ms"]
+    assert not voter.closed
+    voter.unfinished_since = 90.0
+    scene.book.sweep()
+    assert voter.closed == ["quorum.request.receive.timeout.ms"]
+    assert len(scene.book) == 0

@@ -1,0 +1,115 @@
+"""Turns of connections: nobody keeps the loop for long, and who asks little is served first."""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.server.fair_turns import TURN_SECONDS, FairTurns
+
+
+class Clockwork:
+    """A loop and a clock that the test drives."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.later.append((self.now + delay, callback))
+
+    def clock(self) -> float:
+        return self.now
+
+    def turn(self) -> float:
+        """One turn of the loop; returns how long it took."""
+        due = [each for each in self.later if each[0] <= self.now]
+        self.later = [each for each in self.later if each[0] > self.now]
+        callbacks, self.soon = self.soon + [each for _, each in due], []
+        began = self.now
+        for callback in callbacks:
+            callback()
+        if not callbacks and self.later:
+            self.now = min(at for at, _ in self.later)
+        return self.now - began
+
+
+class Client:
+    """Has work of `pieces` pieces, each of `cost` seconds."""
+
+    def __init__(self, turns: FairTurns, loop: Clockwork, pieces: int, cost: float) -> None:
+        self.served_until = 0.0
+        self._turns, self._loop, self._pieces, self._cost = turns, loop, pieces, cost
+        self.done_at: list[float] = []
+
+    def take_turn(self) -> None:
+        self._loop.now += self._cost
+        self.done_at.append(self._loop.now)
+        self._turns.spent(self, self._cost)
+        self._pieces -= 1
+        if self._pieces > 0:
+            self._turns.add(self)
+
+
+def test_one_turn_of_the_loop_is_not_kept_for_long() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, clock=loop.clock)
+    clients = [Client(turns, loop, 100, 0.001) for _ in range(50)]
+    for client in clients:
+        turns.add(client)
+    while turns.waiting:
+        assert loop.turn() <= TURN_SECONDS + 0.001 + 1e-9
+    assert all(len(each.done_at) == 100 for each in clients)
+
+
+def test_who_asks_little_is_served_before_sixty_who_never_pause() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, clock=loop.clock)
+    for _ in range(60):
+        turns.add(Client(turns, loop, 1000, 0.001))
+    for _ in range(100):
+        loop.turn()
+    waits = []
+    quiet = Client(turns, loop, 1, 0.0001)
+    for _ in range(20):
+        asked = loop.now
+        turns.add(quiet)
+        while len(quiet.done_at) == len(waits):
+            loop.turn()
+        waits.append(quiet.done_at[-1] - asked)
+        for _ in range(20):
+            loop.turn()
+    # At first it is as far as the others; from then on it is always behind them.
+    assert max(waits[1:]) <= 2 * TURN_SECONDS
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+def test_a_share_of_the_time_is_all_that_they_get(share: float) -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, share=share, burst_seconds=0.05, clock=loop.clock)
+    clients = [Client(turns, loop, 10_000, 0.001) for _ in range(5)]
+    for client in clients:
+        turns.add(client)
+    while loop.now < 10:
+        loop.turn()
+    worked = 0.001 * sum(len(each.done_at) for each in clients)
+    assert worked <= 10 * share + 0.1
+    assert worked >= 10 * share * 0.9
+    counts = [len(each.done_at) for each in clients]
+    assert max(counts) - min(counts) <= 5
+
+
+def test_a_burst_after_a_pause_waits_for_nobody() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
+    assert turns.may_go_on
+    client = Client(turns, loop, 1, 0.0001)
+    turns.spent(client, 0.3)
+    assert not turns.may_go_on
+    loop.turn()
+    assert not turns.may_go_on, "the credit is used up"
+    loop.now += 1.0
+    assert turns.may_go_on
