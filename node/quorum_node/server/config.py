@@ -25,6 +25,7 @@ from quorum_node.server.connection_limits import (
     read_limits,
 )
 from quorum_node.server.controller.settings import ControllerConfig, read_controller_config
+from quorum_node.server.quorum_timeouts import QuorumTimeouts, read_timeouts
 from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.storage.properties_text import parse_properties
 
@@ -92,18 +93,6 @@ KNOWN_KEYS = frozenset(
         *BROKER_CONFIGS,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumTimeouts:
-    """Milliseconds, all > 0. `election_backoff_max_ms` is the draft's election jitter max."""
-
-    election_timeout_ms: int
-    fetch_timeout_ms: int
-    election_backoff_max_ms: int
-    request_timeout_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +191,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         bootstrap_servers=servers,
         static_voters=static_voters,
         may_bootstrap=pairs.boolean("formation.bootstrap", default=True),
-        timeouts=_timeouts(pairs),
+        timeouts=read_timeouts(pairs),
         formation=formation,
         witness=pairs.boolean("quorum.witness", default=False),
         admin_token_file=pairs.optional_path("admin.token.file"),
@@ -297,27 +286,6 @@ def _check_formation(
             "several partitions of a static quorum may have several first leaders, and each would"
             " make a cluster id of its own: set cluster.id",
         )
-
-
-def _timeouts(pairs: Pairs) -> QuorumTimeouts:
-    def milliseconds(name: str, default: int) -> int:
-        return pairs.integer(f"controller.quorum.{name}", default, minimum=1, maximum=3_600_000)
-
-    timeouts = QuorumTimeouts(
-        election_timeout_ms=milliseconds("election.timeout.ms", 1000),
-        fetch_timeout_ms=milliseconds("fetch.timeout.ms", 2000),
-        election_backoff_max_ms=milliseconds("election.backoff.max.ms", 1000),
-        request_timeout_ms=milliseconds("request.timeout.ms", 2000),
-        retry_backoff_ms=milliseconds("retry.backoff.ms", 20),
-        retry_backoff_max_ms=milliseconds("retry.backoff.max.ms", 1000),
-    )
-    if timeouts.retry_backoff_ms > timeouts.retry_backoff_max_ms:
-        raise pairs.wrong(
-            "controller.quorum.retry.backoff.ms",
-            "exceeds controller.quorum.retry.backoff.max.ms",
-            str(timeouts.retry_backoff_ms),
-        )
-    return timeouts
 
 
 def _snapshots(pairs: Pairs) -> SnapshotPolicy:

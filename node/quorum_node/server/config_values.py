@@ -18,7 +18,7 @@ _VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
 _WILDCARDS = ("", "0.0.0.0", "[::]", "::")
 
 
-class ConfigError(Exception):
+class ConfigError(ValueError):
     """A configuration that can't be used; the message says which key, which value, and why."""
 
 

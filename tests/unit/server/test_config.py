@@ -36,6 +36,96 @@ def test_defaults_of_topics_have_the_brokers_names() -> None:
     assert check_config({**GOOD, **given}).controller.settings.static_configs == given
 
 
+def quorum_keys(**given: int) -> dict[str, str]:
+    return {f"controller.quorum.{key.replace('_', '.')}": str(v) for key, v in given.items()}
+
+
+@pytest.mark.requirement("K595-01")
+@pytest.mark.parametrize(
+    ("given", "key", "rule"),
+    [
+        ({"fetch_timeout_ms": 400}, "fetch.timeout.ms=400", "at least 600"),
+        ({"fetch_timeout_ms": 599}, "fetch.timeout.ms=599", "at least 600"),
+        ({"request_timeout_ms": 1}, "request.timeout.ms=1", "at least 600"),
+        ({"request_timeout_ms": 500}, "request.timeout.ms=500", "at least 600"),
+        ({"election_timeout_ms": 1}, "election.timeout.ms=1", "at least 50"),
+        ({"election_backoff_max_ms": 1}, "election.backoff.max.ms=1", "at least 10"),
+        (
+            {"retry_backoff_ms": 1500, "retry_backoff_max_ms": 3000},
+            "retry.backoff.ms=1500",
+            "half of controller.quorum.fetch.timeout.ms=2000",
+        ),
+        (
+            {"retry_backoff_ms": 301, "fetch_timeout_ms": 600},
+            "retry.backoff.ms=301",
+            "half of controller.quorum.fetch.timeout.ms=600",
+        ),
+        (
+            {"retry_backoff_ms": 50, "retry_backoff_max_ms": 40},
+            "retry.backoff.ms=50",
+            "exceeds controller.quorum.retry.backoff.max.ms=40",
+        ),
+    ],
+)
+def test_timeouts_that_can_not_work_together_are_refused_with_the_rule(
+    given: dict[str, int], key: str, rule: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_config({**GOOD, **quorum_keys(**given)})
+    assert f"controller.quorum.{key}" in str(caught.value)
+    assert rule in str(caught.value)
+
+
+@pytest.mark.requirement("K595-01")
+def test_the_shortest_timeouts_that_are_taken() -> None:
+    shortest = {
+        "fetch_timeout_ms": 600,
+        "request_timeout_ms": 600,
+        "election_timeout_ms": 50,
+        "election_backoff_max_ms": 10,
+        "retry_backoff_ms": 300,
+        "retry_backoff_max_ms": 300,
+    }
+    timeouts = check_config({**GOOD, **quorum_keys(**shortest)}).timeouts
+    assert {name: getattr(timeouts, name) for name in shortest} == shortest
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("max.connections", "3", "from 16"),
+        ("max.connections.per.ip", "none", "not a whole number"),
+        ("listener.name.admin.max.connections.per.ip", "0", "from 1"),
+        ("max.connections.per.ip.overrides", "host:7", "IP-ADDRESS:COUNT"),
+        ("max.connections.per.ip.overrides", "10.0.0.1:many", "number of connections"),
+        ("max.connection.creation.rate", "0", "from 1"),
+        ("connections.max.idle.ms", "1", "from 1000"),
+        ("queued.max.request.bytes", "1048576", "socket.request.max.bytes=8388608"),
+        ("listener.name.other.max.connections", "20", "no such key"),
+    ],
+)
+def test_limits_are_checked(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_config({**GOOD, key: value})
+    assert key in str(caught.value)
+    assert why in str(caught.value)
+
+
+def test_limits_hold_for_all_listeners_or_for_one() -> None:
+    given = {
+        "max.connections": "500",
+        "listener.name.admin.max.connections": "50",
+        "max.connections.per.ip.overrides": "10.0.0.1:5, [fd00::1]:6",
+        "listener.name.controller.connections.max.idle.ms": "5000",
+    }
+    config = check_config({**GOOD, **given})
+    assert (config.limits.max_connections, config.admin_limits.max_connections) == (500, 50)
+    assert config.limits.allowed_from("10.0.0.1") == 5
+    assert config.limits.allowed_from("fd00::1") == 6
+    assert config.limits.allowed_from("10.0.0.2") == config.limits.max_per_address
+    assert (config.limits.max_idle_ms, config.admin_limits.max_idle_ms) == (5000, 600_000)
+
+
 @pytest.mark.requirement("K595-01")
 @pytest.mark.parametrize(
     ("key", "value", "why"),
