@@ -6,6 +6,8 @@ majority is needed for it. As sent here:
 
 * A voter tells every other voter once in each run where it listens, and hears where they do; those that
   can't be reached are told when they can. Two that moved at the same time find each other through a third.
+* What a target voter of an AlterQuorum announces is kept, too, from the record of the target until it is
+  reached or cancelled.
 * Whoever looks for the leader also asks the servers that it searches: voters that none of its bootstrap
   servers is get known, and the answer names the leader.
 * A boot timestamp is the sender's wall clock. One that has gone back since the last boot is noticed when
@@ -15,7 +17,7 @@ While voters of a static quorum are known by id alone, no address but the config
 """
 
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint
+from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint, is_target
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
@@ -33,7 +35,7 @@ _SLOW_FACTOR = 5
 def handle_discover_brokers(
     replica: ReplicaState, request_id: int, request: DiscoverBrokersRequest
 ) -> None:
-    """Hear where the sender listens if it is a voter, and tell of all voters."""
+    """Hear where the sender listens if it is a voter or a target voter, and tell of all voters."""
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard)
@@ -140,11 +142,14 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint) -> None:
         return
     if key.uuid is None:
         newest = voters.newest(key.id)
-        if newest is None:
-            return
-        key = newest.key
-    if key in voters and key != replica.key:
+        if newest is not None:
+            key = newest.key
+    if key == replica.key:
+        return
+    if key in voters:
         replica.gossip.hear(HeardEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
+    elif is_target(key, replica.target_voters()):
+        replica.gossip.hear_of_target(heard, voters.ordered_keys)
 
 
 def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:

@@ -10,6 +10,7 @@ The voters record has an address too, without a boot timestamp, so neither is al
 was heard goes first, and an address at which nobody answered gives way to the other one.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -89,13 +90,37 @@ class EndpointGossip:
         """Someone who could not be told is there again."""
         self.failures, self.next_ms = 0, now_ms
 
-    def use_voters(self, voters: tuple[ReplicaKey, ...], own: ReplicaKey, now_ms: float) -> None:
-        """Nobody else is remembered; those that are new are told, if this replica is one of them."""
+    def hear_of_target(self, heard: HeardEndpoint, voters: Container[ReplicaKey]) -> bool:
+        """The same for a target voter, of which an AlterQuorum may have told the id alone.
+
+        One address for each id: of several keys that are no `voters` the one with the latest boot.
+        """
+        for known in [each for each in self._heard.values() if each.key.id == heard.key.id]:
+            if known.key != heard.key and known.key not in voters:
+                if known.boot_timestamp_ms >= heard.boot_timestamp_ms:
+                    return False
+                del self._heard[known.key]
+        return self.hear(heard)
+
+    def use_voters(
+        self,
+        voters: tuple[ReplicaKey, ...],
+        own: ReplicaKey,
+        now_ms: float,
+        targets: tuple[ReplicaKey, ...] = (),
+    ) -> None:
+        """Nobody else is remembered but `targets`; new voters are told, if this replica is one of them."""
         for gone in self._heard.keys() - set(voters):
-            del self._heard[gone]
+            if not is_target(gone, targets):
+                del self._heard[gone]
         self._doubted.intersection_update(voters)
         self._told.intersection_update(voters)
         self.strangers = []
         others = tuple(key for key in voters if key != own and key not in self._told)
         self.untold = others if own in voters else ()
         self.tell_soon(now_ms)
+
+
+def is_target(key: ReplicaKey, targets: tuple[ReplicaKey, ...]) -> bool:
+    """Whether a target names this key, or its id without a UUID."""
+    return key in targets or ReplicaKey(key.id) in targets

@@ -194,7 +194,7 @@ class ReplicaState:
         self.voters = self._load_voters(state, log)
         self.voters_are_committed(self.voters.committed)
         self.is_voter = key in self.voters.latest.voters
-        self.gossip.use_voters(self.told_voters(), key, 0.0)
+        self.gossip.use_voters(self.told_voters(), key, 0.0, self.target_voters())
 
     def _know_nobody(self) -> None:
         """What this run has heard of peers."""
@@ -297,9 +297,12 @@ class ReplicaState:
         return CurrentLeader(NO_LEADER, self.epoch)
 
     def endpoint_of(self, key: ReplicaKey) -> Endpoint | None:
-        """Controller listener of a voter, as last heard of it or from the latest voter set."""
+        """Controller listener of a voter, as last heard of it or from the latest voter set.
+
+        That of a target voter, if it has told it.
+        """
         voter = self.voters.latest.voters.get(key)
-        return self.gossip.address_of(key, voter.endpoint(CONTROLLER)) if voter else None
+        return self.gossip.address_of(key, voter.endpoint(CONTROLLER) if voter else None)
 
     def other_voters(self) -> list[ReplicaKey]:
         return [key for key in self.voters.latest.voters.ordered_keys if key != self.key]
@@ -344,6 +347,10 @@ class ReplicaState:
     def told_voters(self) -> tuple[ReplicaKey, ...]:
         """Voters whose addresses can be told apart: none while they are known by id alone."""
         return () if self.ids_only else self.voters.latest.voters.ordered_keys
+
+    def target_voters(self) -> tuple[ReplicaKey, ...]:
+        """Who is to be a voter in the end, while the quorum is on its way there; a UUID may be missing."""
+        return self.voters.latest.record.target_voters or ()
 
     # -- primitive acts
 
@@ -420,7 +427,7 @@ class ReplicaState:
         self.voters_are_new = True
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
-        self.gossip.use_voters(self.told_voters(), self.key, self.now_ms)
+        self.gossip.use_voters(self.told_voters(), self.key, self.now_ms, self.target_voters())
         self.out.append(
             VotersChanged(
                 latest.voters.voters,

@@ -1,13 +1,19 @@
 """DiscoverBrokers: who listens where, by the newest boot; with and without a majority (K595-18)."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
 from quorum_node.raft.discover_brokers import MAX_STRANGERS
 from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, EndpointGossip, HeardEndpoint
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason, RequestFailed
-from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
+from quorum_node.raft.messages import (
+    AlterQuorumRequest,
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+)
 from quorum_node.raft.outputs import Output, Send
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
@@ -237,3 +243,46 @@ def test_a_boot_that_no_clock_tells_is_not_heard() -> None:
     cores.restart(one)
     cores.advance(1000)
     assert one.replica.boot_timestamp_ms == 0
+
+
+@pytest.mark.requirement("K595-18")
+@pytest.mark.parametrize("by_id_alone", [False, True])
+def test_the_address_of_a_target_voter_is_kept_until_the_target_is_gone(by_id_alone: bool) -> None:
+    """KIP-595: "if the ReplicaId ... matches one of the existing voters (or target voters)"."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    eight, nine = key_of(8), key_of(9)
+    wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8) if by_id_alone else eight)
+    assert announced(cores, one, eight, 998, "too-early") is None
+    altered = cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
+    assert altered.error is RaftError.NONE
+    assert announced(cores, one, eight, 999, "eight") == ("eight", 9093)
+    assert one.replica.endpoint_of(eight) == Endpoint("CONTROLLER", "eight", 9093)
+    assert announced(cores, one, eight, 1000, "moved") == ("moved", 9093)
+    assert announced(cores, one, eight, 999, "older boot") == ("moved", 9093)
+    assert announced(cores, one, nine, 999, "nine") is None
+    cancelled = cores.request(one, AlterQuorumRequest(CLUSTER_ID, None, 3000, None))
+    assert cancelled.error is RaftError.NONE
+    assert one.replica.gossip.get(eight) is None
+    assert announced(cores, one, eight, 1001, "too-late") is None
+
+
+def test_many_keys_of_one_target_id_hold_one_address() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    wanted = (one.key, cores.nodes["2"].key, ReplicaKey(8))
+    cores.request(one, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
+    keys = [ReplicaKey(8, UUID(int=number)) for number in range(1, 200)]
+    for boot, key in enumerate(keys):
+        announced(cores, one, key, 1000 + boot, f"host-{boot}")
+    known = [key for key in keys if one.replica.gossip.get(key) is not None]
+    assert known == keys[-1:]
+
+
+def announced(
+    cores: Cores, to: Node, key: ReplicaKey, boot_ms: int, host: str
+) -> tuple[str, int] | None:
+    """What is known of a key after it has said where it listens."""
+    cores.request(to, DiscoverBrokersRequest(key, boot_ms, Endpoint("CONTROLLER", host, 9093)))
+    heard = to.replica.gossip.get(key)
+    return None if heard is None else (heard.endpoint.host, heard.endpoint.port)
