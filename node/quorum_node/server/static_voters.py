@@ -27,7 +27,10 @@ def static_voters(config: NodeConfig) -> tuple[Voter, ...]:
 
 
 def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> None:
-    """KIP-595: the configured voters count only as long as no quorum is known."""
+    """KIP-595: the configured voters count only as long as no quorum is known.
+
+    KIP-853: where they are configured no new id is added, known or not.
+    """
     if not config.static_voters:
         return
     configured = ",".join(str(voter) for voter in config.static_voters)
@@ -35,8 +38,10 @@ def tell_about_static_voters(config: NodeConfig, partition: OpenPartition) -> No
     if known:
         voters = ", ".join(str(voter.key) for voter in known)
         _LOG.info(
-            f"controller.quorum.voters={configured} is ignored: the quorum has formed, and its"
-            f" voters are what its log says, here {voters}"
+            f"controller.quorum.voters={configured} does not say any more who votes or where: the quorum has"
+            f" formed, and its voters are what its log says, here {voters}. One thing it still does: while this"
+            " node leads with it, no voter id is added that it does not name. To add others replace it by"
+            " controller.quorum.bootstrap.servers"
         )
     elif not config.may_bootstrap:
         _LOG.info(

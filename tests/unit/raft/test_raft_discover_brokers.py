@@ -267,6 +267,7 @@ def test_the_address_of_a_target_voter_is_kept_until_the_target_is_gone(by_id_al
     assert announced(cores, one, eight, 1001, "too-late") is None
 
 
+@pytest.mark.requirement("K595-18")
 def test_many_keys_of_one_target_id_hold_one_address() -> None:
     cores = Cores()
     one = cores.quorum("1", "2", "3")

@@ -326,6 +326,33 @@ def test_a_known_quorum_goes_before_the_configured_voters() -> None:
     assert founder.replica.is_voter
 
 
+@pytest.mark.requirement("K595-19", "K853-04")
+def test_once_a_quorum_is_known_the_configuration_only_keeps_new_ids_out() -> None:
+    """Who votes and where is what the log says; KIP-853's refusal of new ids is what is left."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    for node in cores.nodes.values():
+        cores.crash(node)
+        node.config = replace(node.config, static_voters=static_voters("1", "2", "7"))
+    for node in cores.nodes.values():
+        cores.restart(node)
+    cores.advance(5000)
+    leader = cores.leader
+    assert set(keys(leader)) == {key_of(n) for n in (1, 2, 3)}, "voters of the log"
+    assert leader.replica.endpoint_of(key_of(3)) is not None, "3 is asked, though it is not named"
+    assert leader.replica.endpoint_of(key_of(7)) is None, "7 is not asked, though it is named"
+    refused = cores.start("4", bootstrap=("1", "2", "3"))
+    cores.advance(600)
+    answer = cores.add_voter(leader, refused, cluster_id=None)
+    assert answer is not None
+    assert answer.error is RaftError.NEW_VOTER_ID
+    taken = cores.start("7", bootstrap=("1", "2", "3"))
+    cores.advance(600)
+    answer = cores.add_voter(leader, taken, cluster_id=None)
+    assert answer is not None
+    assert answer.error is RaftError.NONE, answer.message
+
+
 @pytest.mark.requirement("K853-01")
 def test_a_vote_from_a_version_0_file_is_kept() -> None:
     """The file names an id without a UUID: nobody gets that epoch's vote again."""

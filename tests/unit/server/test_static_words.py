@@ -1,6 +1,7 @@
 """What a node of a static quorum says: while it waits, when its configuration is not used any more."""
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,7 +9,9 @@ from structlog.testing import capture_logs
 from quorum_node.quorumctl import render
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.outputs import FormationDelayed
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.batches import encode_batch
+from quorum_node.records.control import VotersRecord, encode_control
+from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.server.admin.views import catch_up, discovered_document
 from quorum_node.server.config import NodeConfig, check_config
 from quorum_node.server.node_events import ReplicaEvents
@@ -72,6 +75,23 @@ def test_the_log_says_what_becomes_of_the_configured_voters(tmp_path: Path) -> N
     assert "forbids this node to form one" in lines_of(again)
     other = config(tmp_path / "other", node_id=9)
     assert "does not name node.id=9: this node is an observer" in lines_of(other)
+    formed = config(tmp_path / "formed")
+    known = (Voter(ReplicaKey(4, uuid4()), ()), Voter(ReplicaKey(1, uuid4()), ()))
+    for partition in open_replica(formed, Termination()).partitions:
+        batch = encode_batch(
+            base_offset=0,
+            leader_epoch=1,
+            timestamp_ms=1,
+            records=[encode_control(VotersRecord(known))],
+            control=True,
+        )
+        partition.log.append(batch, 0, 1, 1)
+        partition.log.flush()
+        partition.log.close()
+    words = lines_of(formed)
+    assert "does not say any more who votes or where" in words
+    assert str(known[0].key) in words
+    assert "no voter id is added that it does not name" in words
 
 
 def test_discover_as_people_see_it() -> None:

@@ -89,6 +89,9 @@ class HttpConnection(H11Protocol):
         self._received += data
         self._listener.book.has_unfinished(self, len(self._received))
         if self._is_waiting:
+            # uvicorn resumes reading after an answer; what waits here comes first.
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
             return
         if self._listener.turns.may_go_on and len(self._received) <= _PIECE_BYTES:
             self.take_turn()
