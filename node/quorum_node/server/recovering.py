@@ -13,6 +13,7 @@ import time
 
 import structlog
 
+from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.messages import voter_entry
 from quorum_node.raft.replica import Replica
 from quorum_node.raft.voters import VoterSet, tombstones_after
@@ -34,7 +35,6 @@ from quorum_node.storage.meta_properties import (
 from quorum_node.storage.partition_directory import OpenPartition, partition_directory
 from quorum_node.storage.sole_voter import (
     EPOCH_DISTANCE,
-    MAX_EPOCH,
     append_sole_voter,
     owner_of,
     rename_replica,
@@ -102,7 +102,10 @@ def _rewrite(
         _check_majority(config, survivor, replica)
         epoch = replica.epoch + EPOCH_DISTANCE
         if epoch > MAX_EPOCH:
-            raise ConfigError(f"--recover: there is no epoch {epoch}")
+            raise ConfigError(
+                f"--recover: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with"
+                " the records of this one: quorum-pipeline restore --cluster-id NEW (see docs/recovery.md)"
+            )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
         _LOG.info(f"the directory as it was is kept in {kept}")
         record = _sole_voter(config, replica, heir)

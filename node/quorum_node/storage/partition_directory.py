@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.errors import StorageFailure, WrongDirectory, storage_errors
@@ -129,6 +130,8 @@ def open_partition(
         )
     except BeginsBehindNothing as error:
         raise SnapshotLost(str(error), number, partition, error.base_offset, state) from error
+    last_epoch = log.epoch_before(log.end_offset) or 0
+    _check_epoch(partition, max(state.leader_epoch, last_epoch, newest.id.epoch if newest else 0))
     reaches = max(log.end_offset, newest.id.end_offset if newest else 0)
     if reaches < state.applied_offset:
         raise StorageFailure(
@@ -140,3 +143,12 @@ def open_partition(
     return OpenPartition(
         number, partition, replica_uuid, log, state_file, state, snapshots, newest, notes
     )
+
+
+def _check_epoch(partition: Path, epoch: int) -> None:
+    if epoch >= MAX_EPOCH:
+        raise WrongDirectory(
+            f"{partition} has epoch {epoch}, and epochs end at {MAX_EPOCH}: nobody can be elected in this"
+            " quorum any more, and an epoch is never lowered. Begin a new cluster with its records:"
+            " quorum-pipeline restore --cluster-id NEW (see docs/recovery.md)"
+        )

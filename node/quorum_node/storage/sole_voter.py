@@ -31,7 +31,6 @@ from quorum_node.storage.quorum_state import FILE_NAME, QuorumStateFile
 EPOCH_DISTANCE = 1 << 16
 """The others may have held elections that the survivor never heard of. Where their records stand at the offsets of new
 ones, the epochs must differ, or nobody would notice that the logs do."""
-MAX_EPOCH = (1 << 31) - 1
 
 
 def append_sole_voter(log: SegmentedLog, epoch: int, record: VotersRecord, now_ms: int) -> None:

@@ -27,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--voter", required=True, metavar="ID@HOST:PORT", help="the node that will run there"
     )
     parser.add_argument("--replica-uuid", help="of that node; default: a new one")
-    parser.add_argument("--cluster-id", help="default: the one that the log names, if it does")
+    parser.add_argument(
+        "--cluster-id",
+        help="default: the one that the log names, if it does; with another one epochs begin anew",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,11 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     with opened_history(arguments, progress) as history:
         state = history.at(moment_of(arguments))
     cluster_id = arguments.cluster_id or _cluster_id(state)
+    moment = f"offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
+    if state.voters is None or state.voters.cluster_id != cluster_id:
+        state.begin_anew()
     progress.say(f"writing {arguments.output}, and reading it back")
     path = write_directory(arguments.output, state, voter, cluster_id)
-    print(
-        f"restored offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}: {path}"
-    )
+    print(f"restored {moment}: {path}")
     print(
         f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with"
         f" metadata.log.dir={arguments.output} is a quorum of one there, to which others are added"

@@ -115,6 +115,10 @@ class Replayed:
         """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""
         self._replaying.finish()
 
+    def begin_anew(self) -> None:
+        """Nobody who knows this state's epochs is in the cluster that it is for: it has its first one."""
+        self.epoch = min(self.epoch, 1)
+
     def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
         """The bytes of the snapshot of this state, with other `voters` if they are given.
 

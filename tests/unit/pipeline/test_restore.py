@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.records import metadata as md
 from quorum_node.records.identity import parse_uuid
 from quorum_node.storage.partition_directory import open_partition
@@ -70,3 +71,31 @@ def test_what_is_read_back_has_to_be_what_was_wanted(
     voter = FirstVoter(1, parse_uuid(UUID_TEXT), "host", 9093)
     with pytest.raises(PipelineError, match="was read back, and is not what was written"):
         write_directory(tmp_path / "out", wanted, voter, "c")
+
+
+@pytest.mark.requirement("K595-07", "SP-07")
+@pytest.mark.parametrize("epoch", [MAX_EPOCH, 2**31 - 2, 2**31 - 1])
+def test_an_epoch_that_can_not_be_raised_stays_behind(
+    epoch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the same cluster nothing is restored; in a new one epochs begin anew, and the node opens it."""
+    writer = LogWriter(tmp_path / "old")
+    write_history(writer)
+    writer.epoch = epoch
+    writer.append(md.TopicRecord(name="last", topic_id=UUID(int=5)))
+    writer.close()
+    arguments = ["restore", "--log", str(tmp_path / "old"), "--replica-uuid", UUID_TEXT]
+    arguments += ["--voter", "7@host:9093", "--output"]
+    assert main([*arguments, str(tmp_path / "same")]) == 2
+    assert "an epoch is never lowered" in capsys.readouterr().err
+    out = tmp_path / "new"
+    assert main([*arguments, str(out), "--cluster-id", "new"]) == 0
+    assert f"epoch {epoch}" in capsys.readouterr().out
+    opened = open_partition(out, 0, parse_uuid(UUID_TEXT), cluster_id="new", segment_bytes=1 << 20)
+    opened.log.close()
+    assert opened.newest is not None
+    assert opened.newest.id.epoch == 1
+    after = replay_directory(out, Moment())
+    assert after.image == replay_directory(tmp_path / "old", Moment()).image
+    assert after.voters is not None
+    assert after.voters.cluster_id == "new"
