@@ -19,6 +19,9 @@ from quorum_node.schema.schema import (
 TAG_STATIC_VOTERS = 20000
 """Private: ids that a candidate of a static quorum is configured with, while it knows no UUIDs."""
 
+TAG_DRAFT_ERROR = 20000
+"""Private: the draft's own error code (`errors.py`), where a shipped API has none of that name."""
+
 
 @message()
 class NodeEndpoint(Message):
@@ -82,6 +85,7 @@ class VoteResponsePartition(Message):
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
     vote_granted: bool = wire(BOOL)
+    draft_error: int = wire(INT16, tag=TAG_DRAFT_ERROR, default=0)
 
 
 @message()
@@ -143,6 +147,7 @@ class EpochResponsePartition(Message):
     error_code: int = wire(INT16)
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
+    draft_error: int = wire(INT16, since=1, tag=TAG_DRAFT_ERROR, default=0, ignorable=True)
 
 
 @message()

@@ -31,6 +31,7 @@ ANSWER_UNSUPPORTED = -2
 TAG_LISTENERS = 20002
 TAG_KEEPING_UP = 20003
 TAG_CORRUPT = 20004
+TAG_DRAFT_ERROR = 20005
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
 
@@ -198,6 +199,7 @@ class FetchResponsePartition(Message):
     keeping_up: KeepingUp = wire(
         KeepingUp, since=12, tag=TAG_KEEPING_UP, default=NO_KEEPING_UP, ignorable=True
     )
+    draft_error: int = wire(INT16, since=12, tag=TAG_DRAFT_ERROR, default=0, ignorable=True)
 
 
 @message()

@@ -2,8 +2,8 @@
 
 Private tagged fields 20000 and 20001 of all three carry the expected offset and epoch of the committed
 voters record: compare-and-set. 20002 of Add asks for the order "add first": the newcomer, caught up, counts as
-alive in the safety check. 20003 of all three is the quorum partition that is meant, 0 if nothing is said.
-Stock peers skip them.
+alive in the safety check. 20003 of all three is the quorum partition that is meant, 0 if nothing is said. 20000 of the answers to Add and Remove is the current leader, as in the answer to
+Update. Stock peers skip them.
 """
 
 from uuid import UUID
@@ -26,6 +26,7 @@ TAG_EXPECTED_OFFSET = 20000
 TAG_EXPECTED_EPOCH = 20001
 TAG_COUNT_NEWCOMER = 20002
 TAG_PARTITION = 20003
+TAG_CURRENT_LEADER = 20000
 
 
 @message()
@@ -35,6 +36,19 @@ class VoterListener(Message):
     name: str = wire(STRING)
     host: str = wire(STRING)
     port: int = wire(UINT16)
+
+
+@message()
+class CurrentLeader(Message):
+    """The leader that the receiver knows, -1 when unknown."""
+
+    leader_id: int = wire(INT32, default=-1)
+    leader_epoch: int = wire(INT32, default=-1)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+
+
+NO_CURRENT_LEADER = CurrentLeader(host="", port=0)
 
 
 @message(flexible_since=0)
@@ -60,6 +74,9 @@ class AddRaftVoterResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
+    current_leader: CurrentLeader = wire(
+        CurrentLeader, tag=TAG_CURRENT_LEADER, default=NO_CURRENT_LEADER
+    )
 
 
 @message(flexible_since=0)
@@ -81,6 +98,9 @@ class RemoveRaftVoterResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
+    current_leader: CurrentLeader = wire(
+        CurrentLeader, tag=TAG_CURRENT_LEADER, default=NO_CURRENT_LEADER
+    )
 
 
 @message()
@@ -107,19 +127,6 @@ class UpdateRaftVoterRequest(Message):
     expected_offset: int = wire(INT64, tag=TAG_EXPECTED_OFFSET, default=-1)
     expected_epoch: int = wire(INT32, tag=TAG_EXPECTED_EPOCH, default=-1)
     partition: int = wire(INT32, tag=TAG_PARTITION, default=0)
-
-
-@message()
-class CurrentLeader(Message):
-    """The leader that the receiver knows, -1 when unknown."""
-
-    leader_id: int = wire(INT32, default=-1)
-    leader_epoch: int = wire(INT32, default=-1)
-    host: str = wire(STRING)
-    port: int = wire(INT32)
-
-
-NO_CURRENT_LEADER = CurrentLeader(host="", port=0)
 
 
 @message(flexible_since=0)

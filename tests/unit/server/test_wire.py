@@ -147,10 +147,16 @@ def test_a_fetch_of_stock_kafka_says_nothing_of_rounds() -> None:
         assert found.answer == answer
 
 
-def test_a_removed_voter_gets_data_and_no_error() -> None:
+@pytest.mark.requirement("K595-14", "K595-25")
+def test_a_removed_voter_gets_data_and_no_shipped_error() -> None:
     """Draft: NOT_FOLLOWER. Shipped: the data holds the voters record that removed it."""
     answer = raft.FetchResponse(RaftError.NOT_FOLLOWER, LEADER, 40, 0, records=b"batches")
-    assert fetch_answer_over_the_wire(answer) == replace(answer, error=RaftError.NONE)
+    assert fetch_answer_over_the_wire(answer) == answer
+    body = join(to_wire([(0, REQUESTS[0])], 18), [answer], no_clock)
+    assert isinstance(body, FetchResponse)
+    (topic,) = body.responses
+    assert (topic.partitions[0].error_code, body.error_code) == (0, 0)
+    assert topic.partitions[0].draft_error == ErrorCode.NOT_FOLLOWER
 
 
 def test_a_wrong_cluster_id_concerns_the_whole_request() -> None:

@@ -16,7 +16,7 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.endpoint_gossip import HeardEndpoint
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.errors import draft_error, raft_error
 from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
 
 _MAX_PORT = 0xFFFF
@@ -35,11 +35,11 @@ def join_discover(answers: Sequence[Answer]) -> DiscoverBrokersResponse:
     """The answer; `answers` in the order of `split_discover`."""
     answer = answers[0]
     if not isinstance(answer, raft.DiscoverBrokersResponse):
-        code = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
+        code = answer if isinstance(answer, ErrorCode) else draft_error(answer.error)
         return DiscoverBrokersResponse(error_code=code, brokers=())
     leader = answer.leader
     return DiscoverBrokersResponse(
-        error_code=wire_error(answer.error),
+        error_code=draft_error(answer.error),
         cluster_id=answer.cluster_id or "",
         brokers=tuple(
             DiscoveredBroker(

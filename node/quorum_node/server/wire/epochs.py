@@ -34,6 +34,7 @@ from quorum_node.server.wire.partitions import (
     named_leader,
     node_endpoints,
     own_endpoints,
+    told_draft_error,
     top_level_error,
 )
 
@@ -122,6 +123,7 @@ def _partition(index: int, answer: Answer) -> EpochResponsePartition:
         error_code=error,
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
+        draft_error=told_draft_error(answer),
     )
 
 
@@ -198,5 +200,6 @@ def _outcomes(
             outcomes.append((missing_answer(body.error_code), NO_LEADER))
         else:
             leader = named_leader(part.leader_id, part.leader_epoch, body.node_endpoints)
-            outcomes.append((raft_error(part.error_code), leader))
+            error = raft_error(part.error_code, part.draft_error)
+            outcomes.append((error, leader))
     return outcomes

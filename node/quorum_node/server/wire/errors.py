@@ -1,7 +1,9 @@
 """Kafka's error codes for the core's outcomes, both ways.
 
-Shipped APIs know no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID or NOT_FOLLOWER of KIP-595; they carry
-the nearest shipped code, and a removed voter is told by the voters record in the data it fetches.
+Shipped APIs know no NOT_QUORUM_LEADER, INVALID_CLUSTER_ID, INVALID_QUORUM_STATE or NOT_FOLLOWER of
+KIP-595; they carry the nearest shipped code, and a removed voter is told by the voters record in the data
+it fetches. Private APIs carry the draft's codes, and so does a private field of the answers to Fetch,
+Vote, BeginQuorumEpoch and EndQuorumEpoch, for replicas of this software.
 Outcomes that are finer than any code travel as that code and a message.
 """
 
@@ -76,6 +78,10 @@ _FROM_WIRE = {
     # RaftError.READS_UNSUPPORTED travels as this one, too: nothing else could be meant there.
     ErrorCode.UNSUPPORTED_VERSION: RaftError.UNSUPPORTED_VERSION,
     ErrorCode.KAFKA_STORAGE_ERROR: RaftError.STORAGE_FAILED,
+    ErrorCode.NOT_QUORUM_LEADER: RaftError.NOT_QUORUM_LEADER,
+    ErrorCode.INVALID_CLUSTER_ID: RaftError.INVALID_CLUSTER_ID,
+    ErrorCode.INVALID_QUORUM_STATE: RaftError.INVALID_QUORUM_STATE,
+    ErrorCode.NOT_FOLLOWER: RaftError.NOT_FOLLOWER,
 }
 
 
@@ -87,6 +93,11 @@ def wire_error(error: RaftError) -> ErrorCode:
 def draft_error(error: RaftError) -> ErrorCode:
     """The code for an outcome on a private API: the draft's names, else as on the shipped ones."""
     return _DRAFT.get(error) or wire_error(error)
+
+
+def draft_field(error: RaftError) -> int:
+    """The draft's code beside a shipped one, 0 where the shipped one has the draft's name."""
+    return 0 if error is RaftError.NONE else _DRAFT.get(error, 0)
 
 
 _NOT_CONTROLLER = frozenset(
@@ -109,8 +120,9 @@ def controller_error(error: RaftError) -> ErrorCode:
     return ErrorCode.NOT_CONTROLLER if error in _NOT_CONTROLLER else wire_error(error)
 
 
-def raft_error(code: int) -> RaftError:
+def raft_error(code: int, draft_code: int = 0) -> RaftError:
     """The outcome for a code; one that means nothing to the core is INVALID_REQUEST."""
+    code = draft_code or code
     if code == 0:
         return RaftError.NONE
     try:

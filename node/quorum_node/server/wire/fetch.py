@@ -26,7 +26,7 @@ from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.errors import draft_field, raft_error, wire_error
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -149,6 +149,7 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
         records=answer.records,
         answer=answer.answer,
         keeping_up=NO_KEEPING_UP if told is None else _told(told),
+        draft_error=draft_field(answer.error),
     )
 
 
@@ -220,7 +221,8 @@ def _answer(
     endpoint = next(
         (Endpoint(CONTROLLER, e.host, e.port) for e in endpoints if e.node_id == leader_id), None
     )
-    error, diverging, snapshot_id = raft_error(part.error_code), None, None
+    error = raft_error(part.error_code, part.draft_error)
+    diverging, snapshot_id = None, None
     if part.snapshot_id.end_offset >= 0:
         snapshot_id = SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch)
         error = RaftError.OFFSET_OUT_OF_RANGE

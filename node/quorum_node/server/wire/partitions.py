@@ -15,7 +15,7 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.errors import draft_field, raft_error, wire_error
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
@@ -76,6 +76,11 @@ def error_and_leader(answer: Answer) -> tuple[ErrorCode, raft.CurrentLeader]:
     if isinstance(answer, ErrorCode):
         return answer, NO_LEADER
     return wire_error(answer.error), answer.leader
+
+
+def told_draft_error(answer: Answer) -> int:
+    """The private field beside the error of an answer."""
+    return 0 if isinstance(answer, ErrorCode) else draft_field(answer.error)
 
 
 def missing_answer(top_level_code: int) -> RaftError:

@@ -16,7 +16,7 @@ from quorum_node.protocol.read_offset import (
     ReadOffsetResponseTopic,
 )
 from quorum_node.raft import messages as raft
-from quorum_node.server.wire.errors import raft_error, wire_error
+from quorum_node.server.wire.errors import draft_error, raft_error
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
     NO_LEADER,
@@ -55,14 +55,19 @@ def join_read_offset(body: ReadOffsetRequest, answers: Sequence[Answer]) -> Read
     return ReadOffsetResponse(
         cluster_id=body.cluster_id,
         topics=topics,
-        error_code=top_level_error(answers),
+        error_code=_top_level_error(answers),
         node_endpoints=node_endpoints(answers),
     )
 
 
+def _top_level_error(answers: Sequence[Answer]) -> ErrorCode:
+    refused = top_level_error(answers) is not ErrorCode.NONE
+    return ErrorCode.INVALID_CLUSTER_ID if refused else ErrorCode.NONE
+
+
 def _partition(index: int, answer: Answer) -> ReadOffsetResponsePartition:
     if not isinstance(answer, raft.ReadOffsetResponse):
-        error = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
+        error = answer if isinstance(answer, ErrorCode) else draft_error(answer.error)
         return ReadOffsetResponsePartition(
             partition_index=index, applied_offset=-1, error_code=error
         )
@@ -70,7 +75,7 @@ def _partition(index: int, answer: Answer) -> ReadOffsetResponsePartition:
     return ReadOffsetResponsePartition(
         partition_index=index,
         applied_offset=answer.offset,
-        error_code=wire_error(answer.error),
+        error_code=draft_error(answer.error),
         current_leader=LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         ),

@@ -24,6 +24,7 @@ from quorum_node.server.wire.partitions import (
     missing_answer,
     named_leader,
     node_endpoints,
+    told_draft_error,
     top_level_error,
 )
 
@@ -74,6 +75,7 @@ def _partition(index: int, answer: Answer) -> VoteResponsePartition:
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
         vote_granted=isinstance(answer, raft.VoteResponse) and answer.vote_granted,
+        draft_error=told_draft_error(answer),
     )
 
 
@@ -116,6 +118,6 @@ def vote_answers(body: VoteResponse, numbers: Sequence[int]) -> list[raft.Inboun
             answers.append(raft.VoteResponse(missing_answer(body.error_code), NO_LEADER))
             continue
         leader = named_leader(part.leader_id, part.leader_epoch, body.node_endpoints)
-        error = raft_error(part.error_code)
+        error = raft_error(part.error_code, part.draft_error)
         answers.append(raft.VoteResponse(error, leader, part.vote_granted))
     return answers

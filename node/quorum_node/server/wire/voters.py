@@ -76,18 +76,19 @@ def join_voter_change(body: Message, answer: Answer) -> Message:
         error = answer if isinstance(answer, ErrorCode) else wire_error(answer.error)
         text, leader = error.name, raft.CurrentLeader(raft.NO_LEADER, -1)
     message = None if error is ErrorCode.NONE else text
-    if isinstance(body, AddRaftVoterRequest):
-        return AddRaftVoterResponse(error_code=error, error_message=message)
+    endpoint = leader.endpoint
+    current = CurrentLeader(
+        leader_id=leader.leader_id,
+        leader_epoch=leader.leader_epoch,
+        host=endpoint.host if endpoint else "",
+        port=endpoint.port if endpoint else 0,
+    )
     if isinstance(body, UpdateRaftVoterRequest):
-        endpoint = leader.endpoint
-        current = CurrentLeader(
-            leader_id=leader.leader_id,
-            leader_epoch=leader.leader_epoch,
-            host=endpoint.host if endpoint else "",
-            port=endpoint.port if endpoint else 0,
-        )
         return UpdateRaftVoterResponse(error_code=error, current_leader=current)
-    return RemoveRaftVoterResponse(error_code=error, error_message=message)
+    kind = (
+        AddRaftVoterResponse if isinstance(body, AddRaftVoterRequest) else RemoveRaftVoterResponse
+    )
+    return kind(error_code=error, error_message=message, current_leader=current)
 
 
 def update_voter_request(
@@ -126,17 +127,16 @@ def add_voter_request(partition: int, request: raft.AddVoterRequest) -> AddRaftV
 
 
 def add_voter_answer(body: AddRaftVoterResponse) -> raft.VoterChangeResponse:
-    """The leader's answer to it, which does not say who leads."""
-    return raft.VoterChangeResponse(
-        raft_error(body.error_code),
-        raft.CurrentLeader(raft.NO_LEADER, -1),
-        body.error_message or "",
-    )
+    """The leader's answer to it. Stock Kafka's does not say who leads."""
+    error = raft_error(body.error_code)
+    return raft.VoterChangeResponse(error, _leader(body.current_leader), body.error_message or "")
 
 
 def update_voter_answer(body: UpdateRaftVoterResponse) -> raft.VoterChangeResponse:
     """The leader's answer to it."""
-    current = body.current_leader
-    endpoint = Endpoint(CONTROLLER, current.host, current.port) if current.host else None
-    leader = raft.CurrentLeader(current.leader_id, current.leader_epoch, endpoint)
-    return raft.VoterChangeResponse(raft_error(body.error_code), leader)
+    return raft.VoterChangeResponse(raft_error(body.error_code), _leader(body.current_leader))
+
+
+def _leader(told: CurrentLeader) -> raft.CurrentLeader:
+    endpoint = Endpoint(CONTROLLER, told.host, told.port) if told.host else None
+    return raft.CurrentLeader(told.leader_id, told.leader_epoch, endpoint)
