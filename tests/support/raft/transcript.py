@@ -20,6 +20,7 @@ Commands (N is a node's name, "3'" a second incarnation of id 3):
     start N static A B ...  one of the static voters A B ...        lose-disk N        same address
     addresses N             what it has heard of where voters listen
     stranger N asks M epoch E                                       show        witness N
+    claim ID at HOST to N   somebody says that ID leads the next epoch, and listens there
     quietly COMMAND         without writing down what happens
     leaders-voters          from here on, without the voters that others than the leader come to have
 """
@@ -31,6 +32,8 @@ from quorum_node.raft.events import RequestReceived, ShutdownRequested
 from quorum_node.raft.messages import (
     AddVoterRequest,
     AlterQuorumRequest,
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
     EndQuorumEpochRequest,
@@ -64,7 +67,7 @@ from quorum_node.raft.outputs import (
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.records.snapshot_id import NO_SNAPSHOT
-from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 from support.raft.node import name_at
 from support.raft.snapshot_scene import delete_prefix, release_finish, take_snapshot
 
@@ -292,6 +295,15 @@ class Transcript:
         assert isinstance(answer, DiscoverBrokersResponse)
         heard = (f"{_name(each.key)} at {each.endpoint.host}" for each in answer.brokers)
         self._lines.append(f"{name} knows {', '.join(heard)}")
+
+    def _claim(self, leader_id: str, _at: str, host: str, _to: str, other: str) -> None:
+        node = self._node(other)
+        place = endpoints_of(host)[0]
+        epoch = node.replica.epoch + 1
+        request = BeginQuorumEpochRequest(CLUSTER_ID, int(leader_id), epoch, node.key, place)
+        answer = self.cores.request(node, request)
+        assert isinstance(answer, BeginQuorumEpochResponse)
+        self._lines.append(f"{other} answers: {answer.error.name}")
 
     def _stranger(self, name: str, _asks: str, other: str, _epoch: str, epoch: str) -> None:
         node = self._node(other)

@@ -1,6 +1,7 @@
 """BeginQuorumEpoch proves nothing: when it is believed, and who is asked otherwise."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -160,3 +161,32 @@ def test_an_answer_that_names_a_second_leader_of_the_epoch_is_not_believed() -> 
             answer = FetchResponse(RaftError.NOT_QUORUM_LEADER, leader)
             cores.do(two, ResponseReceived(correlation, answer))
     assert (two.replica.epoch, two.replica.leader_id) == (7, -1)
+
+
+@pytest.mark.requirement("K595-11", "K595-17")
+@pytest.mark.parametrize("bootstrap", ["1", "4"])
+def test_a_voter_whose_own_voters_are_all_gone_asks_its_bootstrap_servers(bootstrap: str) -> None:
+    """It slept while (1, 2, 3) became (4, 5, 6), and nobody that it knows is left."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    for name in ("4", "5", "6"):
+        cores.start(name, bootstrap=["1"])
+        cores.advance(100)
+        cores.add_voter(one, cores.nodes[name])
+        if name == "5":
+            cores.remove_voter(one, three.key)
+    cores.remove_voter(one, cores.nodes["2"].key)
+    cores.request(one, ResignRequest(cores.nodes["4"].key))
+    cores.advance(500)
+    cores.remove_voter(cores.leader, one.key)
+    cores.advance(500)
+    for name in ("1", "2"):
+        cores.crash(cores.nodes[name])
+    three.config = replace(three.config, bootstrap=endpoints_of(bootstrap)[:1])
+    cores.restart(three)
+    cores.advance(10_000)
+    followed = bootstrap == "4"
+    assert (three.replica.leader_id == cores.leader.key.id) == followed
+    assert (three.replica.epoch == cores.leader.replica.epoch) == followed
