@@ -47,7 +47,9 @@ class Asked:
 class Scene:
     """One node's controller. Nothing is committed before the test says so."""
 
-    def __init__(self, *, maintained: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, *, maintained: bool = False, first_uuid: int = 1 << 100, **settings: Any
+    ) -> None:
         self.now_ms = 0.0
         self.epoch: int | None = None
         self.high_watermark = 0
@@ -58,7 +60,7 @@ class Scene:
         self.metrics = Metrics().partition(0)
         self.appends = AppendQueue(self._propose, self.metrics)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
-        self._ids = 0
+        self._ids = first_uuid
         self._open: list[tuple[int, int, tuple[bytes, ...]]] = []
         chance = Chance(lambda: self.now_ms, self._uuid, lambda n: 0)
         events = ControllerEvents()
@@ -179,7 +181,7 @@ class Scene:
 
     def _uuid(self) -> UUID:
         self._ids += 1
-        return UUID(int=(1 << 100) + self._ids)
+        return UUID(int=self._ids)
 
 
 def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -28,8 +28,8 @@ FAR = 10**6
 class PartitionScene(Scene):
     """Topic `t`; its partition 0 unless a test says more."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(maintained=True, **settings)
+    def __init__(self, *, first_uuid: int = 1 << 100, **settings: Any) -> None:
+        super().__init__(maintained=True, first_uuid=first_uuid, **settings)
         self.epochs: dict[int, int] = {}
 
     async def begin(self, *broker_ids: int) -> None:

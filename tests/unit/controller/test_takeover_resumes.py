@@ -1,0 +1,190 @@
+"""The next controller finishes what the last one had begun: another node, with nothing but the committed log (KV3-06)."""
+
+import pytest
+
+from quorum_node.protocol.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from quorum_node.protocol.create_topics import CreateTopicsRequest
+from quorum_node.protocol.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from quorum_node.records.metadata import NO_LEADER, PartitionChangeRecord
+from quorum_node.schema.schema import Message
+from support.broker_requests import heartbeat
+from support.controlled_cluster import assigned
+from support.controller_scene import Asked, play
+from support.partition_scene import FAR, PartitionScene
+
+pytestmark = pytest.mark.requirement("KV3-06")
+
+PARTITIONS = 50
+
+
+async def takeover(old: PartitionScene, *, began: bool = True) -> PartitionScene:
+    """The old controller is deposed, and another node takes over with what was committed. `began`: its work goes on."""
+    await old.lose()
+    new = PartitionScene(first_uuid=1 << 101)
+    new.log, new.high_watermark = list(old.log), old.high_watermark
+    new.epochs = dict(old.epochs)
+    new.apply()
+    await new.lead(2)
+    if began:
+        await new.settle()
+    return new
+
+
+async def fenced_and_no_more(scene: PartitionScene, broker_id: int) -> None:
+    """The record that fences a broker is committed; what it means for partitions is not."""
+    scene.ask(heartbeat(broker_id, scene.epochs[broker_id], FAR, want_fence=True))
+    await scene.commit(most=1)
+    assert not scene.committed.image.brokers.is_active(broker_id)
+
+
+def test_the_partitions_of_a_broker_that_was_fenced_before_get_leaders() -> None:
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8, 9)
+        await old.topic((7, 8), (8, 7), (7, 9))
+        await old.fail(9)
+        await fenced_and_no_more(old, 7)
+        assert [old.partition(each).leader for each in range(3)] == [7, 8, 7], "not yet"
+        new = await takeover(old)
+        assert [new.partition(each).leader for each in range(3)] == [8, 8, NO_LEADER]
+        assert [new.partition(each).isr for each in range(3)] == [(8,), (8,), (7,)]
+
+    play(test)
+
+
+def test_a_broker_that_fell_silent_during_the_takeover_is_fenced() -> None:
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8)
+        await old.topic((7, 8))
+        new = await takeover(old)
+        new.now_ms += 8999
+        await new.beat(8)
+        assert new.partition().leader == 7, "it has the time of a lease"
+        new.now_ms += 1
+        await new.start(9)
+        await new.settle()
+        assert (new.partition().leader, new.partition().isr) == (8, (8,))
+
+    play(test)
+
+
+def test_a_partition_without_a_leader_gets_the_broker_that_came_back_before() -> None:
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8)
+        await old.topic((7,), (8,))
+        await old.fail(7)
+        assert old.partition().leader == NO_LEADER
+        old.ask(heartbeat(7, old.epochs[7], FAR))
+        await old.commit(most=1)
+        assert old.committed.image.brokers.is_active(7)
+        assert old.partition().leader == NO_LEADER, "not yet"
+        new = await takeover(old)
+        assert (new.partition().leader, new.partition().leader_epoch) == (7, 2)
+
+    play(test)
+
+
+def test_a_partition_without_a_leader_that_prefers_being_online_gets_any() -> None:
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8)
+        await old.topic((7, 8), unclean_leader_election_enable="true")
+        await old.alter(7, 7)
+        await fenced_and_no_more(old, 7)
+        new = await takeover(old)
+        assert (new.partition().leader, new.partition().isr) == (8, (8,))
+        assert new.metrics.counters["unclean_elections"] == 1
+
+    play(test)
+
+
+def test_a_reassignment_goes_on() -> None:
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8)
+        await old.topic((7,))
+        await old.do(moved(8))
+        new = await takeover(old)
+        assert (new.partition().replicas, new.partition().adding_replicas) == ((8, 7), (8,))
+        await new.alter(7, 7, 8)
+        now = new.partition()
+        assert (now.replicas, now.isr, now.leader, now.adding_replicas) == ((8,), (8,), 8, ())
+
+    play(test)
+
+
+def moved(*replicas: int) -> Message:
+    """Partition 0 goes to these brokers."""
+    partition = ReassignablePartition(partition_index=0, replicas=replicas)
+    return AlterPartitionReassignmentsRequest(
+        topics=(ReassignableTopic(name="t", partitions=(partition,)),)
+    )
+
+
+CHANGES: dict[str, Message] = {
+    "create": CreateTopicsRequest(
+        topics=(assigned("new", *[(7, 8)] * PARTITIONS),), timeout_ms=1000
+    ),
+    "add": CreatePartitionsRequest(
+        topics=(CreatePartitionsTopic(name="t", count=PARTITIONS, assignments=None),),
+        timeout_ms=1000,
+        validate_only=False,
+    ),
+    "remove": DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=0),
+}
+
+
+def sizes(scene: PartitionScene) -> dict[str, int]:
+    """Partitions of each topic."""
+    return {topic.name: len(topic.partitions) for topic in scene.committed.image.topics}
+
+
+BEFORE = {"t": 2}
+AFTER = {
+    "create": {"t": 2, "new": PARTITIONS},
+    "add": {"t": PARTITIONS},
+    "remove": {},
+}
+
+
+def code(asked: Asked) -> int:
+    """The error of the one topic that was asked for."""
+    answer = asked.answer
+    found = getattr(answer, "topics", None) or getattr(answer, "results", None) or answer.responses
+    error: int = found[0].error_code
+    return error
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_change_of_topics_is_whole_or_absent(change: str, committed: bool) -> None:
+    """Never a part of it; who asked for one that is absent hears so, and asks the next controller."""
+
+    async def test() -> None:
+        old = PartitionScene()
+        await old.begin(7, 8)
+        await old.topic((7, 8), (7, 8))
+        asked = old.ask(CHANGES[change])
+        await old.turn()
+        assert sizes(old) == BEFORE, "nothing is visible before the commit"
+        if committed:
+            await old.commit(most=1)
+        new = await takeover(old, began=False)
+        assert sizes(new) == (AFTER[change] if committed else BEFORE)
+        assert code(asked) == (ErrorCode.NONE if committed else ErrorCode.NOT_CONTROLLER)
+        records = await new.commit()
+        assert not [each for each in records if not isinstance(each, PartitionChangeRecord)]
+        if not committed:
+            again = new.ask(CHANGES[change])
+            await new.settle()
+            assert (code(again), sizes(new)) == (ErrorCode.NONE, AFTER[change])
+
+    play(test)
