@@ -48,6 +48,42 @@ def test_describe_replication_has_a_row_per_replica(shared_quorum: LocalQuorum, 
     assert sorted(status.values()) == ["Follower", "Follower", "Leader"]
 
 
+@pytest.mark.requirement("K595-22", "K595-27")
+def test_a_follower_that_does_not_fetch_is_shown_with_its_lag(make_quorum) -> None:
+    """Offsets and times of the one that is frozen stand still; those of the others do not."""
+    quorum = make_quorum(3)
+    quorum.form()
+    ctl = Ctl(quorum)
+    leader, (frozen, other) = quorum.leader, quorum.followers
+
+    def rows() -> dict[int, dict[str, str]]:
+        header, *lines = (line.split() for line in ctl.run("describe", "replication").splitlines())
+        return {int(line[0]): dict(zip(header, line, strict=True)) for line in lines}
+
+    wait_until(lambda: rows()[frozen.id]["CaughtUp"] == "yes", "both followers have caught up")
+    frozen.freeze()
+    try:
+        for number in range(7):
+            quorum.put("lagging", str(number))
+        end_offset = int(rows()[leader.id]["LogEndOffset"])
+        wait_until(lambda: rows()[other.id]["LogEndOffset"] == str(end_offset), "one has it all")
+        wait_until(lambda: int(rows()[frozen.id]["LagTimeMs"]) > 500, "time goes by")
+        found = rows()
+        status = ctl.run("describe", "status")
+    finally:
+        frozen.thaw()
+    assert (found[leader.id]["Lag"], found[other.id]["Lag"]) == ("0", "0")
+    behind = found[frozen.id]
+    assert int(behind["LogEndOffset"]) + int(behind["Lag"]) == end_offset
+    assert int(behind["Lag"]) >= 7
+    assert int(behind["LastFetchMsAgo"]) > 500
+    assert int(behind["LastCaughtUpMsAgo"]) > 500
+    assert int(found[other.id]["LastCaughtUpMsAgo"]) < int(behind["LastCaughtUpMsAgo"])
+    told = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    assert int(told["MaxFollowerLag"]) == int(behind["Lag"])
+    assert int(told["MaxFollowerLagTimeMs"]) > 500
+
+
 def test_the_program_ends_with_the_code_of_its_command(ctl: Ctl) -> None:
     done = ctl.run_program("describe", "status")
     assert (done.returncode, done.stderr) == (0, "")

@@ -3,11 +3,13 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from quorum_node.protocol.apis import FETCH, VOTE
 from quorum_node.raft.outputs import RoleChanged
 from quorum_node.raft.roles import RoleName
 from quorum_node.server.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.metric_specs import BY_NAME, SPECS, Derived
 from quorum_node.server.metrics import STEP_SECONDS, Metrics
+from quorum_node.server.request_times import RequestTimes
 from quorum_node.server.tally import MAX_LABELS, OTHERS
 
 DRAFT_TABLE = [
@@ -203,3 +205,21 @@ def test_an_election_lasts_from_the_first_candidacy_to_a_known_leader(metrics: M
     assert elections.count == 0
     times.role_changed(RoleChanged(RoleName.LEADER, 3, 1, True))
     assert elections.count == 1
+
+
+@pytest.mark.requirement("K595-28")
+def test_the_four_times_of_a_request_are_kept_by_its_type(metrics: Metrics) -> None:
+    """Received, taken up, answered, written: two requests of one type, one of another."""
+    times = RequestTimes(metrics)
+    times.left(FETCH, 10.0, 10.1, 10.4, 11.0)
+    times.left(FETCH, 20.0, 20.3, 20.4, 20.5)
+    times.left(VOTE, 30.0, 30.0, 30.2, 30.2)
+    found = samples(metrics)
+    expected = {"request_queue_time": 0.4, "request_handle_time": 0.4, "response_queue_time": 0.7}
+    for name, seconds in expected.items():
+        assert found[f"{name}_seconds_sum", "Fetch"] == pytest.approx(seconds)
+        assert found[f"{name}_avg_seconds", "Fetch"] == pytest.approx(seconds / 2)
+    assert found["request_total_time_seconds_sum", "Fetch"] == pytest.approx(1.5)
+    assert found["request_total_time_seconds_count", "Fetch"] == 2
+    assert found["request_handle_time_seconds_sum", "Vote"] == pytest.approx(0.2)
+    assert found["request_queue_time_seconds_sum", "Vote"] == 0
