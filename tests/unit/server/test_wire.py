@@ -126,6 +126,7 @@ def fetch_answer_over_the_wire(answer: Answer, version: int = 18) -> raft.Inboun
 
 
 @pytest.mark.parametrize("answer", FETCH_ANSWERS)
+@pytest.mark.requirement("K595-15")
 def test_a_fetch_answer_arrives_as_it_was_given(answer: raft.FetchResponse) -> None:
     assert fetch_answer_over_the_wire(answer) == answer
 
