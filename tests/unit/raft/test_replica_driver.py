@@ -213,6 +213,7 @@ def test_a_flush_from_before_a_truncation_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("what", ["append", "save", "flush"])
+@pytest.mark.requirement("K595-06")
 def test_nothing_happens_behind_a_failure_and_the_replica_stops(what: str) -> None:
     driver, devices = single_voter()
     devices.fail[what] = StorageFailure("EIO")
@@ -223,6 +224,7 @@ def test_nothing_happens_behind_a_failure_and_the_replica_stops(what: str) -> No
     assert devices.done[-1] == "read failed"
 
 
+@pytest.mark.requirement("K595-06")
 def test_a_failed_background_flush_stops_the_replica_and_is_not_retried() -> None:
     driver, devices = single_voter()
     driver.start()

@@ -200,7 +200,7 @@ def test_epoch_answers_carry_leader_epoch_and_endpoint(
         raft.ReadOffsetResponse(RaftError.NOT_QUORUM_LEADER, raft.CurrentLeader(-1, 9)),
     ],
 )
-@pytest.mark.requirement("K650-03")
+@pytest.mark.requirement("K650-03", "K595-15")
 def test_a_read_offset_arrives_as_it_was_given(answer: raft.ReadOffsetResponse) -> None:
     request = to_wire([(0, raft.ReadOffsetRequest("c", 5))], 0)
     assert answer_over_the_wire(join(request, [answer], no_clock), 0) == answer

@@ -58,6 +58,7 @@ def test_it_has_the_private_key() -> None:
 
 @K595_18
 @pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.requirement("K595-15")
 def test_a_request_and_its_answer_come_back(number: int) -> None:
     body = over_the_wire(to_wire([(number, REQUEST)], 0))
     assert split(body) == [(metadata_partition(number), REQUEST)]

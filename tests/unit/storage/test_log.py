@@ -107,6 +107,7 @@ def test_flush_never_claims_what_was_truncated_meanwhile(
     log.close()
 
 
+@pytest.mark.requirement("K595-06")
 def test_after_a_failed_sync_nothing_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
