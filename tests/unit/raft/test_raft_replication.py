@@ -381,30 +381,6 @@ def test_describe_is_the_leaders_and_shows_everyones_progress() -> None:
     assert (refused.error, refused.leader.leader_id) == (RaftError.NOT_QUORUM_LEADER, 1)
 
 
-@pytest.mark.requirement("K595-22")
-def test_a_fetch_alone_does_not_make_a_replica_caught_up() -> None:
-    """Whoever fetches from the same old offset is alive, and has caught up no later than it had."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
-    observer = cores.start("4", bootstrap=["1"])
-    cores.advance(1000)
-    cores.crash(observer)
-    end_offset = one.replica.log_end
-    cores.propose(one, "a", "b")
-    cores.advance(100)
-    first = cores.request(one, DescribeQuorumRequest())
-    assert isinstance(first, DescribeQuorumResponse)
-    (before,) = first.observers
-    cores.advance(2500)
-    fetch(cores, one, replica=observer.key, fetch_offset=end_offset, last_fetched_epoch=1)
-    second = cores.request(one, DescribeQuorumRequest())
-    assert isinstance(second, DescribeQuorumResponse)
-    (after,) = second.observers
-    assert after.last_fetch_ms == cores.now_ms
-    assert after.last_caught_up_ms == before.last_caught_up_ms
-    assert (after.log_end_offset, after.caught_up) == (end_offset, False)
-
-
 def test_a_parked_fetch_is_answered_the_moment_something_is_appended() -> None:
     cores = Cores()
     one = cores.quorum("1")
