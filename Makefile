@@ -82,7 +82,7 @@ demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrin
 	@PYTHONPATH=tests:tests/e2e $(PY) -m demo
 
 .PHONY: bench
-bench: venv ## side by side with Apache Kafka and etcd; writes docs/benchmarks.md
+bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/benchmarks.md
 	@$(PY) -m bench $(ARGS)
 
 .PHONY: bench-growth
@@ -116,7 +116,7 @@ down: venv ## remove the cluster and its disks; what was built stays in the cach
 .PHONY: clean
 clean: ## remove the clusters and all that was made here; what takes long to build stays in the cache
 	@$(PYTHON) tests/e2e/kind/cluster.py down --all
-	@rm -rf .venv .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-bench .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 .PHONY: distclean
 distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next run begins from nothing

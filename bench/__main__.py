@@ -5,6 +5,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from run import main
+import interpreter
+
+interpreter.ensure()
+
+from run import main  # noqa: E402
 
 main()

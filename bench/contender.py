@@ -50,6 +50,8 @@ class Cluster(ABC):
     name: str
     fault_window_seconds: float
     """How long after a signal commits are watched: well above what this system needs."""
+    freeze_window_seconds: float = 0.0
+    """The same after a freeze, if that needs longer."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -76,8 +78,8 @@ class Cluster(ABC):
         """A generator: closed loop, one write in flight a client."""
 
     @abstractmethod
-    def probe_command(self, seconds: float) -> list[str]:
-        """A prober: writes to every member, prints the times of commits."""
+    def probe_command(self, seconds: float, output: Path) -> list[str]:
+        """A prober: writes to every member, prints "ready" with the first commit; the times go into the file."""
 
     def launch(self, member: int) -> None:
         """Starts a member's process; its output goes to a file."""
@@ -91,6 +93,11 @@ class Cluster(ABC):
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+
+    def window_seconds(self, fault: str) -> float:
+        """How long commits are watched after this signal."""
+        frozen = fault == "SIGSTOP" and self.freeze_window_seconds
+        return self.freeze_window_seconds if frozen else self.fault_window_seconds
 
     def signal(self, member: int, number: signal.Signals) -> float:
         """Sends a signal; the wall-clock time right before."""
@@ -123,26 +130,41 @@ class Cluster(ABC):
         result["clients"] = clients
         return result
 
-    def start_probe(self, seconds: float) -> subprocess.Popen[str]:
-        """Starts the prober, waits for its first commit; `commits_of` reads its result."""
-        probe = subprocess.Popen(
-            self.probe_command(seconds), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    def start_probe(self, seconds: float) -> "Probe":
+        """Starts the prober and waits for its first commit."""
+        output = self.directory / "commits.json"
+        return Probe(self.probe_command(seconds, output), output)
+
+
+class Probe:
+    """A prober that runs. Its result comes in a file: what does not fit into a pipe at once has been lost there."""
+
+    def __init__(self, command: Sequence[str], output: Path) -> None:
+        output.unlink(missing_ok=True)
+        self._output = output
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        assert probe.stdout is not None
-        if probe.stdout.readline().strip() != "ready":
-            raise RuntimeError(f"prober: {probe.communicate(timeout=10)}")
-        return probe
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"prober: {self._process.communicate(timeout=10)}")
 
-
-def commits_of(probe: subprocess.Popen[str]) -> list[float]:
-    """Times of commits (seconds since the epoch, ascending) of a finished prober."""
-    output, errors = probe.communicate(timeout=120)
-    if probe.returncode != 0:
-        raise RuntimeError(f"prober: {errors[-2000:]}")
-    commits: list[float] = json.loads(output)["commits"]
-    return commits
+    def commits(self) -> list[float]:
+        """Waits for its end: times of commits, seconds since the epoch, ascending."""
+        _, errors = self._process.communicate(timeout=120)
+        if self._process.returncode != 0:
+            raise RuntimeError(f"prober: {errors[-2000:]}")
+        commits: list[float] = json.loads(self._output.read_text())["commits"]
+        return commits
 
 
 def python(script: str, *arguments: str) -> list[str]:
     """A command that runs one of the benchmark's own scripts."""
     return [sys.executable, str(BENCH / script), *arguments]
+
+
+def kafka_probe(addresses: Sequence[tuple[str, int]], seconds: float, output: Path) -> list[str]:
+    """The prober of everything that speaks Kafka's protocol."""
+    listed = ",".join(f"{host}:{port}" for host, port in addresses)
+    options = ["--seconds", str(seconds), "--output", str(output)]
+    return python("kafka_probe.py", "--addresses", listed, *options)

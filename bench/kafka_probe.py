@@ -1,6 +1,7 @@
-"""Writes to every node of a quorum, each in a closed loop: prints "ready", and at the end when each commit was answered.
+"""Writes to every node of a quorum, each in a closed loop: prints "ready" with the first commit, and at the end writes a
+file that tells when each commit was answered.
 
-    python bench/kafka_probe.py --addresses HOST:PORT,HOST:PORT,... --seconds 10
+    python bench/kafka_probe.py --addresses HOST:PORT,HOST:PORT,... --seconds 10 --output FILE
 
 A node that refuses (it doesn't lead) or is gone is asked again after a short pause, so that a new leader's first
 commit is seen within milliseconds. No client library decides when to look: the same prober serves our nodes and
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import json
 import time
+from pathlib import Path
 
 import uvloop
 from kafka_writes import write_error, write_frame
@@ -84,4 +86,6 @@ if __name__ == "__main__":
     parser.add_argument("--addresses", required=True)
     parser.add_argument("--seconds", type=float, default=5.0, help="from the first commit on")
     parser.add_argument("--pause", type=float, default=0.002)
-    print(json.dumps({"commits": uvloop.run(run(parser.parse_args()))}))
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    options.output.write_text(json.dumps({"commits": uvloop.run(run(options))}))

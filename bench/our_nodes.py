@@ -6,7 +6,7 @@ With default settings, except that the leader stays where it is when snapshots a
 import subprocess
 from pathlib import Path
 
-from contender import MEMBERS, Cluster, python
+from contender import MEMBERS, Cluster, kafka_probe, python
 from kafka_client import Address, await_leader
 
 from support.local_quorum import LocalQuorum, wait_until
@@ -69,6 +69,5 @@ class OurCluster(Cluster):
             "kafka_load.py", "--address", f"{host}:{port}", "--clients", str(clients), *timing
         )
 
-    def probe_command(self, seconds: float) -> list[str]:
-        addresses = ",".join(f"{host}:{port}" for host, port in self.addresses())
-        return python("kafka_probe.py", "--addresses", addresses, "--seconds", str(seconds))
+    def probe_command(self, seconds: float, output: Path) -> list[str]:
+        return kafka_probe(self.addresses(), seconds, output)

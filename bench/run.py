@@ -1,9 +1,10 @@
-"""`make bench`: our node, Kafka's controllers and etcd, side by side in one run on this machine.
+"""`make bench`: our node, etcd, ZooKeeper and Kafka's controllers, side by side in one run on this machine.
 
     python -m bench [--rounds 3] [--seconds 5] [--only metadataquorum,etcd] [--no-growth] [--no-controller] [--no-pipeline]
 
 One system runs at a time, because all share the machine's cores; the systems take turns, round by round, so that a
-slow spell of the machine hits all of them. Then growth.py measures what grows, brokers.py
+slow spell of the machine hits all of them. A system that fails in a round is told in the report, and loses only that
+round. Then growth.py measures what grows, brokers.py
 the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
 bench/report.py, into docs/benchmarks.md with its picture.
 """
@@ -29,17 +30,21 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 import brokers  # noqa: E402
 import growth  # noqa: E402
+import interpreter  # noqa: E402
 import report  # noqa: E402
-from contender import Cluster, commits_of, python, resident_mb, run_json  # noqa: E402
+from contender import Cluster, python, resident_mb, run_json  # noqa: E402
 from etcd_members import EtcdCluster  # noqa: E402
 from kafka_controllers import KafkaCluster  # noqa: E402
 from our_nodes import OurCluster  # noqa: E402
+from progress import Progress  # noqa: E402
+from zookeeper_members import ZooKeeperCluster  # noqa: E402
 
 import pipeline  # noqa: E402
 
 SYSTEMS: dict[str, Callable[[Path], Cluster]] = {
     "metadataquorum": OurCluster,
     "etcd": EtcdCluster,
+    "zookeeper": ZooKeeperCluster,
     "kafka": KafkaCluster,
     "kafka-linger-0": lambda directory: KafkaCluster(directory, 0),
 }
@@ -61,6 +66,8 @@ class Round:
     """Signal name to milliseconds: until the next commit (KILL, STOP), longest gap (TERM)."""
     resident_mb: float = 0.0
     create_seconds: float = 0.0
+    failed: str = ""
+    """What went wrong; what was measured before counts."""
 
 
 def main() -> None:
@@ -106,10 +113,14 @@ def main() -> None:
     started = time.monotonic()
     results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
     rounds: list[Round] = []
+    progress = Progress(
+        {name: expected_seconds(name, arguments) for name in names}, arguments.rounds
+    )
     for number in range(arguments.rounds):
         # Another order each round: nobody always runs on the heels of the same neighbour.
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            rounds.append(one_round(name, number, arguments))
+            with progress.part(name, number):
+                rounds.append(one_round(name, number, arguments))
             results["rounds"] = [asdict(r) for r in rounds]
             others = busy_seconds() - own_seconds() - before
             capacity = (time.monotonic() - started) * (os.cpu_count() or 1)
@@ -151,6 +162,9 @@ def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
                 result.faults[fault] = [one_fault(cluster, fault) for _ in range(count)]
                 shown = [round(ms) for ms in result.faults[fault]]
                 say(name, number, f"{fault} of the leader: {shown} ms")
+    except Exception as error:  # the other systems and rounds are worth having
+        result.failed = repr(error)[:300]
+        say(name, number, f"failed: {error!r}")
     finally:
         cluster.stop()
     shutil.rmtree(directory, ignore_errors=True)
@@ -161,15 +175,27 @@ def one_fault(cluster: Cluster, fault: str) -> float:
     """Hits the leader under probing writes; milliseconds, see `Round.faults`."""
     cluster.await_whole()
     leader = cluster.leader()
-    probe = cluster.start_probe(PROBE_LEAD_SECONDS + cluster.fault_window_seconds)
+    probe = cluster.start_probe(PROBE_LEAD_SECONDS + cluster.window_seconds(fault))
     time.sleep(PROBE_LEAD_SECONDS)
     hit = cluster.signal(leader, signal.Signals[fault])
-    commits = commits_of(probe)
+    commits = probe.commits()
     if fault == "SIGSTOP":
         cluster.signal(leader, signal.SIGCONT)
     else:
         cluster.restart(leader)
     return gap_ms(commits, hit, fault)
+
+
+def expected_seconds(name: str, arguments: argparse.Namespace) -> float:
+    """About how long a round of a system takes, for the time that is left."""
+    seconds = 10 + len(CLIENTS) * (arguments.seconds + 4)
+    if name in WITHOUT_FAULTS:
+        return seconds
+    cluster = SYSTEMS[name](REPOSITORY / "build" / "bench" / "none")
+    counts = {"SIGKILL": arguments.kills, "SIGSTOP": arguments.freezes, "SIGTERM": arguments.terms}
+    return seconds + sum(
+        count * (cluster.window_seconds(fault) + 3) for fault, count in counts.items()
+    )
 
 
 def gap_ms(commits: list[float], hit: float, fault: str) -> float:
@@ -216,6 +242,7 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(memory),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
+        "interpreter": interpreter.sentence(interpreter.running()),
         "fdatasync_ms": fdatasync_ms(),
         "load_at_start": os.getloadavg()[0],
         "date": time.strftime("%Y-%m-%d"),

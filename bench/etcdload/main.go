@@ -1,7 +1,8 @@
 // Command etcdload loads and probes an etcd cluster with its own client; one JSON object on stdout.
 //
 //	etcdload load -endpoints a,b,c -clients 100 -seconds 5     closed loop, one put in flight a client
-//	etcdload probe -endpoints a,b,c -seconds 5                 one closed loop a member; prints "ready", then the times of commits
+//	etcdload probe -endpoints a,b,c -seconds 5 -output FILE    one closed loop a member; prints "ready" with the first commit, and
+//	                                                           writes the times of commits into the file
 package main
 
 import (
@@ -28,6 +29,7 @@ var (
 	warmup      = flag.Float64("warmup", 1, "seconds before the measurement")
 	valueBytes  = flag.Int("value-bytes", 256, "size of a value")
 	attempt     = flag.Duration("attempt", 100*time.Millisecond, "probe: timeout of one put")
+	output      = flag.String("output", "", "probe: file for the result")
 	pause       = flag.Duration("pause", 2*time.Millisecond, "probe: pause after a failed put")
 )
 
@@ -143,5 +145,17 @@ func main() {
 	_ = flag.CommandLine.Parse(os.Args[2:])
 	addresses := strings.Split(*endpoints, ",")
 	result := map[string]func([]string) map[string]any{"load": load, "probe": probe}[verb](addresses)
-	_ = json.NewEncoder(os.Stdout).Encode(result)
+	file := os.Stdout
+	if *output != "" {
+		var err error
+		if file, err = os.Create(*output); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		defer file.Close()
+	}
+	if err := json.NewEncoder(file).Encode(result); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }

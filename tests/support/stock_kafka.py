@@ -47,23 +47,28 @@ def jars() -> Path:
 
     Raises KafkaUnavailable without Java or Maven, or when Maven Central can't be reached.
     """
+    return resolved(POM, "kafka")
+
+
+def resolved(pom: Path, name: str) -> Path:
+    """The folder of the jars that a pom names, fetched on first use below `name` in the cache. Raises as `jars` does."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise KafkaUnavailable(f"no {program} on the path")
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    folder = cache_directory() / "kafka" / digest
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
+    folder = cache_directory() / name / digest
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{digest}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _resolve(folder)
+            _resolve(pom, folder)
     return folder
 
 
-def _resolve(folder: Path) -> None:
+def _resolve(pom: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         wanted = Path(scratch) / "jars"
-        command = ["mvn", "-B", "-q", "-f", str(POM), "dependency:copy-dependencies"]
+        command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
         done = subprocess.run(
             [*command, f"-DoutputDirectory={wanted}"],
             capture_output=True,

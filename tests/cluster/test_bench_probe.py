@@ -1,0 +1,36 @@
+"""The benchmark's prober against a server that answers at once: a long result arrives whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+from contender import Probe, kafka_probe, python  # noqa: E402
+
+PIPE_BYTES = 65536
+LONGEST_SECONDS = 30.0
+
+
+@pytest.mark.requirement("K595-32")
+def test_a_result_longer_than_a_pipe_holds_is_not_lost(tmp_path: Path) -> None:
+    """Longer runs until it is that long, whatever else the machine does."""
+    output, seconds = tmp_path / "commits.json", 1.0
+    server = subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = ("127.0.0.1", int(server.stdout.readline()))
+        while True:
+            commits = Probe(kafka_probe([address], seconds, output), output).commits()
+            assert commits == sorted(commits)
+            assert len(set(commits)) > 1
+            if output.stat().st_size > PIPE_BYTES or seconds > LONGEST_SECONDS:
+                break
+            seconds *= 2
+    finally:
+        server.terminate()
+        server.wait(10)
+    assert output.stat().st_size > PIPE_BYTES
