@@ -19,8 +19,7 @@ LONGEST_SECONDS = 30.0
 def test_a_result_longer_than_a_pipe_holds_is_not_lost(tmp_path: Path) -> None:
     """Longer runs until it is that long, whatever else the machine does."""
     output, seconds = tmp_path / "commits.json", 1.0
-    server = subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen(python("null_server.py"), stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = ("127.0.0.1", int(server.stdout.readline()))
         while True:
@@ -30,7 +29,5 @@ def test_a_result_longer_than_a_pipe_holds_is_not_lost(tmp_path: Path) -> None:
             if output.stat().st_size > PIPE_BYTES or seconds > LONGEST_SECONDS:
                 break
             seconds *= 2
-    finally:
         server.terminate()
-        server.wait(10)
     assert output.stat().st_size > PIPE_BYTES
