@@ -188,14 +188,14 @@ def one_fault(cluster: Cluster, fault: str) -> float:
 
 def expected_seconds(name: str, arguments: argparse.Namespace) -> float:
     """About how long a round of a system takes, for the time that is left."""
-    seconds = 10 + len(CLIENTS) * (arguments.seconds + 4)
+    seconds: float = 10 + len(CLIENTS) * (arguments.seconds + 4)
     if name in WITHOUT_FAULTS:
         return seconds
     cluster = SYSTEMS[name](REPOSITORY / "build" / "bench" / "none")
     counts = {"SIGKILL": arguments.kills, "SIGSTOP": arguments.freezes, "SIGTERM": arguments.terms}
-    return seconds + sum(
-        count * (cluster.window_seconds(fault) + 3) for fault, count in counts.items()
-    )
+    for fault, count in counts.items():
+        seconds += count * (cluster.window_seconds(fault) + 3)
+    return seconds
 
 
 def gap_ms(commits: list[float], hit: float, fault: str) -> float:
