@@ -30,6 +30,7 @@ CONFIG_KEYS = (
     "controller.quorum.retry.backoff.max.ms",
     "controller.quorum.retry.backoff.ms",
     "metadata.log.reserve.bytes",
+    "metadata.log.scrub.bytes.per.second",
     "metadata.log.segment.bytes",
 )
 """Node properties that a resource may set; the rest belongs to the operator."""

@@ -1,7 +1,8 @@
 """The node's configuration: a Java-properties file plus overrides, every value checked at start.
 
 Key names are Kafka's where Kafka has one (KIP-595 "Configurations", KIP-853); `admin.*`,
-`formation.*`, `failure.*`, `termination.*`, `quorum.*` and `metadata.log.reserve.bytes` are ours.
+`formation.*`, `failure.*`, `termination.*`, `quorum.*`, `metadata.log.reserve.bytes` and
+`metadata.log.scrub.bytes.per.second` are ours.
 A wrong value is a ConfigError whose message names the key and the value. Knows no file but its own.
 """
 
@@ -69,6 +70,7 @@ KNOWN_KEYS = frozenset(
         "termination.message.file",
         "metadata.log.segment.bytes",
         "metadata.log.reserve.bytes",
+        "metadata.log.scrub.bytes.per.second",
         "metadata.log.max.record.bytes.between.snapshots",
         "metadata.log.max.snapshot.interval.ms",
         "metadata.max.retention.bytes",
@@ -132,6 +134,7 @@ class NodeConfig:
     termination_message_file: Path | None
     segment_bytes: int
     reserve_bytes: int
+    scrub_bytes_per_second: int
     snapshots: SnapshotPolicy
     controller: ControllerConfig
     max_request_bytes: int
@@ -206,6 +209,9 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         ),
         reserve_bytes=pairs.integer(
             "metadata.log.reserve.bytes", 64 << 20, minimum=0, maximum=1 << 50
+        ),
+        scrub_bytes_per_second=pairs.integer(
+            "metadata.log.scrub.bytes.per.second", 1 << 20, minimum=1 << 10, maximum=1 << 40
         ),
         snapshots=_snapshots(pairs),
         controller=read_controller_config(pairs),

@@ -70,6 +70,7 @@ class HostedPartitions:
             newest=opened.newest,
             policy=config.snapshots,
             room=lambda: self._reserve.above_reserve_bytes,
+            scrub_bytes_per_second=config.scrub_bytes_per_second,
         )
         events.on_halt = lambda halt: self._halted(host, halt)
         events.on_voters = lambda event: self.on_voters(host, event)

@@ -297,6 +297,16 @@ COUNTS = (
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
     _counter(
+        "scrubbed_bytes",
+        "Bytes that were read again from the disk and compared with what was written",
+        partition=True,
+    ),
+    _counter(
+        "scrub_rounds",
+        "Times that everything on the disk was read again and found whole",
+        partition=True,
+    ),
+    _counter(
         "corrupt_fetches",
         "Answers of the leader that this replica could not append because their bytes were damaged",
         partition=True,

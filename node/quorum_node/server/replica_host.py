@@ -55,6 +55,7 @@ from quorum_node.server.metrics import Metrics
 from quorum_node.server.node_events import ReplicaEvents
 from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
+from quorum_node.server.scrubber import Scrubber
 from quorum_node.server.snapshot_device import SnapshotDevice
 from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.server.snapshotter import Snapshotter
@@ -92,6 +93,7 @@ class ReplicaHost:
         newest: WholeSnapshot | None,
         policy: SnapshotPolicy,
         room: Callable[[], int],
+        scrub_bytes_per_second: int,
     ) -> None:
         self.partition = partition
         self._metrics = metrics.partition(partition)
@@ -135,6 +137,15 @@ class ReplicaHost:
             events.snapshots,
             self.fail_storage,
             room,
+        )
+        self.scrubber = Scrubber(
+            log,
+            state_file,
+            snapshots.ids,
+            self.snapshotter.scrub,
+            self.fail_storage,
+            self._metrics,
+            bytes_per_second=scrub_bytes_per_second,
         )
         self.appends = AppendQueue(self._propose, self._metrics)
         self.reads = ReadQueue(self._request_read, self._abandon_read, self.applier, self._metrics)
@@ -181,6 +192,7 @@ class ReplicaHost:
         if self._newest is not None and self._newest.id.end_offset > 0:
             self._load(self._newest.id)
         self.snapshotter.start()
+        self.scrubber.start()
         self.applier.advance(self.describe().high_watermark)
         self.driver.start()
 
@@ -201,6 +213,7 @@ class ReplicaHost:
         if self._timer is not None:
             self._timer.cancel()
         self.snapshotter.close()
+        self.scrubber.close()
         self.flusher.close()
 
     # -- the driver's transport

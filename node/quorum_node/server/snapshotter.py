@@ -28,7 +28,6 @@ from quorum_node.server.snapshot_policy import (
 from quorum_node.server.snapshot_writing import NotWritten, SnapshotWriting, Written
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
-from quorum_node.storage.scrub import scrub
 from quorum_node.storage.snapshots import SnapshotStore
 
 _LOOK_SECONDS = 1.0
@@ -85,9 +84,8 @@ class Snapshotter:
         applier.on_applied = self._applied
 
     def start(self) -> None:
-        """Look from now on; verify in the background what the start did not read."""
+        """Look from now on."""
         self._look()
-        threading.Thread(target=self._scrub, name="log-scrub", daemon=True).start()
 
     def close(self) -> None:
         """No more snapshots; one that is being written is given up."""
@@ -288,23 +286,17 @@ class Snapshotter:
 
     # -- verifying what lies on the disk
 
-    def _scrub(self) -> None:
-        """On a thread of its own, once: the segments and the snapshots that the start did not read."""
-        failure = scrub(self._log.sealed_at_open, self._pause)
-        if failure is not None:
-            self._on_loop(lambda: self._fail_storage(failure))
-            return
-        for older in self._store.ids()[:-1]:
-            self._verify(older)
-
-    def _pause(self) -> bool:
-        time.sleep(0.005)
-        return not self._closed
+    def scrub(self, id: SnapshotId, pause: Callable[[int], bool]) -> None:
+        """On the thread of the scrub: read it again, and deal with damage."""
+        self._check(id, lambda: self._store.scrub(id, pause))
 
     def _verify(self, id: SnapshotId) -> None:
         """On a thread of its own."""
+        self._check(id, lambda: self._store.verify(id))
+
+    def _check(self, id: SnapshotId, check: Callable[[], object]) -> None:
         try:
-            self._store.verify(id)
+            check()
         except CorruptSnapshot as error:
             if id in self._store.ids():
                 text = str(error)

@@ -67,14 +67,16 @@ def sync_directory(path: Path, files: FileSystem = POSIX) -> None:
         files.close(descriptor)
 
 
-def read_file(path: Path, files: FileSystem = POSIX) -> bytes | None:
-    """The content, or None when there is no such file. Raises StorageFailure."""
+def read_file(path: Path, files: FileSystem = POSIX, *, from_disk: bool = False) -> bytes | None:
+    """The content, or None when there is no such file; `from_disk`: not from the cache. Raises StorageFailure."""
     with storage_errors(f"read {path}"):
         try:
             descriptor = files.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
+            if from_disk:
+                files.fadvise_dontneed(descriptor)
             return b"".join(iter(lambda: files.read(descriptor, _PIECE_BYTES), b""))
         finally:
             files.close(descriptor)

@@ -90,6 +90,15 @@ class QuorumStateFile:
                 self.save(state)
         return state
 
+    def check(self) -> None:
+        """Look at what is on the disk now; on any thread. Raises StorageFailure when it is damaged."""
+        content = read_file(self._path, self._files, from_disk=True)
+        try:
+            if content is not None:
+                _CHECKED.check(content)
+        except ValueError as error:
+            raise StorageFailure(f"{self._path} is damaged: {error}") from error
+
     def save(self, state: QuorumState) -> None:
         """Durable when it returns. Raises StorageFailure or DiskFull."""
         document = {"privateVersion": 1, **_to_v1(state)}

@@ -8,6 +8,7 @@ import struct
 from array import array
 from bisect import bisect_right
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -36,6 +37,17 @@ _SPAN_BYTES = _SPAN.size
 _MIN_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
+class SyncedPart(NamedTuple):
+    """As far as a file was synced: its first bytes, and their CRC-32C as they were written (None: not known).
+
+    Void when the segment was cut more often than `cuts` since.
+    """
+
+    size_bytes: int
+    crc: int | None
+    cuts: int
+
+
 class Segment:
     """An open segment file. OSErrors are left to the log, which knows what they mean.
 
@@ -49,11 +61,14 @@ class Segment:
         "base_offset",
         "closed",
         "control_spans",
+        "cuts",
         "epoch_starts",
         "fd",
         "files",
         "path",
         "size_bytes",
+        "synced",
+        "tail",
     )
 
     def __init__(self, directory: Path, base_offset: int, files: FileSystem = POSIX) -> None:
@@ -67,6 +82,12 @@ class Segment:
         self.control_spans: list[tuple[int, int]] = []
         self._crc: int | None = 0
         """Of everything in the file; None: unknown since a truncation."""
+        self.cuts = 0
+        """How often it was truncated."""
+        self.tail: tuple[int, int | None, int] = (0, 0, 0)
+        """Size, checksum and cuts of all that was written: one value, as `sync` takes it on another thread."""
+        self.synced: SyncedPart | None = None
+        """What is to be found on the disk, for `scrub`."""
         self._index_offsets = array("q")
         self._index_positions = array("q")
 
@@ -90,6 +111,7 @@ class Segment:
             first = (_EPOCH.unpack_from(content, 0)[0], self.base_offset)
             self.epoch_starts = [first, *(s for s in scan.epoch_starts if s != first)]
         self._crc = crc32c(memoryview(content)[: scan.valid_bytes])
+        self.tail = (self.size_bytes, self._crc, self.cuts)
         return scan
 
     def adopt_seal(self, end_offset: int) -> bool:
@@ -103,6 +125,8 @@ class Segment:
         self.control_spans = list(seal.control_spans)
         self.epoch_starts = list(seal.epoch_starts)
         self._crc = seal.crc
+        self.tail = (self.size_bytes, self._crc, self.cuts)
+        self.synced = SyncedPart(*self.tail)
         self.closed = True
         return True
 
@@ -150,6 +174,7 @@ class Segment:
         if self._crc is not None:
             self._crc = crc32c(data, self._crc)
         self.size_bytes = position + len(data)
+        self.tail = (self.size_bytes, self._crc, self.cuts)
 
     def note_batch(self, data: bytes, start: int, size: int) -> None:
         """Remember a control batch at `start` of `data`, which was just appended."""
@@ -169,6 +194,8 @@ class Segment:
         self.epoch_starts = [start for start in self.epoch_starts if start[1] < end_offset]
         self.control_spans = [span for span in self.control_spans if span[0] < self.size_bytes]
         self._crc = None if self.size_bytes else 0
+        self.cuts += 1
+        self.synced, self.tail = None, (self.size_bytes, self._crc, self.cuts)
         self.files.ftruncate(self.fd, self.size_bytes)
 
     def rebase(self, base_offset: int) -> None:
@@ -204,7 +231,9 @@ class Segment:
 
     def sync(self) -> None:
         """fdatasync: size and bytes are durable afterwards. Raises SyncFailed."""
+        tail = self.tail
         sync_data(self.fd, self.files)
+        self.synced = SyncedPart(*tail)
 
     def close(self) -> None:
         """Close the descriptor, without syncing."""

@@ -16,7 +16,7 @@ shared under a lock.
 import os
 import threading
 from bisect import insort
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from crc32c import crc32c
@@ -27,6 +27,7 @@ from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.storage.atomic_file import drop_cached, sync_directory, sync_file, write_fully
 from quorum_node.storage.errors import classify, storage_errors
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.scrub import PIECE_BYTES
 from quorum_node.storage.snapshot_writer import WRITING_SUFFIX, SnapshotWriter
 
 PARTIAL_SUFFIX = ".part"
@@ -115,6 +116,33 @@ class SnapshotStore:
             if id in self._sizes:
                 self._checksums[id] = checksum
         return bounds
+
+    def scrub(self, id: SnapshotId, pause: Callable[[int], bool]) -> None:
+        """Read a frozen snapshot again; on a worker. `pause` as in `scrub.py`. Raises CorruptSnapshot.
+
+        What was verified or written by this process is compared as a whole, without looking into it.
+        """
+        known, path = self.checksum(id), self._path(id)
+        if known is not None:
+            found = 0
+            with storage_errors(f"read {path}"):
+                try:
+                    fd = self._files.open(path, os.O_RDONLY)
+                except FileNotFoundError:
+                    return  # deleted meanwhile
+                try:
+                    self._files.fadvise_dontneed(fd)
+                    while data := self._files.read(fd, PIECE_BYTES):
+                        found = crc32c(data, found)
+                        if not pause(len(data)):
+                            return
+                finally:
+                    self._files.close(fd)
+            if found == known:
+                return
+        if id in self.ids():
+            self.verify(id)
+            pause(self._sizes.get(id, 0))
 
     def set_aside(self, id: SnapshotId) -> Path:
         """A frozen snapshot turned out to be damaged: it is no snapshot any more, and stays for inspection."""

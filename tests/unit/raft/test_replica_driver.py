@@ -77,6 +77,10 @@ class Devices:
         self._do(" ".join(str(each) for each in ("read", *what)))
         return b""
 
+    def read_checked(self, *what: int) -> bytes:
+        self._do("read checked")
+        return b""
+
     def flush(self) -> int:
         self._do("flush")
         return self.end_offset
