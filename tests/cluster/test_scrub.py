@@ -33,7 +33,7 @@ def test_rot_in_a_file_ends_its_node_as_a_failed_disk(make_quorum, victim: str, 
     quorum.form()
     for number in range(5):
         quorum.put(f"n{number}", "v")
-    leader = quorum.leader()
+    leader = quorum.leader
     node = next(
         each for each in quorum.nodes.values() if (each.id == leader.id) == (victim == "leader")
     )

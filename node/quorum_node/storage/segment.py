@@ -147,11 +147,6 @@ class Segment:
             self.files,
         )
 
-    @property
-    def sealed_crc(self) -> int | None:
-        """CRC-32C of the whole file as it was sealed; None: it was cut since."""
-        return self._crc
-
     def read_crc(self) -> int:
         """CRC-32C of everything in the file as it is on disk."""
         crc = 0
