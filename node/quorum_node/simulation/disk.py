@@ -14,6 +14,7 @@ from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.simulation.files.file_system import SimulatedFiles
+from quorum_node.simulation.files.stored_file import torn_tail
 from quorum_node.simulation.machine import DATA, Machine
 from quorum_node.storage.partition_directory import partition_directory
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
@@ -38,6 +39,13 @@ class SimulatedDisk:
     number: int
     """Of the partition."""
     snapshots: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.machine.files.torn = lambda content, durable: self._torn(content, durable)
+
+    def _torn(self, content: bytearray, durable: int) -> bytes | bytearray:
+        """What a loss of power leaves of a file that was appended to since it had `durable` bytes."""
+        return bytes(content[:durable]) + torn_tail(content, b"", durable, self.random)
 
     @property
     def directory(self) -> Path:

@@ -13,6 +13,8 @@ from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage.log import SegmentedLog, Unsynced
 from quorum_node.storage.segment import Segment
 
+_SETTLES = 0.1
+"""How often the synced end is made durable after a flush; a process does it once a second."""
 Noted = tuple[int, int, int, int]
 """(base offset, end offset, epoch, CRC) of a batch."""
 
@@ -96,6 +98,8 @@ class SimulatedLog:
     def sync_ends(self) -> int:
         """It came back; how far the log is durable, as storage says."""
         self._settle()
+        if self._files.random.random() < _SETTLES:
+            self._log.settle()
         return self._synced_to
 
     def _settle(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from quorum_node.simulation.files.folder import Folder
-from quorum_node.simulation.files.stored_file import StoredFile
+from quorum_node.simulation.files.stored_file import StoredFile, Torn, torn_tail
 
 Image = dict[str, dict[str, bytes]]
 """What is durable: by directory and name."""
@@ -36,6 +36,8 @@ class SimulatedFiles:
     def __init__(self, random: Random, *, shuffled: bool = False) -> None:
         self.random = random
         self.shuffled = shuffled
+        self.torn: Torn = self._torn
+        """What is left of appends that were not synced, unless they are `shuffled`."""
         self.broken = False
         """Every call fails with EIO, for good."""
         self.full = False
@@ -135,7 +137,7 @@ class SimulatedFiles:
             (opened if isinstance(opened, Folder) else opened.file).sync()
             return
         if isinstance(opened, _Opened):
-            opened.file.fail_sync(self.random, shuffled=self.shuffled)
+            opened.file.fail_sync(self.random, shuffled=self.shuffled, torn=self.torn)
         raise OSError(failing, f"simulated {errno.errorcode[failing]}")
 
     def fdatasync(self, fd: int) -> None:
@@ -213,7 +215,7 @@ class SimulatedFiles:
         for folder in self._folders.values():
             folder.lose_power(self.random)
             for file in folder.files.values():
-                file.lose_power(self.random, shuffled=self.shuffled)
+                file.lose_power(self.random, shuffled=self.shuffled, torn=self.torn)
 
     def image(self) -> Image:
         """A copy of all that is durable."""
@@ -259,6 +261,9 @@ class SimulatedFiles:
         self._file(fd).file.begin_sync()
 
     # -- inside
+
+    def _torn(self, content: bytearray, durable: int) -> bytes:
+        return bytes(content[:durable]) + torn_tail(content, b"", durable, self.random)
 
     def _check(self) -> None:
         if self.broken:

@@ -6,9 +6,12 @@ Owns the page cache of a file, syncs of it, and what a loss of power leaves. Mus
 these same bytes, unless a truncation was not synced yet or a sync failed: then it is kept apart what is there.
 """
 
+from collections.abc import Callable
 from random import Random
 
 SECTOR_BYTES = 512
+Torn = Callable[[bytearray, int], bytes | bytearray]
+"""Of a file that was only appended to, and of which so many bytes were synced: what a loss of power leaves."""
 
 
 class StoredFile:
@@ -79,11 +82,13 @@ class StoredFile:
         self.clean_bytes = limit
         self._was_cut = cut
 
-    def fail_sync(self, random: Random, *, shuffled: bool) -> None:
+    def fail_sync(self, random: Random, *, shuffled: bool, torn: Torn) -> None:
         """It came back with an error: some of it is on the disk, and all of it counts as written back."""
         self._sync_limit = None
         nothing = random.random() < 0.5
-        arrived = self.on_disk() if nothing else self.after_power_loss(random, shuffled=shuffled)
+        arrived = self.on_disk()
+        if not nothing:
+            arrived = self.after_power_loss(random, shuffled=shuffled, torn=torn)
         self.clean_bytes = len(self.content)
         self._older = None if arrived == self.content else arrived
         self._was_cut = False
@@ -96,7 +101,7 @@ class StoredFile:
 
     # -- what happens to the disk
 
-    def after_power_loss(self, random: Random, *, shuffled: bool) -> bytes:
+    def after_power_loss(self, random: Random, *, shuffled: bool, torn: Torn) -> bytes:
         """What the disk holds if the power goes now. `shuffled`: sectors arrive in any order."""
         content, clean, older = self.content, self.clean_bytes, self._older
         if older is None and clean == len(content):
@@ -104,18 +109,20 @@ class StoredFile:
         if older is not None and random.random() < 0.5:
             return older  # neither the truncation nor what came after it
         kept = content[:clean] if older is None else older[:clean].ljust(clean, b"\0")
+        if older is None and not shuffled:
+            return bytes(torn(content, clean))
         if shuffled:
             arrived = bytes(kept) + _shuffled(content, older or b"", clean, random)
         else:
             over = b"" if older is None or self._was_cut else older
-            arrived = bytes(kept) + _torn(content, over, clean, random)
+            arrived = bytes(kept) + torn_tail(content, over, clean, random)
         if older is not None and not self._was_cut:
             arrived += older[len(arrived) :]  # written over in place: no byte of the file goes away
         return arrived
 
-    def lose_power(self, random: Random, *, shuffled: bool) -> None:
+    def lose_power(self, random: Random, *, shuffled: bool, torn: Torn) -> None:
         """And come back: whatever is there now is on the disk."""
-        self.replace(self.after_power_loss(random, shuffled=shuffled))
+        self.replace(self.after_power_loss(random, shuffled=shuffled, torn=torn))
 
     def flip(self, position: int, bit: int) -> None:
         """A bit of what is on the disk turns over, and in the page cache as well."""
@@ -140,7 +147,7 @@ class StoredFile:
             self._sync_limit = position
 
 
-def _torn(content: bytearray, over: bytes, start: int, random: Random) -> bytes:
+def torn_tail(content: bytearray, over: bytes, start: int, random: Random) -> bytes:
     """A part of what was not synced, from its beginning on, perhaps followed by zeros for sectors that never came.
 
     `over`: what it was written over, and what is there where it did not come.
