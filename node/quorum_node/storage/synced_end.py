@@ -154,9 +154,7 @@ class SyncedEnd:
                 if not self._pending:
                     return
                 syncing, self._pending = self._writing, False
-                self._writing = next(
-                    slot for slot in range(_SLOTS) if slot not in (syncing, self._durable)
-                )
+                self._writing = _next(syncing)  # the third one: the second was synced before
             sync_data(self._fd, self._files)
             with self._lock:
                 self._durable = syncing

@@ -105,6 +105,23 @@ def test_every_flipped_bit_leaves_an_end_that_was_true(tmp_path: Path) -> None:
                 assert end_in(tmp_path)[0] in (4, 5)
 
 
+def test_a_lowered_end_is_not_forgotten_with_one_entry(tmp_path: Path) -> None:
+    """Else a flipped bit would bring back a claim from before the cut."""
+    file = SyncedEnd(tmp_path, 9, 1)
+    for end in (10, 11, 12):
+        file.raise_to(end, 1, 0)
+        file.settle()
+    file.lower_to(4, 1)
+    file.close()
+    path = tmp_path / FILE_NAME
+    content = path.read_bytes()
+    for slot in range(3):
+        damaged = bytearray(content)
+        damaged[slot * SLOT_SPACING_BYTES + 20] ^= 1
+        path.write_bytes(damaged)
+        assert end_in(tmp_path)[0] == 4
+
+
 def test_a_file_without_a_valid_entry_is_damage(tmp_path: Path) -> None:
     SyncedEnd(tmp_path, 3, 1).close()
     content = (tmp_path / FILE_NAME).read_bytes()
@@ -408,6 +425,22 @@ def test_a_seal_says_that_all_before_it_was_synced(tmp_path: Path) -> None:
     segment.write_bytes(content)
     with pytest.raises(StorageFailure, match="was synced"):
         SegmentedLog(tmp_path, segment_bytes=300)
+
+
+@pytest.mark.requirement("K595-06")
+def test_what_was_applied_was_synced_too(tmp_path: Path) -> None:
+    """quorum-state is saved after the log was synced: another bound where synced-end lags, or is not there."""
+    filled(tmp_path, 6).close()
+    (tmp_path / FILE_NAME).unlink()
+    segment = tmp_path / f"{0:020d}.log"
+    content = segment.read_bytes()
+    size = len(batch(0))
+    segment.write_bytes(content[: 3 * size] + bytes(3 * size))
+    with pytest.raises(StorageFailure, match="was synced"):
+        SegmentedLog(tmp_path, synced_offset=4)
+    log = SegmentedLog(tmp_path, synced_offset=3)
+    assert log.end_offset == 3
+    log.close()
 
 
 def test_a_failed_settle_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
