@@ -220,26 +220,26 @@ def test_every_failed_sync_ends_the_replica_and_loses_nothing_that_was_told(
 
 @pytest.mark.requirement("K853-08")
 def test_a_download_that_is_only_in_the_page_cache_is_read_from_the_disk_again() -> None:
-    id = SnapshotId(30, 4)
-    content = b"".join(encode_snapshot(id, SnapshotBounds(5), [b"value" * 300]))
+    fetched = SnapshotId(30, 4)
+    content = b"".join(encode_snapshot(fetched, SnapshotBounds(5), [b"value" * 300]))
     lost = 0
     for seed in range(20):
         files = CountedSyncs(seed)
         partition = filled(files)
-        partition.snapshots.append_partial(id, 0, content)
+        partition.snapshots.append_partial(fetched, 0, content)
         files.failing_sync = errno.ENOSPC
         with pytest.raises(DiskFull):
-            partition.snapshots.finish_partial(id)
+            partition.snapshots.finish_partial(fetched)
         files.end_process()
         again = open_partition(DATA, 0, ME, cluster_id="c", segment_bytes=900, files=files)
-        there = again.snapshots.partial(id)
+        there = again.snapshots.partial(fetched)
         lost += there < len(content)
-        again.snapshots.append_partial(id, there, content[there:])
-        again.snapshots.finish_partial(id)
+        again.snapshots.append_partial(fetched, there, content[there:])
+        again.snapshots.finish_partial(fetched)
         files.lose_power()
         again = open_partition(DATA, 0, ME, cluster_id="c", segment_bytes=900, files=files)
         assert again.newest is not None
-        assert again.newest.id == id
+        assert again.newest.id == fetched
     assert lost
 
 

@@ -1,5 +1,6 @@
 """meta.properties, partition.metadata, the failure latch, and the reserve of free bytes."""
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,8 @@ from uuid import UUID
 import pytest
 
 from quorum_node.records.identity import uuid_text
+from quorum_node.storage import failure_latch
+from quorum_node.storage.directory import is_formatted
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import StorageFailure, WrongDirectory
 from quorum_node.storage.failure_latch import FailureLatch
@@ -128,6 +131,44 @@ def test_the_first_failure_stays_latched(tmp_path: Path) -> None:
     nowhere = FailureLatch(None)
     nowhere.write("x")
     assert nowhere.read() is None
+
+
+def test_the_data_volume_is_latched_too(tmp_path: Path) -> None:
+    """So the failure goes where the disk goes: into another pod, or under a process without a latch file."""
+    data, beside = tmp_path / "data", tmp_path / "run" / "failed"
+    data.mkdir()
+    beside.parent.mkdir()
+    latch = FailureLatch(beside, data)
+    latch.mark_data('{"message": "EIO on write"}', 5)
+    assert latch.read() is None
+    assert list(data.iterdir()) == []  # not formatted: perhaps a volume that is not mounted
+    write_meta_properties(data, META)
+    latch.mark_data('{"message": "EIO on write"}', 5)
+    latch.mark_data('{"message": "later"}', 5)
+    assert latch.read() == "EIO on write"
+    assert FailureLatch(None, data).read() == "EIO on write"
+    assert FailureLatch(beside, tmp_path / "another").read() is None
+    assert is_formatted(data, FailureLatch(None))
+    assert latch.places() == f"{beside} and {data / 'storage-failed'}"
+
+
+def test_a_data_volume_that_takes_no_mark_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_meta_properties(tmp_path, META)
+
+    def hang(path: Path, content: bytes) -> None:
+        time.sleep(60)
+
+    def refuse(path: Path, content: bytes) -> None:
+        raise StorageFailure("cannot replace it: EROFS")
+
+    began = time.monotonic()
+    for instead in (hang, refuse):
+        monkeypatch.setattr(failure_latch, "replace_file", instead)
+        FailureLatch(None, tmp_path).mark_data("EIO", 0.05)
+    assert time.monotonic() - began < 20
+    assert FailureLatch(None, tmp_path).read() is None
 
 
 def test_a_format_is_remembered_beside_the_latch(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""The end of the process: what is latched, and where."""
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.server import termination as termination_module
+from quorum_node.server.termination import Termination
+from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
+from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+
+
+@pytest.fixture
+def termination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Termination:
+    monkeypatch.setattr(termination_module, "guard_exit", lambda code: None)
+    data = tmp_path / "data"
+    data.mkdir()
+    write_meta_properties(data, MetaProperties(1, UUID(int=1)))
+    latch = FailureLatch(tmp_path / "failed", data)
+    return Termination(tmp_path / "message", latch, node_id=1)
+
+
+@pytest.mark.requirement("K595-06")
+def test_a_failed_disk_is_latched_beside_the_data_and_on_it(
+    termination: Termination, tmp_path: Path
+) -> None:
+    assert termination.record(TerminationReason.STORAGE_FAILED, "EIO") == ExitCode.STORAGE_FAILED
+    written = [tmp_path / "message", tmp_path / "failed", tmp_path / "data" / FAILURE_MARK]
+    for path in written:
+        assert json.loads(path.read_text())["message"] == "EIO"
+    written[1].unlink()
+    assert termination.latch.read() == "EIO"
+    written[2].unlink()
+    assert termination.latch.read() is None
+
+
+@pytest.mark.requirement("OP-04")
+def test_a_full_disk_is_latched_nowhere(termination: Termination, tmp_path: Path) -> None:
+    assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
+    assert json.loads((tmp_path / "message").read_text())["reason"] == "DiskFull"
+    assert termination.latch.read() is None
