@@ -62,7 +62,6 @@ class RequirementPlugin:
         self._outcomes: dict[str, str] = {}  # node id → outcome
         self._nodes: dict[str, list[str]] = {}  # named test → node ids of its parameters
         self._sections: tuple[rows.Section, ...] = ()
-        self._unnamed: list[str] = []  # marked tests that no clause names
         self._listing = ""
 
     @pytest.hookimpl(tryfirst=True)
@@ -74,9 +73,7 @@ class RequirementPlugin:
             names = {item.nodeid, rows.without_parameter(item.nodeid)} & named.keys()
             for name in names:
                 self._nodes.setdefault(name, []).append(item.nodeid)
-            rows_naming = {row for name in names for row in named[name]}
-            wrong += _without_mark(item, rows_naming)
-            self._unnamed += _without_clause(item, rows_naming)
+            wrong += _disagreements(item, {row for name in names for row in named[name]})
         if self._to_controller is not None:
             self._to_controller[DISAGREEMENTS] = sorted(wrong)
         elif wrong:
@@ -135,8 +132,7 @@ class RequirementPlugin:
         kept = {test: each.result for test, each in standings.items() if each.result is not None}
         results.save_results(self._root / CHECKED_IN, kept)
         (self._root / TABLE).write_text(render_page(self._sections, standings))
-        listing = render_listing(self._sections, standings)
-        self._listing = "\n".join([*sorted(set(self._unnamed)), listing])
+        self._listing = render_listing(self._sections, standings)
         counts = results.counts(rows.rows_of(self._sections), standings)
         if session.config.option.requirements_strict and (counts.stale or counts.open):
             raise session.Failed("a clause is stale or open")
@@ -164,15 +160,13 @@ class RequirementPlugin:
         return standings
 
 
-def _without_mark(item: pytest.Item, named_by: set[str]) -> Iterator[str]:
-    for row in named_by - set(row_ids(item)):
+def _disagreements(item: pytest.Item, named_by: set[str]) -> Iterator[str]:
+    """A test carries the marks of exactly those rows whose clauses name it."""
+    marked = set(row_ids(item))
+    for row in named_by - marked:
         yield f"{item.nodeid} is named by a clause of {row} and lacks its mark"
-
-
-def _without_clause(item: pytest.Item, named_by: set[str]) -> Iterator[str]:
-    for row in set(row_ids(item)) - named_by:
-        test = rows.without_parameter(item.nodeid)
-        yield f"{test} has the mark of {row} and is named by no clause of it"
+    for row in marked - named_by:
+        yield f"{item.nodeid} has the mark of {row} and is named by no clause of it"
 
 
 def _told(disagreements: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 import re
 
 from support import requirement_rows as rows
-from support.source_tree import ROOT
+from support.source_tree import ROOT, modules
 
 SECTIONS = rows.load_sections(ROOT / "docs" / "requirements.toml")
 IDS = [row.id for row in rows.rows_of(SECTIONS)]
@@ -25,6 +25,12 @@ def test_every_clause_says_what_must_be_true_in_one_line() -> None:
 
 def test_named_tests_exist() -> None:
     assert rows.missing_tests(ROOT, SECTIONS) == []
+
+
+def test_a_marked_test_is_named_by_a_clause() -> None:
+    """Name it in docs/requirements.toml, in the clause that it shows; or drop the mark."""
+    tests = [path for path in modules("tests") if path.name.startswith("test_")]
+    assert rows.unnamed_marks(ROOT, tests, SECTIONS) == []
 
 
 def test_the_page_has_one_line_per_row() -> None:

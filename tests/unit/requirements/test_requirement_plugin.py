@@ -220,10 +220,22 @@ def test_a_named_test_that_does_not_exist_stops_the_table(
     assert new in table.output
 
 
-def test_a_named_test_without_the_mark_stops_the_collection(small: Repository) -> None:
-    (small.root / "tests/unit/test_alone.py").write_text("def test_alone(): pass\n")
-    for arguments in ((), ("-n", "2")):
-        ran = small.run(*arguments)
-        assert ran.code != 0
-        told = "test_alone.py::test_alone is named by a clause of R-01 and lacks its mark"
-        assert told in ran.output
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["one-process", "workers"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def test_alone(): pass\n", "is named by a clause of R-01 and lacks its mark"),
+        (
+            "from pytest import mark\npytestmark = mark.requirement('R-01', 'R-02')\ndef test_alone(): pass\n",
+            "has the mark of R-02 and is named by no clause of it",
+        ),
+    ],
+    ids=["named", "marked"],
+)
+def test_marks_and_names_that_disagree_are_an_error(
+    small: Repository, text: str, told: str, parallel: tuple[str, ...]
+) -> None:
+    (small.root / "tests/unit/test_alone.py").write_text(text)
+    ran = small.run(*parallel)
+    assert ran.code != 0
+    assert f"test_alone.py::test_alone {told}" in ran.output

@@ -69,3 +69,23 @@ def test_a_test_that_does_not_exist_is_named(tmp_path: Path, named: str, missing
     )
     listed = sections(tmp_path, CLAUSE.format(id="one", tests=f'["{named}"]'))
     assert rows.missing_tests(tmp_path, listed) == ([f"{named} (R-01)"] if missing else [])
+
+
+@pytest.mark.parametrize(
+    ("marks", "unnamed"),
+    [
+        ("", []),
+        ('@pytest.mark.requirement("R-01")', []),
+        ('@pytest.mark.requirement("R-01", "R-02")', ["R-02"]),
+        ('@pytest.mark.slow\n@pytest.mark.requirement("R-02")', ["R-02"]),
+    ],
+)
+@pytest.mark.parametrize("named", ["test_here", "test_here[one]"])
+def test_a_mark_that_no_clause_names_is_found(
+    tmp_path: Path, marks: str, unnamed: list[str], named: str
+) -> None:
+    path = tmp_path / "test_a.py"
+    path.write_text(f"{marks}\ndef test_here(): ...\n")
+    listed = sections(tmp_path, CLAUSE.format(id="one", tests=f'["test_a.py::{named}"]'))
+    found = rows.unnamed_marks(tmp_path, [path], listed)
+    assert found == [f"test_a.py::test_here ({row})" for row in unnamed]
