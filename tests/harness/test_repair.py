@@ -247,6 +247,7 @@ def test_a_terminating_claim_under_a_healthy_pod_is_a_planned_replacement(scene:
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-04")
 def test_a_full_disk_is_a_condition_and_no_replacement(scene: Scene) -> None:
     quorum = scene.create(3, disks=True, repair=_EAGER)
     before = quorum.wait_ready(3)
