@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.protocol import describe
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import (
     AddRaftVoterRequest,
@@ -114,3 +115,21 @@ def test_who_asked_to_join_learns_of_another_leader() -> None:
     request = raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False)
     answer = raft.VoterChangeResponse(RaftError.NOT_QUORUM_LEADER, LEADER, "ask 2")
     assert received(request, answer) == answer
+
+
+@pytest.mark.requirement("K595-15")
+def test_answers_of_other_apis_say_who_leads() -> None:
+    """DescribeQuorum and DiscoverBrokers, of a replica that does not lead."""
+    partition = describe.DescribeQuorumRequestPartition(partition_index=0)
+    topic = describe.DescribeQuorumRequestTopic(
+        topic_name="__cluster_metadata", partitions=(partition,)
+    )
+    answer = raft.DescribeQuorumResponse(RaftError.NOT_QUORUM_LEADER, LEADER)
+    body = join(describe.DescribeQuorumRequest(topics=(topic,)), [answer], lambda: Now(0, 0))
+    assert isinstance(body, describe.DescribeQuorumResponse)
+    body = decode(type(body), 2, encode(body, 2))
+    part = body.topics[0].partitions[0]
+    assert (part.leader_id, part.leader_epoch) == (2, 7)
+    request = raft.DiscoverBrokersRequest(ME, 5, HERE)
+    discovered = raft.DiscoverBrokersResponse(RaftError.NONE, LEADER, "c")
+    assert received(request, discovered) == discovered
