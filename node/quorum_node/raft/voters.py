@@ -98,8 +98,14 @@ class VotersEntry:
 
 
 def snapshot_entry(id: SnapshotId, record: VotersRecord) -> VotersEntry:
-    """The voters of a snapshot, at the place in the log that their record had, if that is told."""
-    offset, epoch = record.log_position or (id.end_offset - 1, id.epoch)
+    """The voters of a snapshot, at the place in the log that their record had, if that is told.
+
+    A place that is not before the snapshot's end is none: records that follow could not stand behind it.
+    """
+    last = (id.end_offset - 1, id.epoch)
+    offset, epoch = record.log_position or last
+    if not (0 <= offset <= last[0] and 0 <= epoch <= last[1]):
+        offset, epoch = last
     return VotersEntry(offset, epoch, VoterSet(record.voters), replace(record, log_position=None))
 
 

@@ -313,6 +313,8 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
         targets = _read_targets(data)
     tombstones = _decode_tombstones(fields.pop(TAG_TOMBSTONES, b"\1"))
     kept = _kept(fields)
+    if len({voter.key for voter in voters}) < len(voters):
+        raise MalformedRecord("a voter stands twice in a voters record")
     record = VotersRecord(
         tuple(voters), cluster_id, initial_voters, kept, log_position, targets, tombstones
     )

@@ -1,5 +1,6 @@
 """Control records: bytes as shipped Kafka writes them, unknown parts kept."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -50,7 +51,7 @@ CONTROL: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(KRaftVersion, level=INT16, tagged_fields=TAGS),
     st.builds(
         VotersRecord,
-        voters=st.lists(VOTERS, max_size=4).map(tuple),
+        voters=st.lists(VOTERS, max_size=4, unique_by=lambda voter: voter.key).map(tuple),
         cluster_id=st.none() | TEXT,
         initial_voters=st.none() | st.integers(1, 7),
         tagged_fields=TAGS,
@@ -113,6 +114,15 @@ def test_tombstones_ride_on_the_voters_record() -> None:
         + "08"
     )
     assert decode_control(DecodedRecord(0, 0, encoded.key, encoded.value)) == record
+
+
+@pytest.mark.requirement("K853-02")
+def test_a_voter_that_stands_twice_is_no_voters_record() -> None:
+    """The core keeps voters by key, and a leader that sends such a record must not end its followers."""
+    voter = Voter(ReplicaKey(1, UUID(int=7)), (Endpoint("CONTROLLER", "h", 9093),))
+    record = encode_control(VotersRecord((voter, replace(voter, endpoints=()))))
+    with pytest.raises(MalformedRecord, match="stands twice"):
+        decode_control(DecodedRecord(0, 0, record.key, record.value))
 
 
 def test_newer_types_and_versions_are_kept_as_they_are() -> None:
