@@ -171,3 +171,32 @@ def test_nobody_campaigns_beyond_the_last_epoch(monkeypatch: pytest.MonkeyPatch)
         if not any(node.is_leader for node in cores.nodes.values()):
             break
     assert max(node.replica.epoch for node in cores.nodes.values()) == 3
+
+
+@pytest.mark.requirement("K595-07")
+def test_the_last_epoch_of_an_int32_is_nobodys() -> None:
+    """Neither of a voter that lives without a leader, nor after its restart."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two, three = cores.nodes["2"], cores.nodes["3"]
+    cores.crash(one)
+    cores.advance(30)
+    answer = cores.request(two, request_of("vote", three, two, INT32_MAX))
+    assert answer is not None
+    assert answer.error is RaftError.UNKNOWN_LEADER_EPOCH  # type: ignore[union-attr]
+    cores.crash(two)
+    cores.restart(two)
+    cores.advance(6000)
+    assert cores.leader.replica.epoch < 10
+
+
+@pytest.mark.requirement("K595-07")
+def test_a_voter_that_is_far_ahead_is_heard_in_its_answers() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.crash(one)
+    one.state = QuorumState(10 * MAX_STEP, formed=True, cluster_id=CLUSTER_ID)
+    cores.restart(one)
+    cores.advance(8000)
+    assert {node.replica.leader_id for node in cores.nodes.values()} == {cores.leader.key.id}
+    assert cores.leader.replica.epoch > 10 * MAX_STEP

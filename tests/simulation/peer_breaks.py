@@ -1,0 +1,101 @@
+"""The code broken on purpose: what others say is believed, or is not believed where it must be.
+
+Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.raft import (
+    begin_end_epoch,
+    cluster_identity,
+    membership,
+    replica_state,
+    transitions,
+    vote,
+)
+from quorum_node.raft.epoch_bound import within_step
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def follow_whoever_claims_to_lead(patch: Patch) -> None:
+    """BeginQuorumEpoch of a newer epoch is believed, whoever sends it.
+
+    Would: let anybody who can connect replace the log of a follower, and show forged records as committed.
+    """
+    patch.setattr(begin_end_epoch, "_is_believed", lambda *_: True)
+
+
+def take_any_epoch_of_a_request(patch: Patch) -> None:
+    """A Vote raises the epoch as far as it says.
+
+    Would: let one request take the last epoch that there is, and end all elections for good.
+    """
+    patch.setattr(vote, "within_step", lambda known, told: True)
+
+
+def learn_no_distant_epoch_from_answers(patch: Patch) -> None:
+    """An answer raises the epoch no further than a request.
+
+    Would: refuse an honest voter that is far ahead for ever, and with it every leader that it elects.
+    """
+
+    def learned(known: int, told: int) -> int:
+        return max(known, told) if within_step(known, told) else known
+
+    patch.setattr(transitions, "learned", learned)
+
+
+def stop_for_a_single_refusal(patch: Patch) -> None:
+    """One peer that refuses the cluster id is enough for a replica to stop.
+
+    Would: let one peer that lies, or an address that was given to another cluster, stop the whole quorum.
+    """
+    patch.setattr(cluster_identity, "majority", lambda members: 1)
+
+
+def forget_the_leader_of_an_election(patch: Patch) -> None:
+    """A voter that voted for the winner never writes who won.
+
+    Would: accept a second leader of the epoch after a restart, and look for the first one at the wrong node.
+    """
+    patch.setattr(replica_state.ReplicaState, "save_leader", lambda state: None)
+
+
+def let_anyone_update_a_voter(patch: Patch) -> None:
+    """UpdateVoter is carried out whatever epoch it names, and for the leader's entry, too.
+
+    Would: let a stranger redirect what is meant for a voter by one request.
+    """
+    patch.setattr(membership.safety, "check_update", lambda state, request: None)
+
+
+_UNIT = "tests/unit/raft/test_raft_"
+BY_SCENARIO: tuple[tuple[Break, str], ...] = (
+    (follow_whoever_claims_to_lead, "a-stranger-claims-to-lead"),
+)
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        take_any_epoch_of_a_request,
+        f"{_UNIT}epoch_bound.py::test_the_last_epoch_of_an_int32_is_nobodys",
+    ),
+    (
+        learn_no_distant_epoch_from_answers,
+        f"{_UNIT}epoch_bound.py::test_a_voter_that_is_far_ahead_is_heard_in_its_answers",
+    ),
+    (
+        stop_for_a_single_refusal,
+        f"{_UNIT}cluster_identity.py::test_one_peer_that_lies_stops_nobody",
+    ),
+    (
+        forget_the_leader_of_an_election,
+        f"{_UNIT}saved_leader.py::test_the_leader_is_saved_by_leader_and_followers",
+    ),
+    (
+        let_anyone_update_a_voter,
+        f"{_UNIT}membership.py::test_update_voter_changes_endpoints_without_losing_the_quorum",
+    ),
+)
