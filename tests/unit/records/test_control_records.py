@@ -116,7 +116,6 @@ def test_tombstones_ride_on_the_voters_record() -> None:
     assert decode_control(DecodedRecord(0, 0, encoded.key, encoded.value)) == record
 
 
-@pytest.mark.requirement("K853-02")
 def test_a_voter_that_stands_twice_is_no_voters_record() -> None:
     """The core keeps voters by key, and a leader that sends such a record must not end its followers."""
     voter = Voter(ReplicaKey(1, UUID(int=7)), (Endpoint("CONTROLLER", "h", 9093),))
