@@ -73,7 +73,7 @@ e2e: venv ## the whole product on kind
 
 .PHONY: requirements
 requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/requirements.md
-	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) tests
+	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) $(RESULTS:%=--requirements-results=%) tests
 
 # ---- Running it
 

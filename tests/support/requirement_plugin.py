@@ -7,7 +7,7 @@ docs/requirements-results.json, so that a fresh clone shows the same table.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--requirements-table",
         action="store_true",
         help="run nothing; print what is required with the last results and write the table",
+    )
+    group.addoption(
+        "--requirements-results",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="with --requirements-table: take in results that another checkout kept, too",
     )
     group.addoption(
         "--requirements-strict",
@@ -128,7 +136,7 @@ class RequirementPlugin:
         if missing:
             listed = "\n  ".join(missing)
             raise pytest.UsageError(f"{TEXTS} names tests that do not exist:\n  {listed}")
-        standings = self._standings()
+        standings = self._standings(session.config.option.requirements_results)
         kept = {test: each.result for test, each in standings.items() if each.result is not None}
         results.save_results(self._root / CHECKED_IN, kept)
         (self._root / TABLE).write_text(render_page(self._sections, standings))
@@ -144,16 +152,18 @@ class RequirementPlugin:
         if self._listing:
             _write(config, self._listing)
 
-    def _standings(self) -> dict[str, results.Standing]:
-        """Of every named test, from what was kept here and what is checked in."""
-        kept = results.load_results(self._root / KEPT)
+    def _standings(self, elsewhere: Sequence[Path]) -> dict[str, results.Standing]:
+        """Of every named test, from what was kept here and elsewhere, and what is checked in."""
+        kept = [results.load_results(path) for path in (self._root / KEPT, *elsewhere)]
         checked_in = results.load_results(self._root / CHECKED_IN)
         inputs = Inputs(self._root)
         standings: dict[str, results.Standing] = {}
         for test, nodes in self._nodes.items():
             present = inputs.of(test.partition("::")[0]).inputs
-            here = results.of_all_parameters(nodes, kept, present)
-            result = results.better(checked_in.get(test), here, present)
+            result = checked_in.get(test)
+            for each in kept:
+                found = results.of_all_parameters(nodes, each, present)
+                result = results.better(result, found, present)
             standings[test] = results.Standing(
                 result, result is not None and result.inputs == present
             )

@@ -192,6 +192,19 @@ def test_a_fresh_clone_shows_the_same(small: Repository) -> None:
     }
 
 
+def test_results_of_another_checkout_are_taken_in(small: Repository, tmp_path: Path) -> None:
+    """For the same inputs: what it has of other ones says nothing of these."""
+    small.run()
+    elsewhere = tmp_path / "elsewhere.json"
+    (small.root / ".requirements/results.json").rename(elsewhere)
+    taken = f"--requirements-results={elsewhere}"
+    (small.root / "node/small/answers.py").write_text("def right(): return 1\n")
+    assert small.states()["last"] == ALL_OPEN["last"]
+    assert small.states(taken)["last"] == "1 clause shown, 2 stale, 0 open"
+    (small.root / "node/small/answers.py").write_text(FILES["node/small/answers.py"])
+    assert small.states(taken) == ALL_SHOWN
+
+
 def test_strict_fails_on_what_is_not_shown(small: Repository) -> None:
     assert small.run("--requirements-table", "--requirements-strict").code == 1
     small.run()
