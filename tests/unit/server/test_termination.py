@@ -37,7 +37,7 @@ def test_a_failed_disk_is_latched_beside_the_data_and_on_it(
     assert termination.latch.read() is None
 
 
-@pytest.mark.requirement("K595-06")
+@pytest.mark.requirement("K595-06", "OP-04")
 def test_a_full_disk_is_latched_nowhere(termination: Termination, tmp_path: Path) -> None:
     assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
     assert json.loads((tmp_path / "message").read_text())["reason"] == "DiskFull"

@@ -218,7 +218,7 @@ def test_every_failed_sync_ends_the_replica_and_loses_nothing_that_was_told(
         assert again.log.end_offset == end_offset
 
 
-@pytest.mark.requirement("K595-06")
+@pytest.mark.requirement("K595-06", "K853-08")
 def test_a_download_that_is_only_in_the_page_cache_is_read_from_the_disk_again() -> None:
     fetched = SnapshotId(30, 4)
     content = b"".join(encode_snapshot(fetched, SnapshotBounds(5), [b"value" * 300]))

@@ -217,7 +217,7 @@ def test_a_log_that_is_shorter_than_its_synced_end_is_reported(tmp_path: Path) -
         assert segment.read_bytes() == content[:size]
 
 
-@pytest.mark.requirement("K595-06")
+@pytest.mark.requirement("K595-06", "K595-02")
 def test_every_flipped_bit_of_what_was_synced_is_damage(tmp_path: Path) -> None:
     """Also where the file ends in zeros, as after a write that was cut."""
     log = SegmentedLog(tmp_path)
