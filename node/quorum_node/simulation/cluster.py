@@ -14,6 +14,7 @@ from quorum_node.raft.messages import Request, Response
 from quorum_node.raft.outputs import RoleChanged, VotersChanged
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.simulation.clients import Clients
+from quorum_node.simulation.clock import Clock
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Network
@@ -63,7 +64,7 @@ class Cluster:
 
     def add_host(self, id: int, *, founder: bool = False, witness: bool = False) -> SimulatedHost:
         """A new machine with an empty disk: the next incarnation of a node id."""
-        machine = Machine(Random(self.random.randrange(1 << 60)))
+        machine = Machine(Random(self.random.randrange(1 << 60)), Clock(self.scheduler))
         host = self.add_replica(machine, id, founder, witness)
         if self.second is not None:
             self.second.add_replica(machine, id, founder, witness)
@@ -73,7 +74,7 @@ class Cluster:
     def add_static_host(self, id: int, witness: bool) -> SimulatedHost:
         """A machine of a static quorum, not started: every later one takes the address of the first."""
         earlier = self.hosts.get(_static_address(id))
-        machine = Machine(Random(self.random.randrange(1 << 60)))
+        machine = Machine(Random(self.random.randrange(1 << 60)), Clock(self.scheduler))
         host = self.add_replica(machine, id, founder=False, witness=witness, in_place=True)
         # Answers that are on their way to the earlier one are for an earlier run.
         host.run = earlier.run if earlier is not None else 0

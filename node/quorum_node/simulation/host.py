@@ -71,6 +71,7 @@ class SimulatedHost:
         self.address = address
         self.key = key
         self.config = config
+        machine.clock.on_change.append(self._clock_changed)
         self.disk = SimulatedDisk(Random(seed), machine, len(machine.replicas) - 1)
         self.random = Random(seed + 1)
         self.tells_no_checksum = self.random.random() < STOCK_SHARE
@@ -139,29 +140,30 @@ class SimulatedHost:
         assert not self.up
         self.run += 1
         self.up, self.halted = True, None
-        scheduler = self.cluster.scheduler
+        clock = self.machine.clock
         self.disk.look(opened.snapshots)
         self._state_file, self.opened_state = opened.state_file, opened.state
         recovered = log_state(opened)
         self.snapshots = SimulatedSnapshots(self, opened.snapshots)
         self.log = WatchedLog(self, opened.log)
         replica = Replica(
-            replace(self.config, boot_timestamp_ms=int(scheduler.now_ms)),
+            replace(self.config, boot_timestamp_ms=clock.wall_ms()),
             self.key,
             opened.state,
             recovered,
             self.random.random,
-            lambda: int(scheduler.now_ms),
+            clock.wall_ms,
         )
         flusher = SimulatedFlusher(self)
+        self._listener = HostListener(self)
         self.driver = ReplicaDriver(
             replica,
             self.log,
             self,
             self,
-            lambda: scheduler.now_ms,
+            clock.monotonic_ms,
             flusher,
-            HostListener(self),
+            self._listener,
             self.snapshots,
         )
         flusher.driver = self.driver
@@ -198,6 +200,10 @@ class SimulatedHost:
         """The directory can't be opened."""
         self.run += 1
         self.halted = reason
+
+    def _clock_changed(self) -> None:
+        if self.up:
+            self._listener.clock_changed()
 
     def crash_replica(self) -> None:
         """The process is gone."""
@@ -307,6 +313,8 @@ class HostListener:
         self._host = host
         self._deadline_ms: float | None = None
         self._scheduled_ms = float("inf")
+        self._number = 0
+        """Of the newest alarm: what was scheduled before it is void."""
         self.halted = host.halt
 
     def proposal_committed(self, output: ProposalCommitted) -> None:
@@ -357,25 +365,36 @@ class HostListener:
         if deadline_ms is not None and deadline_ms < self._scheduled_ms:
             self._schedule(deadline_ms)
 
-    def _schedule(self, deadline_ms: float) -> None:
-        self._scheduled_ms = deadline_ms
-        scheduler = self._host.cluster.scheduler
-        delay_ms = max(0.0, deadline_ms - scheduler.now_ms)
-        scheduler.after(delay_ms, self._expired, self._host.run, deadline_ms)
+    def clock_changed(self) -> None:
+        """What is due comes sooner or later than it was scheduled for."""
+        self._scheduled_ms = float("inf")
+        if self._deadline_ms is not None:
+            self._schedule(self._deadline_ms)
 
-    def _expired(self, run: int, scheduled_ms: float) -> None:
-        if run != self._host.run or scheduled_ms != self._scheduled_ms:
+    def _schedule(self, deadline_ms: float) -> None:
+        """`deadline_ms` of the machine's clock."""
+        self._scheduled_ms = deadline_ms
+        self._expire_in(self._host.machine.clock.delay_until(deadline_ms))
+
+    def _expire_in(self, delay_ms: float) -> None:
+        self._number += 1
+        self._host.cluster.scheduler.after(
+            delay_ms, self._expired, self._host.run, self._number
+        )
+
+    def _expired(self, run: int, number: int) -> None:
+        if run != self._host.run or number != self._number:
             return
         host = self._host
-        thaw_ms = host.frozen_until_ms
-        if thaw_ms > host.cluster.scheduler.now_ms:
-            self._schedule(thaw_ms)
+        frozen_ms = host.frozen_until_ms - host.cluster.scheduler.now_ms
+        if frozen_ms > 0:
+            self._expire_in(frozen_ms)
             return
         self._scheduled_ms = float("inf")
         deadline_ms = self._deadline_ms
         if deadline_ms is None:
             return
-        if deadline_ms > host.cluster.scheduler.now_ms:
+        if host.machine.clock.delay_until(deadline_ms) > 0:
             self._schedule(deadline_ms)
             return
         self._deadline_ms = None

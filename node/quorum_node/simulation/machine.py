@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from quorum_node.raft.events import ShutdownRequested, StorageFailed
 from quorum_node.raft.outputs import Halt, HaltReason
+from quorum_node.simulation.clock import Clock
 from quorum_node.simulation.files.file_system import PowerLost, SimulatedFiles
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.directory import OpenDirectory, is_formatted, open_directory
@@ -32,8 +33,9 @@ _NO_LATCH = FailureLatch(None)
 class Machine:
     """`replicas` by partition. `retired`: never started again (failed disk, or removed for good)."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, clock: Clock) -> None:
         self.replicas: list[SimulatedHost] = []
+        self.clock = clock
         self.files = SimulatedFiles(random)
         self.frozen_until_ms = 0.0
         self.retired = False

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from quorum_node.simulation.faults.clocks import ClockFaults
 from quorum_node.simulation.faults.disks import DiskFaults
 from quorum_node.simulation.faults.family import Family, Scene
 from quorum_node.simulation.faults.links import LinkFaults
@@ -13,4 +14,5 @@ FAMILIES: tuple[Callable[[Scene], Family], ...] = (
     LinkFaults,
     WeatherFaults,
     DiskFaults,
+    ClockFaults,
 )
