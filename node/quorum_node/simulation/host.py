@@ -378,9 +378,7 @@ class HostListener:
 
     def _expire_in(self, delay_ms: float) -> None:
         self._number += 1
-        self._host.cluster.scheduler.after(
-            delay_ms, self._expired, self._host.run, self._number
-        )
+        self._host.cluster.scheduler.after(delay_ms, self._expired, self._host.run, self._number)
 
     def _expired(self, run: int, number: int) -> None:
         if run != self._host.run or number != self._number:

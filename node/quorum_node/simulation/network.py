@@ -28,6 +28,7 @@ from quorum_node.raft.messages import (
     VoteRequest,
 )
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint
+from quorum_node.simulation.damage import with_a_flipped_bit
 from quorum_node.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Weather:
 
     drop: float = 0.0
     duplicate: float = 0.0
+    doubled_answers: float = 0.0
+    damaged_answers: float = 0.0
     reorder: float = 0.0
     delay_ms: float = 0.0
 
@@ -81,7 +84,7 @@ class Network:
         if self._is_lost(source.address, endpoint.host):
             return
         self.scheduler.after(self._latency_ms(), self._arrive, source, key, endpoint, request)
-        if self.weather.duplicate and self.random.random() < self.weather.duplicate:
+        if self._strikes(self.weather.duplicate):
             delay_ms = self._latency_ms() * 4
             self.scheduler.after(delay_ms, self._arrive, source, key, endpoint, request)
 
@@ -99,7 +102,7 @@ class Network:
                 response.log_start_offset,
                 response.diverging,
                 None,
-                response.records,
+                self._on_the_way(response.records),
                 response.answer,
                 None,
                 response.keeping_up,
@@ -107,6 +110,9 @@ class Network:
         elif isinstance(response, FetchSnapshotResponse):
             response = replace(response, part=None)
         self.scheduler.after(self._latency_ms(), self._answered, waiting, response)
+        if self._strikes(self.weather.doubled_answers):
+            delay_ms = self._latency_ms() * 4
+            self.scheduler.after(delay_ms, self._answered_again, waiting, response)
 
     def vote_request(self, host: "SimulatedHost", request_id: int) -> VoteRequest | None:
         """The Vote that is being answered, for the invariants."""
@@ -160,8 +166,15 @@ class Network:
     def _is_lost(self, source: str, target: str) -> bool:
         if (source, target) in self.blocked:
             return True
-        drop = self.weather.drop
-        return bool(drop) and self.random.random() < drop
+        return self._strikes(self.weather.drop)
+
+    def _strikes(self, probability: float) -> bool:
+        return bool(probability) and self.random.random() < probability
+
+    def _on_the_way(self, records: bytes) -> bytes:
+        if not records or not self._strikes(self.weather.damaged_answers):
+            return records
+        return with_a_flipped_bit(records, self.random)
 
     def _latency_ms(self) -> float:
         weather, random = self.weather, self.random
@@ -199,6 +212,10 @@ class Network:
         source = waiting.source
         if self._pending.pop((source.address, waiting.run, waiting.correlation), None) is not None:
             source.handle(waiting.run, ResponseReceived(waiting.correlation, response))
+
+    def _answered_again(self, waiting: Waiting, response: InboundResponse) -> None:
+        """The same answer once more, whether or not the first one has arrived."""
+        waiting.source.handle(waiting.run, ResponseReceived(waiting.correlation, response))
 
     def _fail(
         self, source: "SimulatedHost", key: tuple[str, int, int], reason: FailureReason

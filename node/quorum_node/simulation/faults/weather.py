@@ -1,4 +1,4 @@
-"""A network that drops, delays, duplicates and reorders for a while, everywhere."""
+"""A network that drops, delays, duplicates, reorders and damages for a while, everywhere."""
 
 from collections.abc import Sequence
 
@@ -19,6 +19,8 @@ class WeatherFaults:
             Kind("delay", lambda: self._begin(Weather(delay_ms=60))),
             Kind("duplicate", lambda: self._begin(Weather(duplicate=0.3))),
             Kind("reorder", lambda: self._begin(Weather(reorder=0.5))),
+            Kind("doubled answers", lambda: self._begin(Weather(doubled_answers=0.3))),
+            Kind("damaged answers", lambda: self._begin(Weather(damaged_answers=0.1))),
         )
 
     def heal(self) -> None:
