@@ -19,7 +19,7 @@ class Clock:
         self._scheduler = scheduler
         self._shown_ms = scheduler.now_ms
         self._shown_at_ms = scheduler.now_ms
-        self._wall_offset_ms = 0.0
+        self.wall_offset_ms = 0.0
         self.rate = 1.0
         self.on_change: list[Callable[[], None]] = []
         """Called after a jump and a change of the rate: deadlines come sooner or later than they seemed to."""
@@ -30,7 +30,7 @@ class Clock:
 
     def wall_ms(self) -> int:
         """Milliseconds of the time of day."""
-        return max(0, int(self.monotonic_ms() + self._wall_offset_ms))
+        return max(0, int(self.monotonic_ms() + self.wall_offset_ms))
 
     def delay_until(self, deadline_ms: float) -> float:
         """Simulated milliseconds until the monotonic clock shows `deadline_ms`; 0.0 if it has."""
@@ -49,7 +49,7 @@ class Clock:
 
     def set_wall(self, offset_ms: float) -> None:
         """The time of day is set; the monotonic clock goes on."""
-        self._wall_offset_ms = offset_ms
+        self.wall_offset_ms = offset_ms
 
     def _set(self, shown_ms: float, rate: float) -> None:
         self._shown_ms, self._shown_at_ms, self.rate = shown_ms, self._scheduler.now_ms, rate

@@ -31,12 +31,12 @@ class ClockFaults:
         return [host.machine for host in self._scene.cluster.hosts.values()]
 
     def _rates(self) -> bool:
-        """Every machine gets a rate of its own; the fastest may run three times as fast as the slowest."""
+        """Every machine gets a rate of its own; the fastest may run four times as fast as the slowest."""
         random = self._scene.random
         struck = self._machines()
         for machine in struck:
-            machine.clock.run_at(0.6 + random.random() * 1.2)
-        self._scene.later(1000, 4000, self.heal)
+            machine.clock.run_at(0.5 + random.random() * 1.5)
+        self._scene.later(4000, 12_000, self.heal)
         return bool(struck)
 
     def _jump(self) -> bool:
