@@ -66,6 +66,7 @@ class Network:
     hosts: dict[str, "SimulatedHost"] = field(default_factory=dict)
     blocked: set[tuple[str, str]] = field(default_factory=set)
     weather: Weather = field(default_factory=Weather)
+    damaged_answers: int = 0
     _pending: dict[tuple[str, int, int], str] = field(default_factory=dict)
     _next_request_id: int = 1
 
@@ -174,6 +175,7 @@ class Network:
     def _on_the_way(self, records: bytes) -> bytes:
         if not records or not self._strikes(self.weather.damaged_answers):
             return records
+        self.damaged_answers += 1
         return with_a_flipped_bit(records, self.random)
 
     def _latency_ms(self) -> float:
