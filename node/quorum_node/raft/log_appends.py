@@ -64,7 +64,7 @@ def append_control(replica: ReplicaState, records: Sequence[ControlRecord]) -> i
 def append_fetched(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
     """As follower: whole, checked batches; those already in the log are skipped. True if any is new.
 
-    Raises CorruptBatch where offsets or epochs can't be the leader's log; batches before that one are appended.
+    Raises CorruptBatch where offsets or epochs can't be the leader's log.
     """
     appended = False
     for batch in batches:

@@ -1,6 +1,5 @@
 """Replication, divergence, the high watermark, and what is durable when (KIP-595, "Fetch")."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,26 +306,6 @@ def test_a_stale_follower_is_redirected_in_one_round_trip() -> None:
     cores.restart(three)  # its quorum-state says: leader 1, epoch 1
     assert [send.destination.host for send in sends[:2]] == ["1", "2"]
     assert three.replica.leader_id == 2
-
-
-@pytest.mark.requirement("K595-02")
-def test_whole_batches_before_a_damaged_one_are_flushed_and_the_follower_goes_on() -> None:
-    """The base offset of a batch is not covered by its checksum (KIP-595, "Fetch")."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
-    three = cores.nodes["3"]
-    cores.partition(["1", "2"], ["3"])
-    cores.propose(one, "a")
-    cores.propose(one, "b")
-    whole = one.batches[-1]
-    one.batches[-1] = replace(whole, data=whole.data[:1] + b"\x01" + whole.data[2:])
-    cores.heal()
-    cores.advance(1900)
-    assert three.values() == ["a"]
-    assert three.replica.durable_end == three.replica.log_end
-    one.batches[-1] = whole
-    cores.advance(3000)
-    assert three.values() == ["a", "b"]
 
 
 @pytest.mark.requirement("K853-02")
