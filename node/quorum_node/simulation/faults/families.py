@@ -5,6 +5,7 @@ from collections.abc import Callable
 from quorum_node.simulation.faults.clocks import ClockFaults
 from quorum_node.simulation.faults.disks import DiskFaults
 from quorum_node.simulation.faults.family import Family, Scene
+from quorum_node.simulation.faults.forgeries import ForgeryFaults
 from quorum_node.simulation.faults.links import LinkFaults
 from quorum_node.simulation.faults.processes import ProcessFaults
 from quorum_node.simulation.faults.weather import WeatherFaults
@@ -15,4 +16,5 @@ FAMILIES: tuple[Callable[[Scene], Family], ...] = (
     WeatherFaults,
     DiskFaults,
     ClockFaults,
+    ForgeryFaults,
 )
