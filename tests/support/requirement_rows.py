@@ -3,14 +3,11 @@
 Owns the form of that file. It knows nothing of results and nothing of pytest.
 """
 
-import ast
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CLAUSE_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -112,57 +109,3 @@ def without_parameter(test: str) -> str:
     """`a.py::C::test_x[p]` → `a.py::C::test_x`. A parameter may hold brackets itself."""
     path, _, inside = test.partition("::")
     return f"{path}::{inside.partition('[')[0]}"
-
-
-def missing_tests(root: Path, sections: Sequence[Section]) -> list[str]:
-    """Named tests whose file or function is not there, each with its rows. Parameters aren't read."""
-    defined: dict[str, set[str]] = {}
-    found = []
-    for test, rows in rows_by_test(sections).items():
-        path, _, inside = without_parameter(test).partition("::")
-        if path not in defined:
-            defined[path] = {name for name, _ in _definitions(root / path)}
-        if inside not in defined[path]:
-            found.append(f"{test} ({', '.join(sorted(rows))})")
-    return sorted(found)
-
-
-def unnamed_marks(root: Path, files: Iterable[Path], sections: Sequence[Section]) -> list[str]:
-    """Marks on test functions of rows whose clauses do not name them.
-
-    Only literal marks on functions are read; what parameters and modules carry is compared when the
-    tests are collected.
-    """
-    named: dict[str, set[str]] = {}
-    for test, rows in rows_by_test(sections).items():
-        named.setdefault(without_parameter(test), set()).update(rows)
-    found = []
-    for path in files:
-        for inside, function in _definitions(path):
-            test = f"{path.relative_to(root)}::{inside}"
-            without = _literal_marks(function) - named.get(test, set())
-            found += [f"{test} ({row})" for row in without]
-    return sorted(found)
-
-
-def _literal_marks(function: Function) -> set[str]:
-    return {
-        str(argument.value)
-        for decorator in function.decorator_list
-        if isinstance(decorator, ast.Call)
-        and isinstance(decorator.func, ast.Attribute)
-        and decorator.func.attr == "requirement"
-        for argument in decorator.args
-        if isinstance(argument, ast.Constant)
-    }
-
-
-def _definitions(path: Path) -> Iterator[tuple[str, Function]]:
-    """Functions of a file and of its classes, by their part of a node id."""
-    for node in ast.parse(path.read_bytes()).body if path.is_file() else ():
-        if isinstance(node, Function):
-            yield node.name, node
-        elif isinstance(node, ast.ClassDef):
-            for each in node.body:
-                if isinstance(each, Function):
-                    yield f"{node.name}::{each.name}", each

@@ -2,6 +2,7 @@
 
 import re
 
+from support import requirement_marks as marks
 from support import requirement_rows as rows
 from support.source_tree import ROOT, modules
 
@@ -24,13 +25,18 @@ def test_every_clause_says_what_must_be_true_in_one_line() -> None:
 
 
 def test_named_tests_exist() -> None:
-    assert rows.missing_tests(ROOT, SECTIONS) == []
+    assert marks.missing_tests(ROOT, SECTIONS) == []
 
 
 def test_a_marked_test_is_named_by_a_clause() -> None:
     """Name it in docs/requirements.toml, in the clause that it shows; or drop the mark."""
     tests = [path for path in modules("tests") if path.name.startswith("test_")]
-    assert rows.unnamed_marks(ROOT, tests, SECTIONS) == []
+    assert marks.unnamed_marks(ROOT, tests, SECTIONS) == []
+
+
+def test_a_named_test_is_marked() -> None:
+    """With the row whose clause names it."""
+    assert marks.unmarked_tests(ROOT, SECTIONS) == []
 
 
 def test_the_page_has_one_line_per_row() -> None:

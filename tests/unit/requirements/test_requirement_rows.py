@@ -1,4 +1,4 @@
-"""The form of docs/requirements.toml: what is refused, and which named tests are missing."""
+"""The form of docs/requirements.toml, and what is refused."""
 
 from pathlib import Path
 
@@ -48,44 +48,3 @@ def test_clauses_are_read(tmp_path: Path) -> None:
 def test_an_error_is_refused(tmp_path: Path, clauses: list[str], what: str) -> None:
     with pytest.raises(rows.WrongRows, match=what):
         sections(tmp_path, *clauses)
-
-
-@pytest.mark.parametrize(
-    ("named", "missing"),
-    [
-        ("tests/test_a.py::test_here", False),
-        ("tests/test_a.py::test_here[any-parameter::1]", False),
-        ("tests/test_a.py::TestClass::test_inside", False),
-        ("tests/test_a.py::test_inside", True),
-        ("tests/test_a.py::TestOther::test_inside", True),
-        ("tests/test_a.py::test_gone", True),
-        ("tests/test_b.py::test_here", True),
-    ],
-)
-def test_a_test_that_does_not_exist_is_named(tmp_path: Path, named: str, missing: bool) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_a.py").write_text(
-        "def test_here(): ...\nclass TestClass:\n    async def test_inside(self): ...\n"
-    )
-    listed = sections(tmp_path, CLAUSE.format(id="one", tests=f'["{named}"]'))
-    assert rows.missing_tests(tmp_path, listed) == ([f"{named} (R-01)"] if missing else [])
-
-
-@pytest.mark.parametrize(
-    ("marks", "unnamed"),
-    [
-        ("", []),
-        ('@pytest.mark.requirement("R-01")', []),
-        ('@pytest.mark.requirement("R-01", "R-02")', ["R-02"]),
-        ('@pytest.mark.slow\n@pytest.mark.requirement("R-02")', ["R-02"]),
-    ],
-)
-@pytest.mark.parametrize("named", ["test_here", "test_here[one]"])
-def test_a_mark_that_no_clause_names_is_found(
-    tmp_path: Path, marks: str, unnamed: list[str], named: str
-) -> None:
-    path = tmp_path / "test_a.py"
-    path.write_text(f"{marks}\ndef test_here(): ...\n")
-    listed = sections(tmp_path, CLAUSE.format(id="one", tests=f'["test_a.py::{named}"]'))
-    found = rows.unnamed_marks(tmp_path, [path], listed)
-    assert found == [f"test_a.py::test_here ({row})" for row in unnamed]
