@@ -148,3 +148,47 @@ def test_who_knows_pre_vote_is_no_disturbance_beside_an_older_voter() -> None:
     cores.heal()
     cores.advance(6000)
     assert {node.replica.epoch for node in cores.nodes.values()} == {epoch}
+
+
+@pytest.mark.requirement("K650-01")
+@pytest.mark.parametrize("leader_hears_nobody", [False, True])
+def test_a_voter_that_reaches_everybody_but_the_leader_never_raises_the_epoch(
+    leader_hears_nobody: bool,
+) -> None:
+    """A partition of one link: 2 is asked again and again, and hears the leader all the time."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.cut = {("3", "1")} if leader_hears_nobody else {("1", "3"), ("3", "1")}
+    for number in range(60):
+        cores.propose(one, str(number))
+        cores.advance(1000)
+        assert {node.replica.epoch for node in cores.nodes.values()} == {1}
+        assert one.is_leader
+    cores.heal()
+    cores.advance(3000)
+    assert cores.leader is one
+    assert one.replica.epoch == 1
+    assert three.committed_values() == [str(number) for number in range(60)]
+
+
+@pytest.mark.requirement("K650-01")
+@pytest.mark.parametrize("idle_ms", [0, 400])
+def test_a_pre_vote_of_a_removed_voter_is_refused_between_two_leaders_too(idle_ms: int) -> None:
+    """It would be refused the vote all the same, and until then it would have raised the epoch."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3", "4")
+    four = cores.nodes["4"]
+    assert cores.remove_voter(one, four.key) is not None
+    cores.advance(600)
+    cores.partition(["1"], ["2"], ["3"], ["4"])
+    cores.crash(one)
+    cores.advance(idle_ms)
+    two = cores.nodes["2"]
+    assert not two.replica.hears_leader()
+    assert two.replica.campaigns == 0
+    request = VoteRequest(CLUSTER_ID, four.key, 1, 9, 999, voter=two.key, pre_vote=True)
+    answer = cores.request(two, request)
+    assert isinstance(answer, VoteResponse)
+    assert not answer.vote_granted
+    assert two.replica.epoch == 1

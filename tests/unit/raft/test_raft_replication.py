@@ -32,6 +32,7 @@ from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import LeaderChange, decode_control
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+from support.raft.snapshot_scene import take_snapshot
 
 
 def fetch(cores: Cores, node: Node, **changes: Any) -> FetchResponse | None:
@@ -110,19 +111,6 @@ def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
     assert done.end_offset - done.base_offset == 3
     assert one.replica.high_watermark >= done.end_offset
     assert one.committed_values() == ["a", "b", "c"]
-
-
-def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None:
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
-    cores.partition(["1"], ["2", "3"])
-    first = cores.propose(one, "x=1")
-    cores.advance(4500)
-    assert one.failed[first] is RaftError.LEADERSHIP_LOST
-    again = cores.propose(cores.leader, "x=1")
-    assert again in cores.leader.committed
-    elsewhere = cores.propose(one, "x=2")
-    assert one.failed[elsewhere] is RaftError.NOT_QUORUM_LEADER
 
 
 @pytest.mark.requirement("K595-10")
@@ -457,6 +445,24 @@ def test_an_observer_is_told_how_well_it_keeps_up() -> None:
     assert isinstance(answer, FetchResponse)
     assert answer.keeping_up is not None
     assert 5000 <= answer.keeping_up.caught_up_age_ms <= 6000
+
+
+@pytest.mark.requirement("K595-30")
+def test_an_observer_is_told_where_the_leaders_newest_snapshot_ends() -> None:
+    """The draft's dirty offset: what replaces the log up to there is one state, and the same on every replica."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    observer = cores.start("4", bootstrap=["1"])
+    ends = [0]
+    for round_number in range(3):
+        cores.propose(one, f"round {round_number}")
+        cores.advance(1000)
+        told = observer.replica.describe(cores.now_ms).keeping_up
+        assert told is not None
+        assert told.dirty_offset == ends[-1]
+        take_snapshot(cores, one)
+        ends.append(one.replica.high_watermark)
+    assert len(set(ends)) == 4
 
 
 def test_a_leader_tells_of_replicas_that_know_more_to_be_committed_than_it_has() -> None:

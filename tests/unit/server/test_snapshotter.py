@@ -15,6 +15,7 @@ from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshotter as snapshotter_module
+from quorum_node.server.admin.views import state_document
 from quorum_node.server.appends import AppendOutcome, Committed
 from quorum_node.server.config import check_config
 from quorum_node.server.hosted_partitions import HostedPartitions
@@ -205,6 +206,45 @@ def test_retention_deletes_the_prefix_and_older_snapshots_but_keeps_two(runs: Ru
         assert not again.halts
 
     runs(scenario)
+
+
+@pytest.mark.requirement("K595-30")
+def test_a_state_is_not_called_consistent_until_the_snapshot_before_the_log_is_loaded(
+    runs: Runs,
+) -> None:
+    """Behind a deleted prefix there is no state of the records before, as long as the snapshot is on its way."""
+
+    async def scenario(start: Start) -> None:
+        settings = {
+            "metadata_log_max_record_bytes_between_snapshots": 30_000,
+            "metadata_max_retention_bytes": 100_000,
+        }
+        node = start(**settings)
+        assert said_consistent(node), "an empty log has an empty state"
+        last = await node.write(900)
+        await until(lambda: node.host.log.start_offset > 0)
+        assert said_consistent(node)
+        again = start(**settings)
+        assert again.host.log.start_offset > 0
+        seen: list[tuple[bool, int]] = []
+
+        def loaded() -> bool:
+            seen.append((said_consistent(again), again.host.applier.committed.end_offset))
+            return seen[-1][1] >= last.end_offset
+
+        await until(loaded)
+        assert seen[0] == (False, 0)
+        assert seen[-1][0]
+        start_offset = again.host.log.start_offset
+        assert all(says == (applied >= start_offset) for says, applied in seen)
+
+    runs(scenario)
+
+
+def said_consistent(node: Running) -> bool:
+    """What the node's description says of its state."""
+    description, applied = node.host.describe(), node.host.applier.committed.end_offset
+    return state_document(description, applied, node.host.now().core_ms).consistent
 
 
 @pytest.mark.requirement("K853-08", "K631-06")

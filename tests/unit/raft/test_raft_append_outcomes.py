@@ -1,0 +1,45 @@
+"""Appends whose outcome is open, and what a retry leaves behind (KIP-595, "Leader Progress Timeout"; K595-29)."""
+
+import pytest
+
+from quorum_node.raft import RaftError
+from support.raft.cores import Cores
+
+
+@pytest.mark.requirement("K595-29")
+def test_a_lost_leader_leaves_the_outcome_open_and_a_retry_is_possible() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    first = cores.propose(one, "x=1")
+    cores.advance(4500)
+    assert one.failed[first] is RaftError.LEADERSHIP_LOST
+    leader = cores.leader
+    again = cores.propose(leader, "x=1")
+    assert again in leader.committed
+    elsewhere = cores.propose(one, "x=2")
+    assert one.failed[elsewhere] is RaftError.NOT_QUORUM_LEADER
+    cores.heal()
+    cores.advance(3000)
+    for node in cores.nodes.values():
+        assert node.committed_values() == ["x=1"], "the first one is gone, the second one is there"
+
+
+@pytest.mark.requirement("K595-29")
+def test_a_leader_that_comes_back_in_time_commits_what_was_given_up_and_the_retry_too() -> None:
+    """The caller's time is over and the append is on its way: that both are committed leaves the same state."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.partition(["1"], ["2", "3"])
+    first = cores.propose(one, "x=1", "y=1")
+    again = cores.propose(one, "x=1", "y=1")
+    cores.advance(100)
+    assert not {first, again} & one.committed.keys()
+    cores.heal()
+    cores.advance(2500)
+    done = one.committed
+    assert done[first].end_offset <= done[again].base_offset
+    for node in cores.nodes.values():
+        assert node.committed_values() == ["x=1", "y=1"] * 2, (
+            "each batch whole, one after the other"
+        )

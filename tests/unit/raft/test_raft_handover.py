@@ -1,0 +1,99 @@
+"""Who is told of the end of an epoch, in which order, and what becomes of a stop that nobody hears (K595-12)."""
+
+from itertools import permutations
+
+import pytest
+
+from quorum_node.raft.events import ShutdownRequested
+from quorum_node.raft.messages import EndQuorumEpochRequest
+from quorum_node.raft.outputs import HaltReason, Output, Send
+from support.raft.cores import Cores, Node, endpoints_of
+
+pytestmark = pytest.mark.requirement("K595-12")
+
+
+def ends_of(cores: Cores) -> list[tuple[str, EndQuorumEpochRequest]]:
+    """Every EndQuorumEpoch that is sent from now on, with the host that it goes to."""
+    sent: list[tuple[str, EndQuorumEpochRequest]] = []
+
+    def note(node: Node, output: Output) -> None:
+        if isinstance(output, Send) and isinstance(output.request, EndQuorumEpochRequest):
+            sent.append((output.destination.host, output.request))
+
+    cores.observer = note
+    return sent
+
+
+@pytest.mark.parametrize("order", list(permutations("234")))
+def test_successors_are_ordered_by_what_they_have_replicated(order: tuple[str, ...]) -> None:
+    """One after the other falls behind; whoever follows longest is named first."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3", "4", "5", "6", "7")
+    connected = list("1234567")
+    for name in reversed(order):
+        cores.propose(one, f"before {name} is cut off")
+        cores.advance(50)
+        connected.remove(name)
+        cores.partition(connected, *[[each] for each in order if each not in connected])
+    cores.propose(one, "seen by 5, 6 and 7 alone")
+    cores.advance(50)
+    sent = ends_of(cores)
+    cores.do(one, ShutdownRequested())
+    cores.advance(600)
+    assert sent
+    for _, request in sent:
+        named = [str(key.id) for key in request.preferred_successors]
+        assert set(named[:3]) == set("567"), "they have everything"
+        assert tuple(named[3:]) == order
+
+
+def test_every_other_voter_is_told_once() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    sent = ends_of(cores)
+    cores.do(one, ShutdownRequested())
+    cores.advance(5000)
+    hosts = sorted(host for host, request in sent if request.leader_id == 1)
+    assert hosts == sorted(endpoints_of(name)[0].host for name in "23")
+    assert {request.leader_epoch for _, request in sent if request.leader_id == 1} == {1}
+
+
+def test_a_stop_that_nobody_hears_ends_in_time_and_a_timeout_elects() -> None:
+    """The requests are lost: the old leader is gone within its bounded wait, and the others notice its silence."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    cores.propose(one, "kept")
+    cores.advance(600)
+    cores.partition(["1"], ["2", "3"])
+    cores.propose(one, "lost")
+    sent = ends_of(cores)
+    began_ms = cores.now_ms
+    cores.do(one, ShutdownRequested())
+    while one.halted is None:
+        cores.advance(1)
+        assert cores.now_ms - began_ms <= one.config.election_timeout_ms
+    assert one.halted.reason is HaltReason.SHUTDOWN
+    assert len(sent) == 2, "told, and not again"
+    cores.advance(4 * one.config.fetch_timeout_ms)
+    assert cores.leader.name in "23"
+    assert cores.leader.replica.epoch == 2
+    assert cores.leader.committed_values() == ["kept"]
+
+
+@pytest.mark.parametrize("unreachable", ["2", "3"])
+def test_a_stop_does_not_wait_for_a_voter_that_does_not_answer(unreachable: str) -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    reachable = "3" if unreachable == "2" else "2"
+    cores.partition(["1", reachable], [unreachable])
+    cores.propose(one, "kept")
+    cores.advance(50)
+    began_ms = cores.now_ms
+    cores.do(one, ShutdownRequested())
+    cores.advance(30)
+    assert one.halted is not None
+    assert cores.now_ms - began_ms <= 30
+    cores.heal()
+    cores.advance(3000)
+    assert cores.leader.name == reachable, "only this one has everything"
+    assert cores.leader.committed_values() == ["kept"]
