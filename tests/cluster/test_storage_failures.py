@@ -12,6 +12,7 @@ import pytest
 
 from quorum_node.api import ErrorCode
 from quorum_node.exit_codes import ExitCode
+from quorum_node.storage.failure_latch import FAILURE_MARK
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.loop_disk import LoopDisk, require_loop_disks
 
@@ -29,9 +30,11 @@ def disks(tmp_path: Path) -> Iterator[list[LoopDisk]]:
         disk.close()
 
 
-def quorum_on_disks(make_quorum, disks: list[LoopDisk], root: Path, **disk: object) -> LocalQuorum:
-    """Three formed nodes, each with its data on a filesystem of its own."""
-    quorum: LocalQuorum = make_quorum(3)
+def quorum_on_disks(
+    make_quorum, disks: list[LoopDisk], root: Path, voters: int = 3, **disk: object
+) -> LocalQuorum:
+    """Formed nodes, each with its data on a filesystem of its own."""
+    quorum: LocalQuorum = make_quorum(voters)
     for node in quorum.nodes.values():
         made = LoopDisk(root / f"disk-{node.id}", **disk)  # type: ignore[arg-type]
         disks.append(made)
@@ -84,6 +87,60 @@ def test_a_failed_disk_ends_its_replica_and_nothing_else(
     assert not node.data_dir.exists()
     voters = {(v["id"], v["uuid"]): v for v in quorum.describe()["voters"]}
     assert (node.id, uuid) in voters
+
+
+@pytest.mark.requirement("K595-06")
+def test_a_disk_that_comes_back_after_a_failed_sync_has_what_was_acknowledged(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path
+) -> None:
+    """Nobody would start it; but if somebody removes both marks, it is as safe as after a power cut."""
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, size_mib=320)
+    node = quorum.followers[0]
+    writes = [f"key{number}" for number in range(30)]
+    for number, key in enumerate(writes):
+        quorum.put(key, "x" * 5000)
+        if number == 20:
+            disk_of(node, disks).shut_down()
+    assert_died_of_storage(node)
+    disk_of(node, disks).remount()
+    node.start()
+    assert node.wait_exit() == ExitCode.STORAGE_FAILED
+    assert str(node.root / "failed") in json.loads(node.termination_message)["message"]
+    (node.root / "failed").unlink()
+    if (mark := node.data_dir / FAILURE_MARK).exists():
+        node.start()  # either one is enough
+        assert node.wait_exit() == ExitCode.STORAGE_FAILED
+        (node.root / "failed").unlink()
+        mark.unlink()
+    node.start()
+    quorum.wait_caught_up(node.id)
+    end_offset = quorum.put("after", "1")["endOffset"]
+    wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end_offset, "it follows")
+    assert list(quorum.log_records(node.id)) == list(quorum.log_records(quorum.leader.id))
+
+
+@pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize("voters", [1, 3])
+def test_after_a_power_cut_of_all_disks_nothing_acknowledged_is_lost(
+    make_quorum, disks: list[LoopDisk], tmp_path: Path, voters: int
+) -> None:
+    """Each file system forgets at once what was not synced, and every process is killed."""
+    quorum = quorum_on_disks(make_quorum, disks, tmp_path, voters, size_mib=320)
+    acknowledged = [f"key{number}" for number in range(40)]
+    for key in acknowledged:
+        quorum.put(key, "x" * 3000)
+    for disk in disks:
+        disk.shut_down()
+    for node in quorum.nodes.values():
+        node.kill()
+    for node in quorum.nodes.values():
+        disk_of(node, disks).remount()
+        (node.root / "failed").unlink(missing_ok=True)
+        node.start()
+    wait_until(lambda: quorum.leader, "the quorum is back")
+    for key in acknowledged:
+        assert quorum.get(key) == "x" * 3000
+    quorum.put("after", "1")
 
 
 @pytest.mark.long

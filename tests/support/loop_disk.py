@@ -65,6 +65,13 @@ class LoopDisk:
         """Give the space back."""
         (self.mount_point / "filler").unlink()
 
+    def remount(self) -> None:
+        """As after a reboot: nothing is cached, and the device works again. No process may use it."""
+        _run("umount", str(self.mount_point))
+        self.mounted = False
+        _run("mount", self._device, str(self.mount_point))
+        self.mounted = True
+
     def close(self) -> None:
         """Unmount and detach."""
         if self.mounted:
