@@ -43,8 +43,7 @@ from quorum_node.storage.leader_epochs import (
     read_checkpoint,
     write_checkpoint,
 )
-from quorum_node.storage.log_end import KnownSynced
-from quorum_node.storage.log_opening import LogCutShort, cut_unsynced, log_start, open_segments
+from quorum_node.storage.log_opening import log_start, open_as_recorded
 from quorum_node.storage.recovery import LENGTH_PREFIX_BYTES
 from quorum_node.storage.seal import seal_path
 from quorum_node.storage.segment import Segment
@@ -307,7 +306,7 @@ class SegmentedLog:
                 self._dirty,
                 self._names_dirty,
                 self._to_seal,
-                self.epoch_starts[-1][0] if self.epoch_starts else self.start.epoch,
+                self._last_epoch(),
                 self._synced_end.generation if self._synced_end is not None else 0,
             )
             self._dirty, self._names_dirty, self._to_seal = set(), False, []
@@ -372,25 +371,14 @@ class SegmentedLog:
     def _open(self, snapshots: Sequence[SnapshotId], synced_offset: int) -> None:
         self._files.make_directories(self._directory)
         recorded = read_synced_end(self._directory, self._files)
-        cut_bytes = 0
-        if recorded is not None and recorded.failed:
-            cut_bytes = cut_unsynced(self._directory, recorded.end_offset, self._files)
-        synced = KnownSynced(
-            synced_offset,
-            None if recorded is None else recorded.end_offset,
-            -1 if recorded is None else recorded.epoch,
-        )
-        opened = open_segments(self._directory, 0, self._files, synced)
-        last_epoch = opened.epoch_starts[-1][0] if opened.epoch_starts else -1
-        if synced.lacks(opened.end_offset, last_epoch):
-            raise LogCutShort(self._directory, opened.end_offset, synced)
+        opened = open_as_recorded(self._directory, recorded, synced_offset, self._files)
         self._segments = opened.segments
         self._bases = [segment.base_offset for segment in opened.segments]
         self.sealed_at_open = opened.sealed
         self._start_at(log_start(self._bases[0], snapshots, self._directory))
         self.end_offset = opened.end_offset
         self.epoch_starts, self.control_batches = opened.epoch_starts, opened.control_batches
-        self.torn_bytes = cut_bytes + opened.torn_bytes
+        self.torn_bytes = opened.torn_bytes
         self._names_dirty = opened.names_changed
         self._dirty = set(opened.cut)  # all else that was read was synced before it was
         following = zip(opened.segments, opened.segments[1:], strict=False)
@@ -402,8 +390,12 @@ class SegmentedLog:
         self.flush()
         with unless_full():
             self._synced_end = SyncedEnd(
-                self._directory, self.end_offset, last_epoch, recorded, self._files
+                self._directory, self.end_offset, self._last_epoch(), recorded, self._files
             )
+
+    def _last_epoch(self) -> int:
+        """Of the record before the end; -1: there is none."""
+        return self.epoch_starts[-1][0] if self.epoch_starts else self.start.epoch
 
     def _lower_synced_end(self, end_offset: int) -> None:
         """Before the log is cut there. Raises OSError, SyncFailed."""

@@ -21,6 +21,7 @@ from quorum_node.storage.leader_epochs import EpochStarts
 from quorum_node.storage.log_end import NOTHING_KNOWN, KnownSynced, Verdict
 from quorum_node.storage.seal import SEAL_SUFFIX, read_seal, seal_path
 from quorum_node.storage.segment import SUFFIX, Segment
+from quorum_node.storage.synced_end import RecordedEnd
 
 
 class BeginsBehindNothing(StorageFailure):
@@ -161,6 +162,26 @@ def _raise_by_seals(
         if seal is not None and seal.end_offset == following:
             return replace(synced, proven_offset=max(synced.proven_offset, following))
     return synced
+
+
+def open_as_recorded(
+    directory: Path, recorded: RecordedEnd | None, synced_offset: int, files: FileSystem = POSIX
+) -> OpenedSegments:
+    """Open every segment, by what is known of the synced end. Raises StorageFailure, DiskFull and OSError.
+
+    `recorded`: what `synced-end` says. `synced_offset`: everything below was synced once.
+    """
+    if recorded is None:
+        return open_segments(directory, 0, files, KnownSynced(synced_offset))
+    cut_bytes = 0
+    if recorded.failed:
+        cut_bytes = cut_unsynced(directory, recorded.end_offset, files)
+    synced = KnownSynced(synced_offset, recorded.end_offset, recorded.epoch)
+    opened = open_segments(directory, 0, files, synced)
+    if synced.lacks(opened.end_offset, _last_epoch(opened)):
+        raise LogCutShort(directory, opened.end_offset, synced)
+    opened.torn_bytes += cut_bytes
+    return opened
 
 
 def cut_unsynced(directory: Path, end_offset: int, files: FileSystem = POSIX) -> int:
