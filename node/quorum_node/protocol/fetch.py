@@ -3,7 +3,8 @@
 Private tagged field 20000 `answer` of both directions carries the round of a linearizable read; stock peers
 skip it. A request of ours always has it, so that a leader knows which replicas are stock ones. 20001 `witness`
 of a request says that its sender never campaigns; 20002 `listeners` where an observer listens, so that it can
-be made a voter; 20004 `corrupt` that what came last from this offset is damaged.
+be made a voter; 20004 `corrupt` that what came last from this offset is damaged. 20006
+`recovered_epoch` tells of the last recovery of the quorum; an answer has it if the request has.
 """
 
 from uuid import UUID
@@ -31,6 +32,7 @@ ANSWER_UNSUPPORTED = -2
 TAG_LISTENERS = 20002
 TAG_KEEPING_UP = 20003
 TAG_CORRUPT = 20004
+TAG_RECOVERED_EPOCH = 20006
 TAG_DRAFT_ERROR = 20005
 HIGH_WATERMARK_UNSUPPORTED = 0x7FFFFFFFFFFFFFFF
 """The sender is older than version 18 and doesn't tell its high watermark."""
@@ -78,6 +80,7 @@ class FetchPartition(Message):
         Array(ReplicaListener), since=12, tag=TAG_LISTENERS, default=(), ignorable=True
     )
     corrupt: bool = wire(BOOL, since=12, tag=TAG_CORRUPT, default=False, ignorable=True)
+    recovered_epoch: int = wire(INT32, since=12, tag=TAG_RECOVERED_EPOCH, default=0, ignorable=True)
 
 
 @message()
@@ -198,6 +201,9 @@ class FetchResponsePartition(Message):
     answer: int = wire(INT64, since=12, tag=TAG_ANSWER, default=-1, ignorable=True)
     keeping_up: KeepingUp = wire(
         KeepingUp, since=12, tag=TAG_KEEPING_UP, default=NO_KEEPING_UP, ignorable=True
+    )
+    recovered_epoch: int = wire(
+        INT32, since=12, tag=TAG_RECOVERED_EPOCH, default=-1, ignorable=True
     )
     draft_error: int = wire(INT16, since=12, tag=TAG_DRAFT_ERROR, default=0, ignorable=True)
 

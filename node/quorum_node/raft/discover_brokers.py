@@ -73,7 +73,9 @@ def handle_discover_response(
                 _hear_of_myself(replica, heard)
             else:
                 _hear(replica, heard)
-        observe_leader(replica, response.leader)
+        if not replica.recovered_epoch:
+            # Else voters from before the recovery are told apart by the answer to a Fetch, which goes there as well.
+            observe_leader(replica, response.leader)
     if sent.peer is not None and request.boot_timestamp_ms == replica.boot_timestamp_ms:
         replica.gossip.was_told(sent.peer)
 

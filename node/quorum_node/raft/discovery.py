@@ -9,9 +9,11 @@ from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.discover_brokers import ask_too
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest, FetchResponse
+from quorum_node.raft.outputs import OlderQuorum
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Prospective
 from quorum_node.raft.search_targets import targets
+from quorum_node.raft.seen_recoveries import is_of_older_quorum
 from quorum_node.raft.transitions import observe_leader
 
 _HAS_SOMEONE = (Leader, Follower, Candidate)
@@ -46,6 +48,7 @@ def search(replica: ReplicaState) -> None:
         max_bytes=replica.config.fetch_max_bytes,
         high_watermark=replica.high_watermark,
         witness=replica.config.witness,
+        recovered_epoch=replica.recovered_epoch,
     )
     if replica.durable_end != replica.log_end:
         # What is not durable is not acknowledged; asking for the leader can wait for the flush.
@@ -61,6 +64,12 @@ def handle_search_response(
     """An answer to a searching fetch: its records are not used, its leader is followed."""
     _search_done(replica, correlation)
     if not note_answer(replica, sent.peer, sent.destination, response.error):
+        at, leader = sent.destination, response.leader
+        end = leader.endpoint
+        is_leader = end is not None and (at.host, at.port) == (end.host, end.port)
+        # (Who has just joined knows nothing of recoveries yet, and names the right leader.)
+        if is_leader and is_of_older_quorum(replica, leader):
+            replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
         observe_leader(replica, response.leader)
 
 

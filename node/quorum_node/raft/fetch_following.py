@@ -12,9 +12,10 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.following import follower_of, leader_is_alive, refused, retry
 from quorum_node.raft.log_appends import append_fetched, truncate
 from quorum_node.raft.messages import DivergingEpoch, FetchRequest, FetchResponse
-from quorum_node.raft.outputs import FlushLog, HaltReason
+from quorum_node.raft.outputs import FlushLog, HaltReason, OlderQuorum
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import CorruptFetch, Follower, Link
+from quorum_node.raft.seen_recoveries import is_of_older_quorum
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.schema.primitives import MalformedRecord
@@ -58,6 +59,7 @@ def fetch_if_ready(replica: ReplicaState, follower: Follower) -> None:
             config.witness,
             config.endpoints if follower.introducing else (),
             follower.corrupt is not None,
+            replica.recovered_epoch,
         ),
         None,
         _timeout_ms(replica, follower),
@@ -77,6 +79,10 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     if follower is None:
         return False
     follower.fetching = None
+    if is_of_older_quorum(replica, response.leader):
+        replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
+        become_unattached(replica, replica.epoch)
+        return True
     if response.leader.leader_epoch != replica.epoch or response.error not in _ACCEPTED:
         _refused(replica, follower, response)
         return True

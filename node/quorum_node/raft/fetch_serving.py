@@ -25,8 +25,9 @@ from quorum_node.raft.messages import (
     KeepingUp,
     RecordsRange,
 )
-from quorum_node.raft.outputs import AheadOfLeader, CorruptionReported, Respond
+from quorum_node.raft.outputs import AheadOfLeader, CorruptionReported, Respond, Superseded
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.seen_recoveries import is_superseded, told_leader
 from quorum_node.raft.static_quorum import note_sender
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
@@ -44,8 +45,12 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         error = error or RaftError.NOT_QUORUM_LEADER
         start = replica.start.end_offset
         replica.respond(
-            request_id, FetchResponse(error, replica.current_leader(), log_start_offset=start)
+            request_id, FetchResponse(error, told_leader(replica, request), log_start_offset=start)
         )
+        if is_superseded(replica, request):
+            if isinstance(leader, Leader):
+                replica.out.append(Superseded(request.replica, request.recovered_epoch))
+            return
         yield_to_newer_voter(
             replica, request.cluster_id, request.replica, request.current_leader_epoch
         )
@@ -63,7 +68,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             request_id,
             FetchResponse(
                 RaftError.OFFSET_OUT_OF_RANGE,
-                replica.current_leader(),
+                told_leader(replica, request),
                 _told_high_watermark(replica, leader),
                 replica.start.end_offset,
                 diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
@@ -165,6 +170,8 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
         member = fetcher_is_member(replica, request.replica, request.fetch_offset)
         if is_foreign(replica, request.cluster_id, member=member):
             return RaftError.INVALID_CLUSTER_ID
+    if request.recovered_epoch and is_superseded(replica, request):
+        return RaftError.NOT_QUORUM_LEADER
     if request.replica.id != CONSUMER_ID or request.current_leader_epoch >= 0:
         if request.current_leader_epoch < replica.epoch:
             return RaftError.FENCED_LEADER_EPOCH
@@ -426,7 +433,12 @@ def _answer(
             request_id,
             FetchResponse(
                 error,
-                CurrentLeader(replica.key.id, replica.epoch, replica.controller_endpoint),
+                CurrentLeader(
+                    replica.key.id,
+                    replica.epoch,
+                    replica.controller_endpoint,
+                    replica.recovered_epoch if request.recovered_epoch else -1,
+                ),
                 _told_high_watermark(replica, leader),
                 replica.start.end_offset,
                 None,

@@ -19,11 +19,15 @@ STOCK_SENDER = -2
 
 @dataclass(frozen=True, slots=True)
 class CurrentLeader:
-    """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known."""
+    """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known.
+
+    `recovered_epoch`: that of the responder's voters record (-1: not told); see `seen_recoveries.py`.
+    """
 
     leader_id: int
     leader_epoch: int
     endpoint: Endpoint | None = None
+    recovered_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class FetchRequest:
     heard of rounds. `high_watermark` is what the sender knows (-1: not said). `witness`: the sender
     never campaigns. `endpoints`: where an observer listens, told until the leader has answered.
     `corrupt`: what came last from this offset could not be appended, as its bytes are damaged.
+    `recovered_epoch`: that of the sender's voters record; if it has one the responder tells its own.
     """
 
     cluster_id: str | None
@@ -120,6 +125,7 @@ class FetchRequest:
     witness: bool = False
     endpoints: tuple[Endpoint, ...] = ()
     corrupt: bool = False
+    recovered_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

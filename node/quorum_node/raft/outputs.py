@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from quorum_node.raft.errors import RaftError
-from quorum_node.raft.messages import OutboundRequest, Response, VotersPosition
+from quorum_node.raft.messages import CurrentLeader, OutboundRequest, Response, VotersPosition
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.roles import CorruptFetch, RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
@@ -213,6 +213,25 @@ class CorruptionReported:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class OlderQuorum:
+    """Somebody still belongs to the quorum from before a recovery that this replica knows of: it is not followed.
+
+    `leader`: whom it names. `recovered_epoch`: of the recovery that it has not seen.
+    """
+
+    leader: CurrentLeader
+    recovered_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A replica has seen a recovery that this one has not: this leader, or voter, belongs to the older quorum."""
+
+    replica: ReplicaKey
+    recovered_epoch: int
+
+
 class HaltReason(Enum):
     """Why the process has to end."""
 
@@ -255,6 +274,8 @@ Output = (
     | AheadOfLeader
     | ReplicaWentBack
     | CorruptFetch
+    | OlderQuorum
+    | Superseded
     | CorruptionReported
     | Halt
 )

@@ -285,6 +285,11 @@ class ReplicaState:
         """What requests carry. A voters record tells it before it is known to be committed."""
         return self.cluster_id or self.voters.latest.record.cluster_id
 
+    @property
+    def recovered_epoch(self) -> int:
+        """Of the last recovery that the log knows of."""
+        return self.voters.latest.record.recovered_epoch
+
     def current_leader(self) -> CurrentLeader:
         """What every response carries."""
         role = self.role

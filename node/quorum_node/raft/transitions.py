@@ -20,6 +20,7 @@ from quorum_node.raft.messages import (
 from quorum_node.raft.outputs import ProposalFailed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Resigned, Unattached
+from quorum_node.raft.seen_recoveries import is_of_older_quorum
 from quorum_node.raft.static_quorum import forget_senders, write_voters_if_known
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -160,7 +161,7 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
 
     (KIP-595: "we piggyback current leader and epoch information on all responses".)
     """
-    if leader.leader_epoch < replica.epoch:
+    if leader.leader_epoch < replica.epoch or is_of_older_quorum(replica, leader):
         return False
     leader_id, endpoint = known_leader(replica, leader)
     if leader.leader_epoch > replica.epoch:

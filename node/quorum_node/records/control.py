@@ -44,6 +44,7 @@ TAG_TARGET_VOTERS = 20001
 TAG_TOMBSTONES = 20002
 TAG_INITIAL_VOTERS = 20003
 TAG_LOG_POSITION = 20004
+TAG_RECOVERED_EPOCH = 20005
 
 TAG_LEADER_CHANGE_UUID = 20000
 
@@ -83,7 +84,8 @@ class VotersRecord:
     record in the log, told only in a snapshot, whose own offsets say nothing. With it a voter set keeps
     its name when the prefix of the log is gone.
     And so is `target_voters`: where an AlterQuorum is heading (a UUID of None: whatever replica has
-    that id), None for nowhere.
+    that id), None for nowhere. `recovered_epoch`, ours as well: the epoch in which `--recover` made a sole voter of
+    a survivor, the last time that it did; 0 for never. Whoever knows it refuses leaders that don't.
     """
 
     voters: tuple[Voter, ...]
@@ -93,6 +95,7 @@ class VotersRecord:
     log_position: tuple[int, int] | None = None
     target_voters: tuple[ReplicaKey, ...] | None = None
     tombstones: tuple[ReplicaKey, ...] = ()
+    recovered_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,8 @@ def _encode_voters(record: VotersRecord) -> bytes:
         private[TAG_TARGET_VOTERS] = _encode_targets(record.target_voters)
     if record.tombstones:
         private[TAG_TOMBSTONES] = _encode_tombstones(record.tombstones)
+    if record.recovered_epoch:
+        private[TAG_RECOVERED_EPOCH] = INT32.pack(record.recovered_epoch)
     parts.append(encode_tagged_fields(private, record.tagged_fields))
     return b"".join(parts)
 
@@ -312,11 +317,20 @@ def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
     if (data := fields.pop(TAG_TARGET_VOTERS, None)) is not None:
         targets = _read_targets(data)
     tombstones = _decode_tombstones(fields.pop(TAG_TOMBSTONES, b"\1"))
-    kept = _kept(fields)
     if len({voter.key for voter in voters}) < len(voters):
         raise MalformedRecord("a voter stands twice in a voters record")
+    recovered_epoch = 0
+    if (data := fields.pop(TAG_RECOVERED_EPOCH, None)) is not None:
+        recovered_epoch, _ = read_struct(INT32, data, 0)
     record = VotersRecord(
-        tuple(voters), cluster_id, initial_voters, kept, log_position, targets, tombstones
+        tuple(voters),
+        cluster_id,
+        initial_voters,
+        _kept(fields),
+        log_position,
+        targets,
+        tombstones,
+        recovered_epoch,
     )
     return record, position
 

@@ -39,6 +39,7 @@ from quorum_node.raft.outputs import (
     FormationDelayed,
     Halt,
     HighWatermarkAdvanced,
+    OlderQuorum,
     Output,
     PersistQuorumState,
     ProposalCommitted,
@@ -50,6 +51,7 @@ from quorum_node.raft.outputs import (
     Respond,
     RoleChanged,
     Send,
+    Superseded,
     TruncateLog,
     VotersChanged,
     WriteSnapshotChunk,
@@ -172,6 +174,10 @@ class ReplicaListener(Protocol):
 
     def corruption_reported(self, output: CorruptionReported) -> None: ...
 
+    def older_quorum(self, output: OlderQuorum) -> None: ...
+
+    def superseded(self, output: Superseded) -> None: ...
+
     def halted(self, output: Halt) -> None: ...
 
     def broken(self, error: Exception) -> None:
@@ -233,6 +239,8 @@ class ReplicaDriver:
             ReplicaWentBack: listener.replica_went_back,
             CorruptFetch: listener.corrupt_fetch,
             CorruptionReported: listener.corruption_reported,
+            OlderQuorum: listener.older_quorum,
+            Superseded: listener.superseded,
             Halt: listener.halted,
         }
 

@@ -297,6 +297,13 @@ COUNTS = (
         "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
     ),
     _counter(
+        "superseded_quorum",
+        "Messages between this quorum and one that came before, or after it by a recovery: `refused` from voters before"
+        " it, `own` where this node is one of them",
+        "quorum",
+        partition=True,
+    ),
+    _counter(
         "scrubbed_bytes",
         "Bytes that were read again from the disk and compared with what was written",
         partition=True,

@@ -13,8 +13,10 @@ from quorum_node.raft.outputs import (
     CorruptionReported,
     FormationDelayed,
     Halt,
+    OlderQuorum,
     ReplicaWentBack,
     RoleChanged,
+    Superseded,
     VotersChanged,
 )
 from quorum_node.raft.roles import CorruptFetch
@@ -42,6 +44,7 @@ class ReplicaEvents:
         self._last_role: RoleChanged | None = None
         self._delays: set[tuple[int, str]] = set()
         self._ahead: set[ReplicaKey] = set()
+        self._older: set[tuple[int, int]] = set()
         self._reported: set[tuple[ReplicaKey, int]] = set()
 
     def role_changed(self, event: RoleChanged) -> None:
@@ -140,6 +143,37 @@ class ReplicaEvents:
             partition=self._partition,
             replicaId=event.replica.id,
             offset=event.offset,
+        )
+
+    def older_quorum(self, event: OlderQuorum) -> None:
+        """Voters from before a recovery run on; said once for each leader and epoch."""
+        place = (event.leader.leader_id, event.leader.leader_epoch)
+        if place in self._older or len(self._older) >= _MAX_REPORTS:
+            return
+        self._older.add(place)
+        _LOG.error(
+            f"{self._prefix}voters from before the recovery of epoch {event.recovered_epoch} run on: one of them names"
+            f" leader {event.leader.leader_id} in epoch {event.leader.leader_epoch}. It is not followed. What they"
+            " acknowledge is not in this quorum: stop them, and keep their disks",
+            partition=self._partition,
+            leaderId=event.leader.leader_id,
+            leaderEpoch=event.leader.leader_epoch,
+            recoveredEpoch=event.recovered_epoch,
+        )
+
+    def superseded(self, event: Superseded) -> None:
+        """This quorum was recovered elsewhere; said once for each recovery and replica."""
+        place = (event.replica.id, event.recovered_epoch)
+        if place in self._older or len(self._older) >= _MAX_REPORTS:
+            return
+        self._older.add(place)
+        _LOG.error(
+            f"{self._prefix}replica {event.replica} says that this quorum was recovered from a survivor in epoch"
+            f" {event.recovered_epoch}, of which this node knows nothing. If that is so, what is acknowledged here is"
+            " lost: stop this node and the other voters that lead with it, and keep their disks",
+            partition=self._partition,
+            replicaId=event.replica.id,
+            recoveredEpoch=event.recovered_epoch,
         )
 
     def halted(self, event: Halt) -> None:

@@ -108,7 +108,7 @@ def _rewrite(
             )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
         _LOG.info(f"the directory as it was is kept in {kept}")
-        record = _sole_voter(config, replica, heir)
+        record = _sole_voter(config, replica, heir, epoch)
         append_sole_voter(opened.log, epoch, record, time.time_ns() // 1_000_000)
     save_sole_voter(opened.path, opened.state, epoch, heir)
 
@@ -147,7 +147,7 @@ def _listens(voter: Voter) -> HostPort | None:
     return None if endpoint is None else HostPort(endpoint.host, endpoint.port)
 
 
-def _sole_voter(config: NodeConfig, replica: Replica, heir: ReplicaKey) -> VotersRecord:
+def _sole_voter(config: NodeConfig, replica: Replica, heir: ReplicaKey, epoch: int) -> VotersRecord:
     before = replica.voters.latest
     after = VoterSet((voter_entry(heir, own_endpoints(config)),))
     return VotersRecord(
@@ -155,4 +155,5 @@ def _sole_voter(config: NodeConfig, replica: Replica, heir: ReplicaKey) -> Voter
         replica.cluster_id,
         initial_voters=1,
         tombstones=tombstones_after(before.record.tombstones, before.voters, after),
+        recovered_epoch=epoch,
     )

@@ -34,12 +34,14 @@ from quorum_node.raft.outputs import (
     CorruptionReported,
     FormationDelayed,
     Halt,
+    OlderQuorum,
     ProposalCommitted,
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
     ReplicaWentBack,
     RoleChanged,
+    Superseded,
     VotersChanged,
 )
 from quorum_node.raft.replica import Replica
@@ -298,6 +300,16 @@ class ReplicaHost:
         """Count and tell."""
         self._metrics.count("corruption_reports")
         self._events.corruption_reported(output)
+
+    def older_quorum(self, output: OlderQuorum) -> None:
+        """Count and tell."""
+        self._metrics.count_labelled("superseded_quorum", "refused")
+        self._events.older_quorum(output)
+
+    def superseded(self, output: Superseded) -> None:
+        """Count and tell."""
+        self._metrics.count_labelled("superseded_quorum", "own")
+        self._events.superseded(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
         """Tell."""

@@ -18,12 +18,14 @@ from quorum_node.raft.outputs import (
     FormationDelayed,
     Halt,
     HaltReason,
+    OlderQuorum,
     ProposalCommitted,
     ProposalFailed,
     ReadConfirmed,
     ReadFailed,
     ReplicaWentBack,
     RoleChanged,
+    Superseded,
     VotersChanged,
 )
 from quorum_node.raft.quorum_state import QuorumState
@@ -353,6 +355,10 @@ class HostListener:
             raise AssertionError(f"no batch was damaged, and one is said to be: {output}")
 
     def corruption_reported(self, output: CorruptionReported) -> None: ...
+
+    def older_quorum(self, output: OlderQuorum) -> None: ...
+
+    def superseded(self, output: Superseded) -> None: ...
 
     def broken(self, error: Exception) -> None:
         """The exception itself ends the history."""

@@ -155,6 +155,10 @@ class Devices:
 
     def corruption_reported(self, output: object) -> None: ...
 
+    def older_quorum(self, output: object) -> None: ...
+
+    def superseded(self, output: object) -> None: ...
+
     def broken(self, error: Exception) -> None:
         self.bugs.append(error)
 

@@ -83,6 +83,7 @@ def _fetch(
         part.witness,
         tuple(Endpoint(each.name, each.host, each.port) for each in part.listeners),
         part.corrupt,
+        part.recovered_epoch,
     )
 
 
@@ -128,6 +129,7 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
             snapshot_id=WireSnapshotId(end_offset=wanted.end_offset, epoch=wanted.epoch),
             current_leader=leader,
             answer=answer.answer,
+            recovered_epoch=answer.leader.recovered_epoch,
         )
     if diverging is not None:
         # The draft's OFFSET_OUT_OF_RANGE; shipped Kafka says NONE and names the diverging epoch.
@@ -139,6 +141,7 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
             diverging_epoch=EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
             current_leader=leader,
             answer=answer.answer,
+            recovered_epoch=answer.leader.recovered_epoch,
         )
     return FetchResponsePartition(
         partition_index=index,
@@ -150,6 +153,7 @@ def _partition(index: int, answer: Answer, topic_id: UUID | None) -> FetchRespon
         answer=answer.answer,
         keeping_up=NO_KEEPING_UP if told is None else _told(told),
         draft_error=draft_field(answer.error),
+        recovered_epoch=answer.leader.recovered_epoch,
     )
 
 
@@ -194,6 +198,7 @@ def _asked(number: int, request: raft.FetchRequest) -> FetchPartition:
             [ReplicaListener(name=e.name, host=e.host, port=e.port) for e in request.endpoints]
         ),
         corrupt=request.corrupt,
+        recovered_epoch=request.recovered_epoch,
     )
 
 
@@ -232,7 +237,9 @@ def _answer(
     told = part.keeping_up
     return raft.FetchResponse(
         error,
-        raft.CurrentLeader(leader_id, part.current_leader.leader_epoch, endpoint),
+        raft.CurrentLeader(
+            leader_id, part.current_leader.leader_epoch, endpoint, part.recovered_epoch
+        ),
         part.high_watermark,
         part.log_start_offset,
         diverging,

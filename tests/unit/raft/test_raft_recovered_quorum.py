@@ -1,0 +1,209 @@
+"""After a recovery a majority of the old voters leads itself, cut off from the survivor: who refuses what of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import NO_LEADER, FetchRequest, voter_entry
+from quorum_node.raft.outputs import AppendBatch, OlderQuorum, Output, Superseded
+from quorum_node.raft.voters import VoterSet, tombstones_after
+from quorum_node.records.batches import encode_batch
+from quorum_node.records.control import LeaderChange, VotersRecord, decode_control, encode_control
+from quorum_node.records.identity import ReplicaKey
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
+
+pytestmark = pytest.mark.requirement("OP-07")
+DISTANCE = 1 << 16
+
+
+class Split(Cores):
+    """Voters 1, 2, 3 and observer 4. 1 is recovered as the sole voter while 2 and 3 run on without it."""
+
+    def __init__(self) -> None:
+        super().__init__(self._note)
+        self.refused: list[tuple[str, OlderQuorum]] = []
+        self.told: list[tuple[str, Superseded]] = []
+        self.founder = self.quorum("1", "2", "3")
+        self.four = self.start("4", bootstrap=["1", "2", "3"])
+        self.propose(self.founder, "before")
+        self.advance(600)
+
+    def _note(self, node: Node, output: Output) -> None:
+        if isinstance(output, OlderQuorum):
+            self.refused.append((node.name, output))
+        if isinstance(output, Superseded):
+            self.told.append((node.name, output))
+
+    def recover(self, node: Node) -> None:
+        """What `quorum-node --recover` does to a stopped replica."""
+        self.crash(node)
+        assert node.state is not None
+        before = node.replica.voters.latest
+        epoch = node.replica.epoch + DISTANCE
+        heir = key_of(node.key.id, incarnation=9)
+        after = VoterSet((voter_entry(heir, endpoints_of(node.name)),))
+        record = VotersRecord(
+            after.voters,
+            CLUSTER_ID,
+            initial_voters=1,
+            tombstones=tombstones_after(before.record.tombstones, before.voters, after),
+            recovered_epoch=epoch,
+        )
+        base = node.log_end
+        data = encode_batch(
+            base_offset=base,
+            leader_epoch=epoch,
+            timestamp_ms=0,
+            records=[
+                encode_control(LeaderChange(heir.id, (heir,), (heir,))),
+                encode_control(record),
+            ],
+            control=True,
+        )
+        node.batches.append(AppendBatch(base, base + 2, epoch, data))
+        node.key = heir
+        node.state = replace(
+            node.state, leader_epoch=epoch, leader_id=NO_LEADER, voted=heir, formed=True
+        )
+        node.config = replace(node.config, founder=False)
+        self.restart(node)
+
+    def rejoin(self) -> None:
+        """The links are back. Old voters hear of the recovery, and those end that know more to be committed."""
+        self.heal()
+        for _ in range(20):
+            self.advance(1_000)
+            for node in self.nodes.values():
+                if node.up and node.halted is not None:
+                    self.crash(node)
+
+    def split(self) -> tuple[Node, Node]:
+        """The recovered leader, and the leader of the old majority; 4 has seen the recovery."""
+        old = [self.nodes[name] for name in "23"]
+        self.partition(["1", "4"], ["2", "3"])
+        self.recover(self.founder)
+        self.advance(20_000)
+        assert self.founder.is_leader
+        leader = next(node for node in old if node.is_leader)
+        write = self.propose(leader, "acknowledged by the old majority")
+        self.advance(100)
+        assert write in leader.committed, "what no epoch can prevent"
+        after = self.propose(self.founder, "after")
+        self.advance(100)
+        assert after in self.founder.committed
+        assert self.four.committed_values()[-1] == "after"
+        return self.founder, leader
+
+
+def recovered_epoch(node: Node) -> int:
+    return node.replica.voters.latest.record.recovered_epoch
+
+
+def test_an_observer_that_has_seen_the_recovery_takes_nothing_from_the_old_majority() -> None:
+    cores = Split()
+    new, old = cores.split()
+    four = cores.four
+    seen, epoch = four.committed_values(), four.replica.epoch
+    cores.partition(["1"], ["2", "3", "4"])
+    cores.advance(60_000)
+    assert four.committed_values() == seen
+    assert four.replica.epoch == epoch == new.replica.epoch
+    assert four.replica.leader_id == NO_LEADER
+    assert {name for name, _ in cores.refused} == {"4"}
+    assert old.replica.epoch < DISTANCE, "nobody raises its epoch either"
+    assert old.name in {name for name, _ in cores.told}
+    assert cores.told[0][1] == Superseded(four.key, recovered_epoch(new))
+    assert old.is_leader, "it is told, and goes on: anybody could have said so"
+    cores.rejoin()
+    assert four.replica.leader_id == new.key.id
+
+
+def test_it_is_refused_also_with_epochs_above_the_recovered_ones() -> None:
+    """An old voter may have heard the new epochs from somebody; then the epoch alone says nothing."""
+    cores = Split()
+    new, old = cores.split()
+    four = cores.four
+    seen = four.committed_values()
+    cores.crash(new)
+    for name in "23":
+        node = cores.nodes[name]
+        cores.crash(node)
+        assert node.state is not None
+        node.state = replace(
+            node.state, leader_epoch=new.replica.epoch + 3, voted=None, leader_id=-1
+        )
+    for name in "23":
+        cores.restart(cores.nodes[name])
+    cores.partition(["2", "3", "4"], ["1"])
+    cores.advance(60_000)
+    old = next(cores.nodes[name] for name in "23" if cores.nodes[name].is_leader)
+    assert old.replica.epoch > new.replica.epoch
+    assert four.committed_values() == seen
+    assert four.replica.epoch == new.replica.epoch, "not even their epoch is taken"
+    assert not four.halted
+    assert "4" in {name for name, _ in cores.refused}
+    cores.restart(new)
+    cores.rejoin()
+    write = cores.propose(new, "goes on")
+    cores.advance(1_000)
+    assert write in new.committed
+    assert four.committed_values()[-1] == "goes on"
+
+
+def test_a_newcomer_of_the_new_quorum_is_served_and_nobody_is_blamed() -> None:
+    """Its log is empty: it knows of no recovery until it has read of it. So is who asks it meanwhile."""
+    cores = Split()
+    new, _ = cores.split()
+    five = cores.start("5", bootstrap=["1", "4"])
+    cores.advance(5_000)
+    assert recovered_epoch(five) == recovered_epoch(new)
+    answer = cores.add_voter(new, five)
+    assert answer is not None
+    assert answer.error.value == "ok", answer.message
+    assert recovered_epoch(five) == recovered_epoch(new), "every later voters record carries it"
+    assert new.replica.voters.latest.offset > 0
+    assert cores.refused == []
+    assert cores.told == []
+
+
+def test_an_old_voter_that_comes_back_joins_the_recovered_quorum() -> None:
+    cores = Split()
+    new, _ = cores.split()
+    old = [cores.nodes[name] for name in "23"]
+    cores.rejoin()
+    # What they have acknowledged to each other is committed as far as they know: they stop, or follow.
+    assert all(node.halted or node.replica.leader_id == new.key.id for node in old)
+    assert new.is_leader
+    assert isinstance(new.replica.role, Leader)
+
+
+def test_a_stock_observer_goes_by_the_epoch() -> None:
+    """It sends no word of recoveries: the old leader refuses it for its newer epoch, and has nothing to give."""
+    cores = Split()
+    new, old = cores.split()
+    stock = FetchRequest(
+        CLUSTER_ID, ReplicaKey(77), new.replica.epoch, 3, 1, max_wait_ms=0, answer=-2
+    )
+    answer = cores.request(old, stock)
+    assert answer is not None
+    assert answer.error is RaftError.UNKNOWN_LEADER_EPOCH
+    assert answer.leader.leader_epoch < new.replica.epoch, "which stock Kafka ignores as stale"
+    assert not answer.records  # type: ignore[union-attr]
+    assert old.replica.epoch < DISTANCE
+
+
+def test_the_record_says_so_in_the_log_and_stock_kafka_reads_over_it() -> None:
+    record = VotersRecord((voter_entry(key_of(1), endpoints_of("1")),), recovered_epoch=70_000)
+    from quorum_node.records.batches import decode_records, split_batches
+
+    data = encode_batch(
+        base_offset=0,
+        leader_epoch=1,
+        timestamp_ms=0,
+        records=[encode_control(record)],
+        control=True,
+    )
+    ((decoded,),) = [decode_records(batch) for batch in split_batches(data)[0]]
+    assert decode_control(decoded) == record
