@@ -154,7 +154,7 @@ class RequirementPlugin:
 
     def _standings(self, elsewhere: Sequence[Path]) -> dict[str, results.Standing]:
         """Of every named test, from what was kept here and elsewhere, and what is checked in."""
-        kept = [results.load_results(path) for path in (self._root / KEPT, *elsewhere)]
+        kept = [results.load_history(path) for path in (self._root / KEPT, *elsewhere)]
         checked_in = results.load_results(self._root / CHECKED_IN)
         inputs = Inputs(self._root)
         standings: dict[str, results.Standing] = {}

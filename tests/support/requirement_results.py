@@ -1,8 +1,8 @@
 """Results of tests, and what they say of a clause.
 
 A result belongs to the inputs that its test ran on (requirement_inputs.py). Two files hold results:
-`.requirements/results.json` one per node id, written by every run; docs/requirements-results.json one
-per test that a clause names, so that a fresh clone shows the same table.
+`.requirements/results.json` the last few of every node id, written by every run;
+docs/requirements-results.json one per test that a clause names, so that a fresh clone shows the same table.
 """
 
 import enum
@@ -17,6 +17,9 @@ from pathlib import Path
 from support.requirement_rows import Clause, Row
 
 PASSED, FAILED = "passed", "failed"
+# Of so many different inputs results are kept: code that was broken on purpose and mended again is
+# as it was before.
+KEPT_INPUTS = 4
 
 
 class State(enum.StrEnum):
@@ -32,6 +35,10 @@ class Result:
     outcome: str
     at: str  # ISO 8601, UTC: compares as text
     inputs: str  # hash of what the test covered; empty: not known
+
+
+History = Mapping[str, Sequence[Result]]
+"""Node id → results of different inputs, the last one at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +70,13 @@ def is_done(row: Row, standings: Mapping[str, Standing]) -> bool:
     return all(state_of_clause(clause, standings) is State.SHOWN for clause in row.clauses)
 
 
-def of_all_parameters(
-    nodes: Sequence[str], results: Mapping[str, Result], present: str
-) -> Result | None:
+def of_all_parameters(nodes: Sequence[str], history: History, present: str) -> Result | None:
     """One result for a test from those of its node ids; None while a parameter never ran.
 
     A failure of any parameter is the test's. A pass is of the present inputs only if every parameter
     passed on them.
     """
-    every = [results[node] for node in nodes if node in results]
+    every = [result for node in nodes if (result := _of_node(history.get(node, ()), present))]
     newly = [result for result in every if result.inputs == present]
     for among in (newly, every):
         failed = [result for result in among if result.outcome == FAILED]
@@ -83,37 +88,58 @@ def of_all_parameters(
     return None
 
 
+def _of_node(results: Sequence[Result], present: str) -> Result | None:
+    """That of the present inputs if there is one, else the last one."""
+    return max(results, key=lambda each: (each.inputs == present, each.at), default=None)
+
+
 def better(first: Result | None, second: Result | None, present: str) -> Result | None:
-    """Of two results of one test that of the present inputs, else the later one."""
-    known = [result for result in (first, second) if result is not None]
+    """Of two results of one test that of the present inputs, else the later one, else the second."""
+    known = [result for result in (second, first) if result is not None]
     return max(known, key=lambda each: (each.inputs == present, each.at), default=None)
 
 
 def load_results(path: Path) -> dict[str, Result]:
-    """An entry of an older form has no inputs, so a pass in it is stale."""
     if not path.exists():
         return {}
-    return {
-        test: Result(entry["outcome"], entry["at"], entry.get("inputs", ""))
-        for test, entry in json.loads(path.read_text()).items()
-    }
+    return {test: _result(entry) for test, entry in json.loads(path.read_text()).items()}
+
+
+def _result(entry: Mapping[str, str]) -> Result:
+    """An entry of an older form has no inputs, so a pass in it is stale."""
+    return Result(entry["outcome"], entry["at"], entry.get("inputs", ""))
 
 
 def save_results(path: Path, results: Mapping[str, Result]) -> None:
+    _write(path, {test: asdict(result) for test, result in results.items()})
+
+
+def _write(path: Path, entries: Mapping[str, object]) -> None:
     """One line per test. Replaces the file whole, so that an interrupted run leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        f" {json.dumps(test)}: {json.dumps(asdict(results[test]))}" for test in sorted(results)
-    ]
+    lines = [f" {json.dumps(test)}: {json.dumps(entries[test])}" for test in sorted(entries)]
     scratch = path.with_suffix(f".{os.getpid()}")
     scratch.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     scratch.replace(path)
 
 
+def load_history(path: Path) -> History:
+    if not path.exists():
+        return {}
+    return {
+        node: tuple(map(_result, entries if isinstance(entries, list) else [entries]))
+        for node, entries in json.loads(path.read_text()).items()
+    }
+
+
 def add_results(path: Path, seen: Mapping[str, Result]) -> None:
-    """Takes the results of a run into the file; the last result of a test replaces the one before."""
+    """Takes the results of a run into the file; of the same inputs the last one counts."""
     with _locked(path):
-        save_results(path, {**load_results(path), **seen})
+        history = dict(load_history(path))
+        for node, result in seen.items():
+            others = [each for each in history.get(node, ()) if each.inputs != result.inputs]
+            history[node] = (*others, result)[-KEPT_INPUTS:]
+        _write(path, {node: [asdict(each) for each in kept] for node, kept in history.items()})
 
 
 @contextmanager

@@ -136,6 +136,11 @@ def test_a_change_makes_stale_what_covers_it_and_nothing_else(small: Repository)
     answers.write_text("def right(): return 1\n")
     small.run()
     assert small.states() == ALL_SHOWN
+    answers.write_text("def right(): return 0\n")
+    assert small.run().code == 1
+    assert small.states()["last"] == "1 clause shown, 0 stale, 2 open"
+    answers.write_text("def right(): return 1\n")
+    assert small.states() == ALL_SHOWN, "what was broken on purpose is mended again"
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["one-process", "workers"])

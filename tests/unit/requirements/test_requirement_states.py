@@ -54,18 +54,18 @@ def test_a_row_is_done_when_all_its_clauses_are_shown() -> None:
 
 class TestParameters:
     def test_all_must_have_passed(self) -> None:
-        one = {"t[1]": Result(PASSED, EARLY, NOW)}
+        one = {"t[1]": [Result(PASSED, EARLY, NOW)]}
         assert results.of_all_parameters(["t[1]", "t[2]"], one, NOW) is None
-        both = {**one, "t[2]": Result(PASSED, LATE, NOW)}
+        both = {**one, "t[2]": [Result(PASSED, LATE, NOW)]}
         assert results.of_all_parameters(["t[1]", "t[2]"], both, NOW) == Result(PASSED, EARLY, NOW)
 
     def test_one_that_failed_is_enough(self) -> None:
-        mixed = {"t[1]": Result(PASSED, LATE, NOW), "t[2]": Result(FAILED, EARLY, NOW)}
+        mixed = {"t[1]": [Result(PASSED, LATE, NOW)], "t[2]": [Result(FAILED, EARLY, NOW)]}
         found = results.of_all_parameters(["t[1]", "t[2]", "t[3]"], mixed, NOW)
         assert found == Result(FAILED, EARLY, NOW)
 
     def test_one_of_older_inputs_makes_all_of_it_older(self) -> None:
-        mixed = {"t[1]": Result(PASSED, LATE, NOW), "t[2]": Result(PASSED, EARLY, BEFORE)}
+        mixed = {"t[1]": [Result(PASSED, LATE, NOW)], "t[2]": [Result(PASSED, EARLY, BEFORE)]}
         found = results.of_all_parameters(["t[1]", "t[2]"], mixed, NOW)
         assert found is not None
         assert found.inputs == BEFORE
@@ -73,12 +73,18 @@ class TestParameters:
     def test_an_old_failure_ends_with_new_passes_of_all(self) -> None:
         """`t[3]` is gone from the collection, and so is its failure."""
         every = {
-            "t[1]": Result(PASSED, LATE, NOW),
-            "t[2]": Result(PASSED, LATE, NOW),
-            "t[3]": Result(FAILED, EARLY, BEFORE),
+            "t[1]": [Result(PASSED, LATE, NOW)],
+            "t[2]": [Result(FAILED, EARLY, BEFORE), Result(PASSED, LATE, NOW)],
+            "t[3]": [Result(FAILED, EARLY, BEFORE)],
         }
         found = results.of_all_parameters(["t[1]", "t[2]"], every, NOW)
         assert found == Result(PASSED, LATE, NOW)
+
+    def test_a_failure_of_code_that_was_broken_for_a_while_is_not_of_the_mended_one(self) -> None:
+        tried = {"t": [Result(PASSED, EARLY, NOW), Result(FAILED, LATE, "hash-of-broken")]}
+        assert results.of_all_parameters(["t"], tried, NOW) == Result(PASSED, EARLY, NOW)
+        changed = results.of_all_parameters(["t"], tried, "hash-of-later")
+        assert changed == Result(FAILED, LATE, "hash-of-broken")
 
 
 def test_present_inputs_count_more_than_a_later_time() -> None:
@@ -90,27 +96,36 @@ def test_present_inputs_count_more_than_a_later_time() -> None:
 def test_on_the_same_inputs_the_later_result_counts() -> None:
     green, red = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, NOW)
     assert results.better(green, red, NOW) == red
+    at_once = Result(PASSED, LATE, NOW)
+    assert results.better(red, at_once, NOW) == at_once
     assert results.better(None, green, NOW) == green
     assert results.better(None, None, NOW) is None
 
 
 class TestKeptResults:
-    def test_come_back_and_are_replaced_one_by_one(self, tmp_path: Path) -> None:
+    def test_come_back_and_are_replaced_by_those_of_the_same_inputs(self, tmp_path: Path) -> None:
         path = tmp_path / "folder" / "results.json"
-        results.add_results(
-            path, {"a": Result(PASSED, EARLY, NOW), "b": Result(PASSED, EARLY, NOW)}
-        )
-        results.add_results(path, {"b": Result(FAILED, LATE, NOW)})
-        assert results.load_results(path) == {
-            "a": Result(PASSED, EARLY, NOW),
-            "b": Result(FAILED, LATE, NOW),
-        }
+        green, red = Result(PASSED, EARLY, NOW), Result(FAILED, LATE, NOW)
+        results.add_results(path, {"a": green, "b": green})
+        results.add_results(path, {"b": red})
+        assert results.load_history(path) == {"a": (green,), "b": (red,)}
+        other = Result(PASSED, LATE, "other inputs")
+        results.add_results(path, {"a": other})
+        assert results.load_history(path) == {"a": (green, other), "b": (red,)}
+
+    def test_are_those_of_the_last_few_inputs(self, tmp_path: Path) -> None:
+        path = tmp_path / "results.json"
+        for number in range(9):
+            results.add_results(path, {"a": Result(PASSED, EARLY, f"inputs {number}")})
+        kept = [result.inputs for result in results.load_history(path)["a"]]
+        assert kept == [f"inputs {number}" for number in range(5, 9)]
 
     def test_of_the_form_before_are_known_to_be_old(self, tmp_path: Path) -> None:
         path = tmp_path / "results.json"
         path.write_text('{"a": {"outcome": "passed", "at": "2026-01-01", "commit": "abc"}}')
         (result,) = results.load_results(path).values()
         assert not result.inputs
+        assert results.load_history(path) == {"a": (result,)}
 
 
 SECTIONS = (
