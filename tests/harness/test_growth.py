@@ -5,6 +5,7 @@ import pytest
 from support.harness.operator_process import OperatorProcess
 from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
 from support.harness.scene import Scene
+from support.harness.volumes import DIRECTORY_CLASS, OTHER_DIRECTORY_CLASS
 from support.trial import kube
 from support.trial.quorum import Described
 from support.trial.waiting import stays, wait_for
@@ -116,8 +117,36 @@ def test_other_storage_replaces_the_members_one_by_one(scene: Scene) -> None:
     quorum.wait_ready(3)
     assert len(quorum.steps_since(offset)) == 6
     sizes = {c["metadata"]["name"]: c["spec"]["resources"] for c in quorum.claims()}
-    assert sizes["data-q-1-1-0"]["requests"]["storage"] == "200Mi"
-    assert sizes["data-q-1-2-0"]["requests"]["storage"] == "300Mi"
+    assert {name: each["requests"]["storage"] for name, each in sizes.items()} == {
+        **{f"data-q-{each}-1-0": "200Mi" for each in ids(before)},
+        **{f"data-q-{each}-2-0": "300Mi" for each in ids(before)},
+    }
+
+
+@pytest.mark.long
+@pytest.mark.requirement("OP-06")
+def test_another_storage_class_replaces_the_members_one_by_one(scene: Scene) -> None:
+    """The same size on other volumes: every member gets a successor under its id, and keeps its old claim."""
+    quorum = scene.create(3)
+    before = quorum.wait_ready(3)
+    offset = quorum.last_voters_offset()
+    quorum.patch({"storage": {"storageClassName": OTHER_DIRECTORY_CLASS}})
+    after = quorum.wait_healthy(
+        3, timeout_s=2 * MOVE_TIMEOUT_S, also=lambda now: not now.keys & before.keys
+    )
+    assert ids(after) == ids(before)
+    quorum.wait_ready(3)
+    assert len(quorum.steps_since(offset)) == 6, "one voter at a time"
+    claims = {claim["metadata"]["name"]: claim["spec"] for claim in quorum.claims()}
+    assert {name: spec["storageClassName"] for name, spec in claims.items()} == {
+        **{f"data-q-{each}-1-0": DIRECTORY_CLASS for each in ids(before)},
+        **{f"data-q-{each}-2-0": OTHER_DIRECTORY_CLASS for each in ids(before)},
+    }
+    assert {spec["resources"]["requests"]["storage"] for spec in claims.values()} == {"200Mi"}
+    used = {member["pvc"] for member in quorum.status()["members"]}
+    assert used == {f"data-q-{each}-2-0" for each in ids(before)}
+    stays("nobody is replaced again", lambda: len(quorum.incarnations()) == 3, for_s=_QUIET_S)
+    assert set(quorum.wait_ready(3).keys) == set(after.keys)
 
 
 @pytest.mark.long

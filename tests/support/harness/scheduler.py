@@ -11,8 +11,7 @@ from support.harness.kube_api import ApiError, Json, KubeApi
 from support.harness.mirror import Key, Mirror, key_of
 from support.harness.pod_runtime import unschedulable
 from support.harness.volumes import (
-    DIRECTORY_CLASS,
-    DISK_CLASS,
+    CLASSES,
     PROVISIONER,
     Volumes,
     persistent_volume,
@@ -116,7 +115,7 @@ def path_of(pod: Json) -> str:
 
 
 def _is_ours(claim: Json) -> bool:
-    return claim["spec"].get("storageClassName") in (DIRECTORY_CLASS, DISK_CLASS)
+    return claim["spec"].get("storageClassName") in CLASSES
 
 
 def _claim_names(pod: Json) -> list[str]:

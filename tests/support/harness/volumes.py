@@ -16,14 +16,16 @@ FOLDER_PREFIX = "metadataquorum-harness-"
 """Followed by the id of the process that the folder belongs to."""
 PROVISIONER = "harness.local/directory"
 DIRECTORY_CLASS = "directory"
+OTHER_DIRECTORY_CLASS = "other-directory"
 DISK_CLASS = "disk"
+CLASSES = (DIRECTORY_CLASS, OTHER_DIRECTORY_CLASS, DISK_CLASS)
 _DISK_SIZE_MIB = 300
 _FILLER = "filler"
 _COMMAND_TIMEOUT_S = 30.0
 
 
 def storage_classes() -> list[Json]:
-    """One class of plain directories (the default) and one of disks."""
+    """Two classes of plain directories (the first is the default) and one of disks."""
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     return [
         {
@@ -34,7 +36,7 @@ def storage_classes() -> list[Json]:
             "volumeBindingMode": "WaitForFirstConsumer",
             "reclaimPolicy": "Delete",
         }
-        for name in (DIRECTORY_CLASS, DISK_CLASS)
+        for name in CLASSES
     ]
 
 

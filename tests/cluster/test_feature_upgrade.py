@@ -1,0 +1,150 @@
+"""An upgrade ends with a finalized level: node by node under load, and no format changes before that (K631-13)."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorum_node.protocol.broker_apis import BROKER_REGISTRATION, UPDATE_FEATURES
+from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.features import (
+    FeatureUpdate,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    UpgradeType,
+)
+from quorum_node.records.batches import decode_records, split_batches
+from quorum_node.records.metadata import (
+    LATEST_LEVEL,
+    METADATA_VERSION,
+    FeatureLevelRecord,
+    encode_metadata,
+)
+from quorum_node.server.appends import AppendOutcome, Committed
+from quorum_node.server.config import check_config
+from quorum_node.server.hosted_partitions import HostedPartitions
+from quorum_node.server.metrics import Metrics
+from quorum_node.server.node_events import MalformedBytes
+from quorum_node.server.startup import open_replica
+from quorum_node.server.termination import Termination
+from quorum_node.storage.disk_reserve import DiskReserve
+from support.broker_requests import registration
+from support.local_quorum import LocalNode, LocalQuorum, wait_until
+from support.one_request import ask
+from support.previous_version import NoHistory, previous_node
+from support.quorum_writer import Writer, assert_nothing_lost
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("K631-13")]
+
+OLD_LEVEL = LATEST_LEVEL - 1
+FORMATS = {OLD_LEVEL: 3, LATEST_LEVEL: 4}
+"""Version of RegisterBrokerRecord (KIP-1066 has added cordoned directories)."""
+REGISTER_BROKER = 0
+
+
+def founded(node: LocalNode) -> None:
+    """The founder's log, as a cluster of the older level has it: the level is the first thing in it."""
+    text = (node.root / "node.properties").read_text()
+    pairs = dict(line.split("=", 1) for line in text.splitlines())
+
+    async def write() -> None:
+        config = check_config(pairs)
+        directory = open_replica(config, Termination())
+        reserve = DiskReserve(Path(pairs["metadata.log.dir"]), 0)
+        hosted = HostedPartitions(config, directory, Metrics(), MalformedBytes(), reserve)
+        hosted.start()
+        level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=OLD_LEVEL)
+        outcome: AppendOutcome | None = None
+        for _ in range(1000):  # refused until its own voters record is committed
+            done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
+            hosted.first.appends.submit((encode_metadata(level),), done.set_result)
+            outcome = await asyncio.wait_for(done, 10)
+            if isinstance(outcome, Committed):
+                break
+            await asyncio.sleep(0.01)
+        assert isinstance(outcome, Committed), outcome
+        hosted.close()
+        for partition in directory.partitions:
+            partition.log.close()
+
+    asyncio.run(write())
+
+
+def register(quorum: LocalQuorum, broker_id: int) -> None:
+    """A broker's process registers."""
+
+    def attempt() -> bool:
+        request = registration(broker_id, cluster_id=quorum.cluster_id)
+        answer = ask(("127.0.0.1", quorum.leader.port), BROKER_REGISTRATION, 4, request)
+        assert isinstance(answer, BrokerRegistrationResponse)
+        assert answer.error_code in (ErrorCode.NONE, ErrorCode.NOT_CONTROLLER), answer
+        return answer.error_code == ErrorCode.NONE
+
+    wait_until(attempt, f"broker {broker_id} is registered")
+
+
+def finalize(quorum: LocalQuorum, level: int) -> None:
+    """As kafka-features does it."""
+    update = FeatureUpdate(
+        feature=METADATA_VERSION, max_version_level=level, upgrade_type=UpgradeType.UPGRADE
+    )
+
+    def attempt() -> bool:
+        request = UpdateFeaturesRequest(feature_updates=(update,))
+        answer = ask(("127.0.0.1", quorum.leader.port), UPDATE_FEATURES, 1, request)
+        assert isinstance(answer, UpdateFeaturesResponse)
+        return answer.error_code == ErrorCode.NONE
+
+    wait_until(attempt, f"level {level} is finalized: all controllers support it")
+
+
+def formats(quorum: LocalQuorum, node: LocalNode) -> list[int]:
+    """Versions of the RegisterBrokerRecords in a node's own log, as they are on its disk."""
+    end = quorum.describe()["highWatermark"]
+    wait_until(lambda: quorum.local(node.id)["highWatermark"] >= end, f"node {node.id} has all")
+    return [value[2] for value in _values(node) if value[1] == REGISTER_BROKER]
+
+
+def _values(node: LocalNode) -> Iterator[bytes]:
+    for path in sorted((node.data_dir / "__cluster_metadata-0").glob("*.log")):
+        for batch in split_batches(path.read_bytes().rstrip(b"\0"))[0]:
+            if not batch.header.is_control:
+                yield from (record.value or b"" for record in decode_records(batch))
+
+
+def test_a_rolling_upgrade_ends_with_the_level_and_no_format_changes_before(
+    make_quorum, tmp_path: Path
+) -> None:
+    try:
+        older = previous_node(tmp_path / "previous")
+    except NoHistory as missing:
+        pytest.skip(str(missing))
+    quorum = make_quorum(3, initial_voters=1)
+    for node in quorum.nodes.values():
+        node.prefix = older
+    founded(quorum.nodes[1])
+    quorum.form()
+    for node_id in (2, 3):
+        quorum.add_voter(node_id)
+    expected = [FORMATS[OLD_LEVEL]]
+    register(quorum, 101)
+    with Writer(quorum) as writer:
+        for number, node in enumerate(quorum.nodes.values()):
+            assert node.terminate() == 0, node.log_text[-2000:]
+            node.prefix = ()
+            node.start()
+            quorum.wait_caught_up(node.id)
+            writer.more()
+            register(quorum, 102 + number)
+            expected.append(FORMATS[OLD_LEVEL])
+        assert [formats(quorum, node) for node in quorum.nodes.values()] == [expected] * 3
+        processes = [node.process.pid for node in quorum.nodes.values() if node.process]
+        finalize(quorum, LATEST_LEVEL)
+        register(quorum, 110)
+        expected.append(FORMATS[LATEST_LEVEL])
+        writer.more()
+    assert [formats(quorum, node) for node in quorum.nodes.values()] == [expected] * 3
+    assert [node.process.pid for node in quorum.nodes.values() if node.process] == processes
+    assert_nothing_lost(quorum, writer.acknowledged)
