@@ -38,7 +38,7 @@ def handle_discover_brokers(
     """Hear where the sender listens if it is a voter or a target voter, and tell of all voters."""
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
-        _hear(replica, heard)
+        _hear(replica, heard, asked=False)
     response = DiscoverBrokersResponse(
         RaftError.NONE, replica.current_leader(), replica.cluster_id, known_brokers(replica)
     )
@@ -72,7 +72,7 @@ def handle_discover_response(
             if heard.key == replica.key:
                 _hear_of_myself(replica, heard)
             else:
-                _hear(replica, heard)
+                _hear(replica, heard, asked=True)
         if not replica.recovered_epoch:
             # Else voters from before the recovery are told apart by the answer to a Fetch, which goes there as well.
             observe_leader(replica, response.leader)
@@ -132,14 +132,15 @@ def _own(replica: ReplicaState, endpoint: Endpoint) -> HeardEndpoint:
     return HeardEndpoint(replica.key, replica.boot_timestamp_ms, endpoint)
 
 
-def _hear(replica: ReplicaState, heard: HeardEndpoint) -> None:
+def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
     if heard.boot_timestamp_ms >= LATEST_BOOT_MS:
         return
     voters = replica.voters.latest.voters
     key, strangers = heard.key, replica.gossip.strangers
     if replica.ids_only or not len(voters):
-        # Nobody can be told apart yet: an address to ask for the leader, no more.
-        if len(strangers) < MAX_STRANGERS and heard.endpoint not in strangers:
+        # Nobody can be told apart yet: an address to ask for the leader, no more. Whoever only came and
+        # said that it listens there is not asked, as it would name itself.
+        if asked and len(strangers) < MAX_STRANGERS and heard.endpoint not in strangers:
             strangers.append(heard.endpoint)
         return
     if key.uuid is None:

@@ -8,9 +8,10 @@ import pytest
 from quorum_node.raft.discover_brokers import MAX_STRANGERS
 from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, EndpointGossip, HeardEndpoint
 from quorum_node.raft.errors import RaftError
-from quorum_node.raft.events import FailureReason, RequestFailed
+from quorum_node.raft.events import FailureReason, RequestFailed, ResponseReceived
 from quorum_node.raft.messages import (
     AlterQuorumRequest,
+    CurrentLeader,
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
 )
@@ -217,6 +218,19 @@ def test_an_observer_finds_the_quorum_through_anyone_who_knows_it() -> None:
     )
     for heard in entries:
         ask(cores, lonely, replica=heard.key, boot_timestamp_ms=1, endpoint=heard.endpoint)
+    assert not lonely.replica.gossip.strangers, "whoever came by itself is not asked who leads"
+    cores.partition(["1", "2", "3", "9"], ["8"])
+    seven = cores.start("7")
+    cores.partition(["1", "2", "3", "9"], ["7"], ["8"])
+    cores.advance(2000)
+    assert seven.up
+    question = next(
+        number
+        for number, sent in lonely.replica.outstanding.items()
+        if isinstance(sent.request, DiscoverBrokersRequest)
+    )
+    answer = DiscoverBrokersResponse(RaftError.NONE, CurrentLeader(-1, 0), None, entries)
+    cores.do(lonely, ResponseReceived(question, answer))
     assert len(lonely.replica.gossip.strangers) == MAX_STRANGERS
 
 
