@@ -23,6 +23,7 @@ from quorum_node.raft.roles import Candidate, Follower, Link, Prospective, Resig
 from quorum_node.raft.seen_recoveries import is_of_older_quorum
 from quorum_node.raft.static_quorum import forget_senders, write_voters_if_known
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
+from quorum_node.records.dialable import why_undialable
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
 
@@ -184,7 +185,7 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
 
 
 def known_leader(replica: ReplicaState, leader: CurrentLeader) -> tuple[int, Endpoint | None]:
-    """Leader id and where to reach it; no endpoint if it is unknown or this replica itself.
+    """Leader id and where to reach it; no endpoint if it is unknown, none, or this replica itself.
 
     A leader of this very id is another replica only while the id is doubled (its newest key).
     """
@@ -192,13 +193,20 @@ def known_leader(replica: ReplicaState, leader: CurrentLeader) -> tuple[int, End
         return NO_LEADER, None
     newest = replica.voters.latest.voters.newest(leader.leader_id)
     if leader.leader_id == replica.key.id and (newest is None or newest.key == replica.key):
-        if leader.endpoint is None or leader.endpoint == replica.controller_endpoint:
+        told = leader.endpoint
+        if told is None or told == replica.controller_endpoint or _is_nowhere(told):
             return leader.leader_id, None
-        return leader.leader_id, leader.endpoint
+        return leader.leader_id, told
     endpoint = leader.endpoint
+    if endpoint is not None and _is_nowhere(endpoint):
+        endpoint = None
     if endpoint is None and newest is not None:
         endpoint = replica.endpoint_of(newest.key)
     return leader.leader_id, endpoint
+
+
+def _is_nowhere(endpoint: Endpoint) -> bool:
+    return why_undialable(endpoint.host, endpoint.port) is not None
 
 
 def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:

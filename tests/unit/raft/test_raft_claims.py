@@ -190,3 +190,30 @@ def test_a_voter_whose_own_voters_are_all_gone_asks_its_bootstrap_servers(bootst
     followed = bootstrap == "4"
     assert (three.replica.leader_id == cores.leader.key.id) == followed
     assert (three.replica.epoch == cores.leader.replica.epoch) == followed
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize(
+    "place", [("", 9093), ("\0", 9093), ("a" * 300, 9093), ("1.2.3.4", 70_000), ("h", -1)]
+)
+def test_an_address_that_is_none_is_followed_by_nobody(place: tuple[str, int]) -> None:
+    """In a request, and in an answer of a peer that lies: the voters record has a better one."""
+    cores = Cores()
+    cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    cores.crash(cores.nodes["1"])
+    nowhere = Endpoint("CONTROLLER", *place)
+    sent: list[Endpoint] = []
+    cores.observer = lambda node, output: (
+        sent.append(output.destination) if isinstance(output, Send) else None
+    )
+    begin(cores, two, 3, two.replica.epoch + 1, nowhere)
+    begin(cores, two, 77, two.replica.epoch + 1, nowhere)
+    leader = CurrentLeader(3, two.replica.epoch + 1, nowhere)
+    for correlation, out in list(two.replica.outstanding.items()):
+        if isinstance(out.request, FetchRequest):
+            answer = FetchResponse(RaftError.FENCED_LEADER_EPOCH, leader)
+            cores.do(two, ResponseReceived(correlation, answer))
+    cores.advance(2000)
+    assert nowhere not in sent
+    assert cores.leader.name in {"2", "3"}

@@ -15,12 +15,10 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.endpoint_gossip import HeardEndpoint
+from quorum_node.records.dialable import why_undialable
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.wire.errors import draft_error, raft_error
 from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
-
-_MAX_PORT = 0xFFFF
-_MAX_HOST_LENGTH = 255
 
 
 def split_discover(body: DiscoverBrokersRequest) -> Split:
@@ -90,5 +88,4 @@ def discover_answer(body: DiscoverBrokersResponse) -> raft.DiscoverBrokersRespon
 
 def _endpoint(host: str, port: int) -> Endpoint | None:
     """None for what can't be connected to."""
-    named = 0 < len(host) <= _MAX_HOST_LENGTH and host.isprintable()
-    return Endpoint(CONTROLLER, host, port) if named and 0 < port <= _MAX_PORT else None
+    return Endpoint(CONTROLLER, host, port) if why_undialable(host, port) is None else None
