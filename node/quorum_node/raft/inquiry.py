@@ -129,5 +129,6 @@ def _ask(replica: ReplicaState, endpoint: Endpoint, peer: ReplicaKey | None) -> 
         max_bytes=1,
         high_watermark=replica.high_watermark,
         witness=replica.config.witness,
+        recovered_epoch=replica.recovered_epoch,
     )
     return replica.send(endpoint, request, peer, timeout_ms=_PAUSE_MS)
