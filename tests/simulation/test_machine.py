@@ -60,7 +60,7 @@ def test_the_failed_disk_of_one_replica_ends_the_process(fails: int) -> None:
 
 
 def _eio(world: World, fails: int) -> Exception:
-    world.machine.disk_broken = True
+    world.machine.break_disk()
     replica = world.machine.replicas[fails]
     with pytest.raises(Exception, match="simulated EIO") as raised:
         replica.save(replica.opened_state)

@@ -111,7 +111,9 @@ class Clients:
             return
         proposal_id = self._id()
         count = 1 if self._random.random() < 0.8 else self._random.randint(2, 5)
-        values = tuple(f"{writer}-{number}-{part}".encode() for part in range(count))
+        # Some are long, so that what is not synced spans several sectors.
+        fill = b"." * self._random.randrange(1500) if self._random.random() < 0.1 else b""
+        values = tuple(b"%d-%d-%d%s" % (writer, number, part, fill) for part in range(count))
         self._writes[proposal_id] = (writer, number, count)
         scheduler.after(WRITE_TIMEOUT_MS, self._give_up_write, proposal_id)
         host.handle(host.run, Proposed(proposal_id, values))

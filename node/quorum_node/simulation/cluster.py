@@ -53,6 +53,8 @@ class Cluster:
         self.silence_share = 0.5
         """RaftConfig.silence_share of every host that is added from now on."""
         self.snapshot_counts: Counter[str] = Counter()
+        self.disturbances = 0
+        """Faults that struck so far, and changes of voters: what may cost a leader its role."""
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))
         """Records between two snapshots; None: at random, each replica by itself."""
         self.static_ids: tuple[int, ...] = ()
@@ -152,10 +154,16 @@ class Cluster:
             self.scheduler.after(0.1, answered, response)
         return True
 
+    def disturbed(self) -> None:
+        """A fault struck, on the machines of all partitions."""
+        for cluster in self.partitions:
+            cluster.disturbances += 1
+
     def role_changed(self, host: SimulatedHost, change: RoleChanged) -> None:
         self.on_role(host, change)
 
     def voters_changed(self, host: SimulatedHost, change: VotersChanged) -> None:
+        self.disturbances += change.committed and host.is_leader
         self.on_voters(host, change)
 
     def host_halted(self, host: SimulatedHost) -> None:

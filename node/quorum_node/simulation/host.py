@@ -30,7 +30,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.roles import CorruptFetch, Follower
-from quorum_node.records.batches import split_batches
+from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
@@ -39,6 +39,7 @@ from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog
 from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Waiting
+from quorum_node.simulation.scrubbing import SimulatedScrub
 from quorum_node.simulation.snapshots import (
     KEEPS_LOG_SHARE,
     STOCK_SHARE,
@@ -53,6 +54,9 @@ from quorum_node.storage.quorum_state import QuorumStateFile
 
 if TYPE_CHECKING:
     from quorum_node.simulation.cluster import Cluster
+
+
+LATEST_SETTLE_MS = 1000.0
 
 
 class SimulatedHost:
@@ -173,6 +177,7 @@ class SimulatedHost:
         self._load()
         self.driver.start()
         self.snapshots.live()
+        SimulatedScrub(self, opened)
 
     def _load(self) -> None:
         """The state as a process has it after its start: from a snapshot and the log, or the log alone."""
@@ -187,7 +192,13 @@ class SimulatedHost:
         """Replay what is committed."""
         while self.state.end_offset < offset:
             data = self.log.read(self.state.end_offset, 1 << 20, offset)
-            for batch in split_batches(data)[0]:
+            try:
+                batches = split_batches(data)[0]
+            except CorruptBatch as error:
+                raise StorageFailure(
+                    f"unreadable from {self.state.end_offset} on: {error}"
+                ) from error
+            for batch in batches:
                 before, self.state = self.state, self.state.after(batch)
                 self.snapshots.applied(before, self.state)
         self.cluster.watch.applied(self)
@@ -279,6 +290,7 @@ class SimulatedFlusher:
 
     def __init__(self, host: SimulatedHost) -> None:
         self._host = host
+        self._settles = False
 
     def start(self, ticket: int) -> None:
         host = self._host
@@ -305,7 +317,24 @@ class SimulatedFlusher:
         except (StorageFailure, DiskFull) as error:
             self.driver.flush_failed(error)
             return
+        if not self._settles:
+            self._settles = True
+            delay_ms = self._host.random.random() * LATEST_SETTLE_MS
+            self._host.cluster.scheduler.after(delay_ms, self._settle, self._host.run)
         self.driver.flush_completed(ticket, end_offset)
+
+    def _settle(self, run: int) -> None:
+        """What is known of the synced end becomes durable, a while after it is known."""
+        host = self._host
+        if run == host.run and host.up and host.halted is None:
+            self._settles = False
+            host.machine.guarded(self._settle_now)
+
+    def _settle_now(self) -> None:
+        try:
+            self._host.log.settle()
+        except (StorageFailure, DiskFull) as error:
+            self.driver.flush_failed(error)
 
 
 class HostListener:
@@ -348,10 +377,12 @@ class HostListener:
         raise AssertionError(f"committed records are lost: {output}")
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
-        raise AssertionError(f"no disk went back, and one is said to: {output}")
+        if not any(host.machine.went_back for host in self._host.cluster.hosts.values()):
+            raise AssertionError(f"no disk went back, and one is said to: {output}")
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
-        if not self._host.cluster.network.damaged_answers:
+        damaged = any(host.machine.disk_faults for host in self._host.cluster.hosts.values())
+        if not damaged and not self._host.cluster.network.damaged_answers:
             raise AssertionError(f"no batch was damaged, and one is said to be: {output}")
 
     def corruption_reported(self, output: CorruptionReported) -> None: ...

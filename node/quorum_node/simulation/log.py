@@ -6,12 +6,14 @@ flush. Must not know Raft.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 
 from quorum_node.records.batches import HEADER_BYTES, Batch, read_header, split_batches
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.simulation.files.file_system import SimulatedFiles
-from quorum_node.storage.log import SegmentedLog, Unsynced
+from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.segment import Segment
+from quorum_node.storage.unsynced import Unsynced
 
 _SETTLES = 0.1
 """How often the synced end is made durable after a flush; a process does it once a second."""
@@ -87,6 +89,11 @@ class SimulatedLog:
 
     # -- the flusher's part
 
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether a loss of power would take something away."""
+        return self._syncing is not None or self.durable_end_offset() < self.end_offset
+
     def sync_begins(self) -> Unsynced:
         """A background sync starts."""
         assert self._syncing is None, "one at a time"
@@ -107,6 +114,10 @@ class SimulatedLog:
         if syncing is not None:
             self._synced_to = self._log.sync(syncing)
 
+    def settle(self) -> None:
+        """What is known of the synced end is durable."""
+        self._log.settle()
+
     # -- for the invariants, which read also what is broken
 
     def durable_end_offset(self) -> int:
@@ -126,6 +137,10 @@ class SimulatedLog:
         if not self.start_offset <= offset < self.end_offset:
             return None
         return self._batches[bisect_right(self._bases, offset) - 1]
+
+    def segment_paths(self) -> list[Path]:
+        """Oldest first."""
+        return [segment.path for segment in self._log.segments]
 
     def batches_from(self, offset: int) -> Iterator[Batch]:
         """Whole batches from the one that holds `offset`."""

@@ -5,6 +5,7 @@ a disk that breaks or is full is everyone's. Must not know what a replica does, 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 from quorum_node.raft.events import ShutdownRequested, StorageFailed
 from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.simulation.clock import Clock
-from quorum_node.simulation.files.file_system import PowerLost, SimulatedFiles
+from quorum_node.simulation.files.file_system import Image, PowerLost, SimulatedFiles
+from quorum_node.simulation.files.stored_file import StoredFile
 from quorum_node.storage.atomic_file import sync_directory
 from quorum_node.storage.directory import OpenDirectory, is_formatted, open_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -26,8 +28,20 @@ if TYPE_CHECKING:
 DATA = Path("/data")
 EXIT_MS = 0.5
 """How long a process that halted still lives."""
+SHUFFLED_SHARE = 0.6
+"""Disks that write sectors in any order."""
 SEGMENT_BYTES = (700, 3000, 12_000, 1 << 20)
 _NO_LATCH = FailureLatch(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rot:
+    """A bit of a file that turned over; `value` is the byte since then."""
+
+    path: Path
+    file: StoredFile
+    position: int
+    value: int
 
 
 class Machine:
@@ -36,12 +50,23 @@ class Machine:
     def __init__(self, random: Random, clock: Clock) -> None:
         self.replicas: list[SimulatedHost] = []
         self.clock = clock
-        self.files = SimulatedFiles(random)
+        self.files = SimulatedFiles(random, shuffled=random.random() < SHUFFLED_SHARE)
         self.frozen_until_ms = 0.0
         self.retired = False
         self.sync_delay_ms = 0.0
         self._segment_bytes = random.choice(SEGMENT_BYTES)
         self._ends = False
+        self.disk_faults: list[str] = []
+        """What was done to the disk that is a reason to give it up."""
+        self.keeps_mark = True
+        """Whether a failed disk is remembered when its process has ended: by the latch, or by the operator."""
+        self.went_back = False
+        """Whether it ever came back as it was before."""
+        self._rotten: list[Rot] = []
+        self._held: list[int] = []
+        """By partition, up to where a disk that went back had the log before."""
+        self.was_full = False
+        """Whether it was ever full."""
 
     @property
     def first(self) -> "SimulatedHost":
@@ -53,14 +78,54 @@ class Machine:
         """For good."""
         return self.files.broken
 
-    @disk_broken.setter
-    def disk_broken(self, broken: bool) -> None:
-        self.files.broken = broken
+    def break_disk(self) -> None:
+        """For good."""
+        self.files.broken = True
+        self.disk_faults.append("broken")
 
     @property
     def disk_full(self) -> bool:
         """Until it is mended."""
         return self.files.full or self.files.full_at_sync
+
+    @property
+    def counts_as_lost(self) -> bool:
+        """Whether what this disk once held can't be relied on: broken, spoilt, or not caught up since it went back."""
+        return self.files.broken or self.is_rotten or self._is_behind()
+
+    @property
+    def is_rotten(self) -> bool:
+        """Whether a bit that turned over is still there."""
+        self._rotten = [rot for rot in self._rotten if self.holds(rot)]
+        return bool(self._rotten)
+
+    def holds(self, rot: Rot) -> bool:
+        """Whether it is still there: the file may have been cut, replaced or deleted."""
+        content = rot.file.content
+        there = len(content) > rot.position and content[rot.position] == rot.value
+        return there and self.files.file(rot.path) is rot.file
+
+    def rot(self, rot: Rot) -> None:
+        """A bit turned over."""
+        self.disk_faults.append("bit rot")
+        self._rotten.append(rot)
+
+    def go_back(self, image: Image) -> None:
+        """The process ends, and the disk is as it was."""
+        self.crash()
+        self.went_back = True
+        self._held = [max(0, replica.log.end_offset) for replica in self.replicas]
+        self.files.restore(image)
+
+    def _is_behind(self) -> bool:
+        held = [
+            offset
+            for replica, offset in zip(self.replicas, self._held, strict=False)
+            if not replica.up or replica.log.durable_end_offset() < offset
+        ]
+        if not held:
+            self._held = []
+        return bool(held)
 
     def start(self) -> None:
         """Start the process."""
@@ -105,6 +170,7 @@ class Machine:
         """A replica halted: with the last one that was asked to stop, or the first one that failed."""
         if self._ends:
             return
+        self.first.cluster.watch.halted(self.first, output)
         if output.reason is HaltReason.SHUTDOWN:
             self._ends = all(replica.halted is not None for replica in self.replicas)
         else:
@@ -120,7 +186,7 @@ class Machine:
     def _exit(self, run: int) -> None:
         first = self.first
         if run == first.run and first.up:
-            self.crash()
+            self.crash(power=self.files.random.random() < 0.3)
             first.cluster.host_halted(first)
 
     def _refuse(self, reason: HaltReason, detail: str) -> None:

@@ -213,6 +213,7 @@ class Network:
     def _answered(self, waiting: Waiting, response: InboundResponse) -> None:
         source = waiting.source
         if self._pending.pop((source.address, waiting.run, waiting.correlation), None) is not None:
+            source.cluster.watch.answered(source, response)
             source.handle(waiting.run, ResponseReceived(waiting.correlation, response))
 
     def _answered_again(self, waiting: Waiting, response: InboundResponse) -> None:
@@ -223,4 +224,5 @@ class Network:
         self, source: "SimulatedHost", key: tuple[str, int, int], reason: FailureReason
     ) -> None:
         if self._pending.pop(key, None) is not None:
+            source.cluster.watch.request_failed(source)
             source.handle(key[1], RequestFailed(key[2], reason))

@@ -90,6 +90,12 @@ class SimulatedSnapshots:
         most_ms = 30 if self._host.random.random() < 0.8 else 900
         self._later(most_ms, self._finish, id, size_bytes, checksum)
 
+    def set_aside(self, id: SnapshotId) -> None:
+        """It was found damaged: write another one at once."""
+        del self._disk.snapshots[id]
+        self._host.cluster.snapshot_counts["set aside"] += 1
+        self._begin(self._host.state)
+
     # -- for faults
 
     def partial_files(self) -> list[Path]:

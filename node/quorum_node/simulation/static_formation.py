@@ -112,6 +112,7 @@ class StaticFormation:
     def _note(self, what: str, host: SimulatedHost) -> None:
         now_ms = self._cluster.scheduler.now_ms
         self.history.append(f"{now_ms:9.1f} ms  {what} {host.address} during formation")
+        self._cluster.disturbed()
 
     def _crash(self, host: SimulatedHost) -> None:
         self._note("crash", host)
@@ -138,7 +139,8 @@ class StaticFormation:
             return  # the others that may lead could lack what the witness has
         self._emptied += 1
         self._note("empty the disk of", host)
-        host.machine.retired, host.machine.disk_broken = True, True
+        host.machine.retired = True
+        host.machine.break_disk()
         host.machine.crash()
         emptied = self._plan.replace_in_place(host)
         delay_ms = self._random.random() * 800

@@ -13,25 +13,8 @@ from random import Random
 
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.faults.striking import Faults
-from quorum_node.simulation.invariants.commit_is_durable import CommitIsDurable
-from quorum_node.simulation.invariants.committed_never_lost import CommittedNeverLost
-from quorum_node.simulation.invariants.high_watermark_monotonic import HighWatermarkMonotonic
+from quorum_node.simulation.invariants.every import INVARIANTS
 from quorum_node.simulation.invariants.invariant import Violation
-from quorum_node.simulation.invariants.linearizable_reads import LinearizableReads
-from quorum_node.simulation.invariants.log_begins_behind_a_snapshot import (
-    LogBeginsBehindASnapshot,
-)
-from quorum_node.simulation.invariants.log_matching import LogMatching
-from quorum_node.simulation.invariants.one_change_at_a_time import OneChangeAtATime
-from quorum_node.simulation.invariants.one_vote_per_epoch import OneVotePerEpoch
-from quorum_node.simulation.invariants.silent_after_storage_failure import (
-    SilentAfterStorageFailure,
-)
-from quorum_node.simulation.invariants.single_leader import SingleLeader
-from quorum_node.simulation.invariants.snapshots_are_committed_state import (
-    SnapshotsAreCommittedState,
-)
-from quorum_node.simulation.invariants.witness_never_leads import WitnessNeverLeads
 from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.simulation.second_partition import SHARE as SECOND_PARTITION_SHARE
 from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
@@ -48,21 +31,6 @@ FORMATION_LIMIT_MS = 20_000.0
 STATIC_FORMATION_LIMIT_MS = 40_000.0
 TROUBLE_LIMIT_MS = 240_000.0
 CALM_LIMIT_MS = 30_000.0
-
-INVARIANTS = (
-    SingleLeader,
-    LogMatching,
-    CommittedNeverLost,
-    HighWatermarkMonotonic,
-    CommitIsDurable,
-    OneChangeAtATime,
-    LinearizableReads,
-    OneVotePerEpoch,
-    SilentAfterStorageFailure,
-    WitnessNeverLeads,
-    SnapshotsAreCommittedState,
-    LogBeginsBehindASnapshot,
-)
 
 
 @dataclass(slots=True)

@@ -11,10 +11,14 @@ from quorum_node.simulation.invariants.invariant import Invariant
 HOOKS = (
     "started",
     "refused_to_start",
+    "halted",
+    "rotted",
     "appended",
     "truncated",
     "persisted",
     "responded",
+    "answered",
+    "request_failed",
     "role",
     "high_watermark",
     "acknowledged",
@@ -31,10 +35,14 @@ class Watch:
 
     started: Callable[..., None]
     refused_to_start: Callable[..., None]
+    halted: Callable[..., None]
+    rotted: Callable[..., None]
     appended: Callable[..., None]
     truncated: Callable[..., None]
     persisted: Callable[..., None]
     responded: Callable[..., None]
+    answered: Callable[..., None]
+    request_failed: Callable[..., None]
     role: Callable[..., None]
     high_watermark: Callable[..., None]
     acknowledged: Callable[..., None]

@@ -7,8 +7,8 @@ Threads: everything runs on the driver's thread, except `flush`, which may run o
 appends, reads and truncations.
 
 Killed at any instant, `SegmentedLog` opens again to what was durable. The orders that make it so:
-* an epoch is in leader-epoch-checkpoint before its first batch is in a segment, and leaves it after a
-  truncation that took its batches is durable;
+* an epoch is in leader-epoch-checkpoint before its first batch is in a segment, and after a truncation that made
+  place for it is durable; it leaves it after a truncation that took its batches is durable;
 * a seal is written after its segment and the name of the next were synced, and is removed, durably, before
   the segment is cut;
 * `synced-end` never claims more than is synced: it follows a sync, and goes before a cut;
@@ -22,7 +22,6 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
@@ -49,22 +48,10 @@ from quorum_node.storage.seal import seal_path
 from quorum_node.storage.segment import Segment
 from quorum_node.storage.synced_end import SyncedEnd, read_synced_end
 from quorum_node.storage.tail_cache import TailCache
+from quorum_node.storage.unsynced import Unsynced
 
 DEFAULT_SEGMENT_BYTES = 64 * 1024 * 1024
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
-
-
-class Unsynced(NamedTuple):
-    """What was written, named and rolled over since the sync before."""
-
-    end_offset: int
-    segments: set[Segment]
-    names: bool
-    to_seal: list[tuple[Segment, int]]
-    epoch: int
-    """Of the record before `end_offset`; -1: there is none."""
-    generation: int
-    """See `SyncedEnd`."""
 
 
 class SegmentedLog:
@@ -101,6 +88,7 @@ class SegmentedLog:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._truncated_to: int | None = None
+        self._cut_is_unsynced = False
         self._failure: StorageFailure | DiskFull | None = None
         self._synced_end: SyncedEnd | None = None
         """None while it is being opened, and on a disk that was too full to begin it."""
@@ -134,6 +122,7 @@ class SegmentedLog:
         assert base_offset == self.end_offset, f"append at {base_offset}, end {self.end_offset}"
         if not self.epoch_starts or leader_epoch > self.epoch_starts[-1][0]:
             starts = [*self.epoch_starts, (leader_epoch, base_offset)]
+            self._sync_cut()
             self._guarded(lambda: write_checkpoint(self._directory, starts, self._files))
             self.epoch_starts = starts
         segment = self._segments[-1]
@@ -172,6 +161,7 @@ class SegmentedLog:
                 sync_directory(self._directory, self._files)
         except OSError as error:
             raise self._fail(error, f"truncate {self._segments[-1].path}") from error
+        self._cut_is_unsynced = not epochs_go
         with self._lock:
             self._dirty.add(self._segments[-1])
             self.end_offset = end_offset
@@ -317,7 +307,7 @@ class SegmentedLog:
         """The second half of `flush`: it takes its time, and the log goes on meanwhile."""
         try:
             # Oldest first: what stands before a durable batch is durable.
-            for segment in sorted(unsynced.segments, key=_base_offset):
+            for segment in unsynced.oldest_first():
                 segment.sync()
             if unsynced.names:
                 sync_directory(self._directory, self._files)
@@ -403,6 +393,15 @@ class SegmentedLog:
             epoch = self.epoch_before(end_offset)
             self._synced_end.lower_to(end_offset, -1 if epoch is None else epoch)
 
+    def _sync_cut(self) -> None:
+        """Before a new epoch begins where older records were: they must not come back behind its entry."""
+        if self._cut_is_unsynced:
+            try:
+                self._segments[-1].sync()
+            except OSError as error:
+                raise self._fail(error, f"sync {self._segments[-1].path}") from error
+            self._cut_is_unsynced = False
+
     def _note_failed_sync(self) -> None:
         if self._synced_end is not None:
             with contextlib.suppress(OSError):  # the start finds out: it reads from the disk
@@ -481,7 +480,3 @@ class SegmentedLog:
     def _check_usable(self) -> None:
         if self._failure is not None:
             raise again(self._failure)
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -1,10 +1,9 @@
-"""Disks that are slow, full, broken or gone, and downloads that are damaged on their way to one."""
+"""Disks that are slow, broken or gone, and downloads that are damaged on their way to one."""
 
 from collections.abc import Sequence
 
 from quorum_node.simulation.faults.family import Kind, Scene
 from quorum_node.simulation.faults.phases import DOWNLOADING
-from quorum_node.simulation.host import SimulatedHost
 
 
 class DiskFaults:
@@ -17,7 +16,6 @@ class DiskFaults:
         """See `Family`."""
         return (
             Kind("slow disk", self._slow_disk),
-            Kind("disk full", self._disk_full),
             Kind("EIO", self._disk_breaks),
             Kind("lost disk", self._disk_lost),
             Kind("damaged download", self._damage_download, (DOWNLOADING,)),
@@ -26,7 +24,7 @@ class DiskFaults:
     def heal(self) -> None:
         """See `Family`."""
         for host in self._scene.cluster.hosts.values():
-            host.machine.files.full, host.machine.sync_delay_ms = False, 0.0
+            host.machine.sync_delay_ms = 0.0
 
     def _slow_disk(self) -> bool:
         hosts = self._scene.up_hosts()
@@ -37,24 +35,11 @@ class DiskFaults:
         self._scene.later(200, 2000, setattr, machine, "sync_delay_ms", 0.0)
         return True
 
-    def _disk_full(self) -> bool:
-        hosts = self._scene.up_hosts()
-        if not hosts:
-            return False
-        host = self._scene.one_of(hosts)
-        host.machine.files.full = True
-        self._scene.later(200, 1500, self._mend_full_disk, host)
-        return True
-
-    def _mend_full_disk(self, host: SimulatedHost) -> None:
-        host.machine.files.full = False
-        self._scene.restart(host)
-
     def _disk_breaks(self) -> bool:
         host = self._scene.expendable()
         if host is None:
             return False
-        host.machine.disk_broken = True
+        host.machine.break_disk()
         # It may be idle: the failure is seen at the latest when its operator looks.
         self._scene.later(200, 600, self._scene.bury, host)
         return True
@@ -63,7 +48,7 @@ class DiskFaults:
         host = self._scene.expendable()
         if host is None:
             return False
-        host.machine.disk_broken = True
+        host.machine.break_disk()
         self._scene.bury(host)
         return True
 

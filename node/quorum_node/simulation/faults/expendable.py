@@ -60,7 +60,7 @@ def _set_survives(
     leaving = [key for key in keys if key not in wanted and key != gone.key]
     for left in (keys, *(tuple(k for k in keys if k != key) for key in leaving)):
         hosts = [cluster.host_of(key) for key in left if key != gone.key]
-        alive = sum(each is not None and not each.disk.broken for each in hosts)
+        alive = sum(each is not None and not each.machine.counts_as_lost for each in hosts)
         if alive < majority(len(left)):
             return False
     return True
@@ -73,7 +73,8 @@ def _targets_survive(
     targets: list[tuple[ReplicaKey, ...] | None],
 ) -> bool:
     """Also on the way to the target voters, which a leader goes by itself."""
-    dead = {host.key for host in cluster.hosts.values() if host.disk.broken} | {gone.key}
+    lost = {host.key for host in cluster.hosts.values() if host.machine.counts_as_lost}
+    dead = lost | {gone.key}
     return all(
         target is None or survives_the_way(voters.ordered_keys, target, dead) for target in targets
     )

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 
+from quorum_node.simulation.faults.bit_rot import BitRot
 from quorum_node.simulation.faults.clocks import ClockFaults
 from quorum_node.simulation.faults.disks import DiskFaults
+from quorum_node.simulation.faults.failing_syncs import FailingSyncs
 from quorum_node.simulation.faults.family import Family, Scene
 from quorum_node.simulation.faults.forgeries import ForgeryFaults
+from quorum_node.simulation.faults.full_disks import FullDisks
 from quorum_node.simulation.faults.links import LinkFaults
+from quorum_node.simulation.faults.old_images import OldImages
+from quorum_node.simulation.faults.power import PowerFaults
 from quorum_node.simulation.faults.processes import ProcessFaults
 from quorum_node.simulation.faults.weather import WeatherFaults
 
@@ -17,4 +22,9 @@ FAMILIES: tuple[Callable[[Scene], Family], ...] = (
     DiskFaults,
     ClockFaults,
     ForgeryFaults,
+    PowerFaults,
+    FullDisks,
+    FailingSyncs,
+    OldImages,
+    BitRot,
 )

@@ -54,6 +54,15 @@ class Scene:
         delay_ms = least_ms + self.random.random() * (most_ms - least_ms)
         self.cluster.scheduler.after(delay_ms, mend, *args)
 
+    def in_a_write(self, host: SimulatedHost, action: Callable[[], None], tries: int = 80) -> None:
+        """Mostly wait until something is written and not synced yet: at any other time little can be lost."""
+        if tries == 80 and self.random.random() < 0.3:
+            tries = 0
+        if not host.up or host.log.has_unsynced or not tries:
+            action()
+            return
+        self.cluster.scheduler.after(0.3, self.in_a_write, host, action, tries - 1)
+
     def up_hosts(self) -> list[SimulatedHost]:
         """Those whose process runs."""
         return [host for host in self.cluster.hosts.values() if host.up]
@@ -95,7 +104,8 @@ class Scene:
         hosts = [
             host for host in self.up_hosts() if survives_without(self.cluster, self.plan, host)
         ]
-        if not hosts or any(h.disk.broken and not h.retired for h in self.cluster.hosts.values()):
+        members = self.cluster.hosts.values()
+        if not hosts or any(h.machine.counts_as_lost and not h.retired for h in members):
             return None
         leader = self.some_leader()
         if leader in hosts and self.random.random() < 0.4:

@@ -44,8 +44,11 @@ class ProcessFaults:
         return leader is not None
 
     def _kill(self, host: SimulatedHost) -> None:
-        host.machine.crash()
-        self._scene.later(20, 1500, self._scene.restart, host)
+        def crash() -> None:
+            host.machine.crash()
+            self._scene.later(20, 1500, self._scene.restart, host)
+
+        self._scene.in_a_write(host, crash)
 
     def _crash_in_download(self) -> bool:
         """Restarted at once: a download goes on where it stopped while its snapshot is still wanted."""

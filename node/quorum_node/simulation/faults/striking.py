@@ -122,6 +122,7 @@ class Faults:
         if struck:
             self.struck[(kind.name, phase)] += 1
             self.count += 1
+            self._cluster.disturbed()
             self.history.append(f"{now_ms:9.1f} ms  {kind.name} while {phase}")
         # The longer it takes, the more room is left to get somewhere.
         patience = 1 + self.count / 15
@@ -129,8 +130,11 @@ class Faults:
         self._cluster.scheduler.after(delay_ms, self._arm)
 
     def _halted(self, host: SimulatedHost) -> None:
-        if host.halted is HaltReason.STORAGE_FAILED:
+        if host.halted is HaltReason.STORAGE_FAILED and host.machine.keeps_mark:
             self._scene.bury(host)
+        elif host.halted is HaltReason.STORAGE_FAILED:
+            host.machine.keeps_mark = True
+            self._scene.later(20, 800, self._scene.restart, host)
         elif host.halted is HaltReason.DISK_FULL and host.disk.full:
             return  # started again when its disk is mended
         elif host.halted in (HaltReason.SHUTDOWN, HaltReason.DISK_FULL):

@@ -5,8 +5,8 @@ Owns the hooks and the exception. Must not know any rule.
 
 from typing import TYPE_CHECKING
 
-from quorum_node.raft.messages import Response
-from quorum_node.raft.outputs import HaltReason, ReadConfirmed, RoleChanged
+from quorum_node.raft.messages import InboundResponse, Response
+from quorum_node.raft.outputs import Halt, HaltReason, ReadConfirmed, RoleChanged
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.snapshot_id import SnapshotId
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quorum_node.simulation.clients import Acknowledged
     from quorum_node.simulation.cluster import Cluster
     from quorum_node.simulation.host import SimulatedHost
+    from quorum_node.simulation.machine import Rot
 
 
 class Violation(AssertionError):
@@ -31,6 +32,12 @@ class Invariant:
     def refused_to_start(self, host: "SimulatedHost", reason: HaltReason, detail: str) -> None:
         """The process found its disk damaged, or full, and ended."""
 
+    def halted(self, host: "SimulatedHost", output: Halt) -> None:
+        """The process ends, by what this replica says or at its request."""
+
+    def rotted(self, host: "SimulatedHost", rot: "Rot") -> None:
+        """A bit of one of its files turned over."""
+
     def appended(
         self, host: "SimulatedHost", data: bytes, base_offset: int, end_offset: int, epoch: int
     ) -> None: ...
@@ -40,6 +47,12 @@ class Invariant:
     def persisted(self, host: "SimulatedHost", state: QuorumState) -> None: ...
 
     def responded(self, host: "SimulatedHost", request_id: int, response: Response) -> None: ...
+
+    def answered(self, host: "SimulatedHost", response: InboundResponse) -> None:
+        """An answer of a peer arrives; a frozen process gets it when it thaws."""
+
+    def request_failed(self, host: "SimulatedHost") -> None:
+        """A request to a peer was not answered: in vain, too late, or the connection closed."""
 
     def role(self, host: "SimulatedHost", change: RoleChanged) -> None: ...
 

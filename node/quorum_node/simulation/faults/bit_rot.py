@@ -1,0 +1,62 @@
+"""Bits that turn over on a disk, in what was written and synced long ago: in the log, a snapshot or quorum-state.
+
+The replica has to notice, and then its disk is given up. So it is always one that may go.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from quorum_node.simulation.faults.family import Kind, Scene
+from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.machine import Rot
+from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
+
+
+class BitRot:
+    """See the module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def kinds(self) -> Sequence[Kind]:
+        """See `Family`."""
+        return (
+            Kind("bit rot in the log", lambda: self._strike(_segments)),
+            Kind("bit rot in a snapshot", lambda: self._strike(_snapshots)),
+            Kind("bit rot in quorum-state", lambda: self._strike(_quorum_state)),
+        )
+
+    def heal(self) -> None:
+        """See `Family`. What has rotted stays so."""
+
+    def _strike(self, files_of: Callable[[SimulatedHost], list[Path]]) -> bool:
+        host = self._scene.expendable()
+        if host is None:
+            return False
+        replica = self._scene.random.choice(host.machine.replicas)
+        files = host.machine.files
+        sizes = {path: files.safe_bytes(path) for path in files_of(replica)}
+        paths = [path for path, size_bytes in sizes.items() if size_bytes]
+        if not paths:
+            return False
+        path = self._scene.random.choice(paths)
+        position = self._scene.random.randrange(sizes[path])
+        file = files.file(path)
+        assert file is not None
+        file.flip(position, self._scene.random.randrange(8))
+        rot = Rot(path, file, position, file.content[position])
+        host.machine.rot(rot)
+        replica.cluster.watch.rotted(replica, rot)
+        return True
+
+
+def _segments(replica: SimulatedHost) -> list[Path]:
+    return replica.log.segment_paths()
+
+
+def _snapshots(replica: SimulatedHost) -> list[Path]:
+    return [replica.disk.directory / each.file_name for each in replica.disk.snapshots]
+
+
+def _quorum_state(replica: SimulatedHost) -> list[Path]:
+    return [replica.disk.directory / QUORUM_STATE]

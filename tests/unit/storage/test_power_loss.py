@@ -1,0 +1,65 @@
+"""Power that goes between any two steps of a log, on a disk that loses what was not synced."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from quorum_node.records.batches import Record, encode_batch
+from quorum_node.simulation.files.file_system import SimulatedFiles
+from quorum_node.storage.log import SegmentedLog
+
+FOLDER = Path("/log")
+pytestmark = pytest.mark.requirement("K595-06")
+
+
+def append(log: SegmentedLog, epoch: int) -> None:
+    base = log.end_offset
+    records = [Record(None, b"x" * 50)]
+    data = encode_batch(base_offset=base, leader_epoch=epoch, timestamp_ms=1, records=records)
+    log.append(data, base, base + 1, epoch)
+
+
+def opened(files: SimulatedFiles) -> SegmentedLog:
+    return SegmentedLog(FOLDER, segment_bytes=400, files=files)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("cut_at", [2, 4, 5, 9])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_new_epoch_where_older_records_were_cut_off(
+    seed: int, cut_at: int, shuffled: bool
+) -> None:
+    """Seed 1 of the simulation: the cut was undone, and the checkpoint knew of the new epoch already."""
+    files = SimulatedFiles(Random(seed), shuffled=shuffled)
+    log = opened(files)
+    for _ in range(10):
+        append(log, epoch=1)
+    log.flush()
+    log.truncate_to(cut_at)
+    append(log, epoch=2)
+    files.lose_power()
+    again = opened(files)
+    assert again.end_offset >= cut_at
+    assert again.epoch_starts in ([(1, 0)], [(1, 0), (2, cut_at)])
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_segment_is_begun_before_the_last_one_was_synced(seed: int, shuffled: bool) -> None:
+    """Of what was not synced the name of the new segment may be all that arrives."""
+    files = SimulatedFiles(Random(seed), shuffled=shuffled)
+    log = opened(files)
+    for _ in range(3):
+        append(log, epoch=1)
+    log.flush()
+    for _ in range(6):
+        append(log, epoch=1)
+    assert len(log.segments) > 1
+    files.lose_power()
+    again = opened(files)
+    assert 3 <= again.end_offset <= 9
+    append(again, epoch=1)
+    again.flush()
+    files.lose_power()
+    assert opened(files).end_offset == again.end_offset
