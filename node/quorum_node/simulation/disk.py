@@ -39,6 +39,8 @@ class SimulatedDisk:
     number: int
     """Of the partition."""
     snapshots: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
+    set_aside: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
+    """As they were before they were found damaged: a running replica still knows what was in them."""
 
     def __post_init__(self) -> None:
         self.machine.files.torn = lambda content, durable: self._torn(content, durable)

@@ -15,8 +15,6 @@ from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.segment import Segment
 from quorum_node.storage.unsynced import Unsynced
 
-_SETTLES = 0.1
-"""How often the synced end is made durable after a flush; a process does it once a second."""
 Noted = tuple[int, int, int, int]
 """(base offset, end offset, epoch, CRC) of a batch."""
 
@@ -105,8 +103,6 @@ class SimulatedLog:
     def sync_ends(self) -> int:
         """It came back; how far the log is durable, as storage says."""
         self._settle()
-        if self._files.random.random() < _SETTLES:
-            self._log.settle()
         return self._synced_to
 
     def _settle(self) -> None:

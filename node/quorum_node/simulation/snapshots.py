@@ -92,7 +92,7 @@ class SimulatedSnapshots:
 
     def set_aside(self, id: SnapshotId) -> None:
         """It was found damaged: write another one at once."""
-        del self._disk.snapshots[id]
+        self._disk.set_aside[id] = self._disk.snapshots.pop(id)
         self._host.cluster.snapshot_counts["set aside"] += 1
         self._begin(self._host.state)
 
@@ -217,4 +217,4 @@ class SimulatedSnapshots:
         """Retention: the one that the log begins behind, all newer ones, and what others download."""
         start, in_use = self._host.log.start, self._host.replica.snapshots_in_use()
         for old in self._store.delete_before(start, keep=in_use):
-            del self._disk.snapshots[old]
+            self._disk.snapshots.pop(old, None)

@@ -47,7 +47,7 @@ class VoterRecords:
         """All voter sets of a host, oldest first: that of the snapshot it begins behind, and its log's."""
         found = []
         start = host.log.start
-        frozen = host.disk.snapshots.get(start)
+        frozen = host.disk.snapshots.get(start) or host.disk.set_aside.get(start)
         if frozen is not None and frozen.bounds.voters is not None:
             record = frozen.bounds.voters
             assert record.log_position is not None
