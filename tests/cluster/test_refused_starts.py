@@ -9,6 +9,7 @@ import pytest
 from quorum_node.exit_codes import ExitCode
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
+from quorum_node.storage.failure_latch import FAILURE_MARK
 from support.local_quorum import LocalNode
 
 
@@ -171,6 +172,27 @@ def test_a_damaged_log_is_a_storage_failure_and_is_left_as_it_is(make_quorum) ->
     refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", "is damaged at byte")
     assert path.read_bytes() == bytes(damaged)
     assert (node.root / "failed").exists()
+
+
+@pytest.mark.requirement("K595-06")
+def test_a_log_that_lost_what_was_synced_is_reported_by_its_replica(make_quorum) -> None:
+    """All of it can be read, and it ends too early: an older copy, or a disk that lost what it confirmed."""
+    quorum = make_quorum(1)
+    quorum.form()
+    quorum.put("k", "v")
+    node = quorum.nodes[1]
+    path = next(node.data_dir.glob("__cluster_metadata-0/*.log"))
+    older = path.read_bytes()
+    quorum.put("k", "acknowledged")
+    node.kill()
+    path.write_bytes(older)
+    words = ("but everything below offset", "was synced", "empty disk")
+    refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", *words)
+    assert path.read_bytes() == older
+    # The marks are no part of the proof.
+    (node.root / "failed").unlink()
+    (node.data_dir / FAILURE_MARK).unlink()
+    refused(node, ExitCode.STORAGE_FAILED, "StorageFailed", *words)
 
 
 def test_a_founder_with_another_uuid_keeps_its_own(make_quorum) -> None:
