@@ -29,6 +29,7 @@ class LoopDisk:
         with self._image.open("wb") as image:
             image.truncate(size_mib << 20)
         self._device = _run("losetup", "--find", "--show", str(self._image)).strip()
+        self._kind = kind
         self.mounted = False
         try:
             options = ["-q"] if kind == "xfs" else ["-q", "-F", "-m", "0"]
@@ -66,10 +67,16 @@ class LoopDisk:
         (self.mount_point / "filler").unlink()
 
     def remount(self) -> None:
-        """As after a reboot: nothing is cached, and the device works again. No process may use it."""
+        """As after a reboot: nothing is cached, and the device works again. No process may use it.
+
+        Through another device: a mount namespace that somebody made meanwhile may keep the old one.
+        """
         _run("umount", str(self.mount_point))
         self.mounted = False
-        _run("mount", self._device, str(self.mount_point))
+        subprocess.run(["losetup", "--detach", self._device], check=False)
+        self._device = _run("losetup", "--find", "--show", str(self._image)).strip()
+        options = ["-o", "nouuid"] if self._kind == "xfs" else []
+        _run("mount", "-t", self._kind, *options, self._device, str(self.mount_point))
         self.mounted = True
 
     def close(self) -> None:
