@@ -222,6 +222,9 @@ class QuorumDescription(ApiModel):
     partition: int = 0
     target_voters: list[TargetVoter] | None = None
     plan: str = ""
+    recovered_epoch: int = 0
+    """The epoch in which `--recover` made a sole voter of a survivor, the last time; 0: never. An answer with a smaller
+    one is of voters from before it, whatever they confirm."""
 
 
 class DiscoveredBroker(ApiModel):

@@ -372,6 +372,10 @@ class MetadataQuorumStatus(_Model):
     selector: str | None = None
     cluster_id: str | None = None
     leader: LeaderStatus | None = None
+    newest_epoch: int | None = None
+    """The highest epoch that a majority has confirmed for this cluster id; a quorum in a lower one is not believed."""
+    recovered_epoch: int | None = None
+    """The last recovery that a confirmed leader knew of; a quorum that knows nothing of it is not believed."""
     members: list[MemberStatus] = []
     plan: PlanStatus | None = None
     failure_tolerance: FailureTolerance | None = None

@@ -51,10 +51,28 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A confirmed view, or at least the voters that someone unconfirmed knows of."""
+    """A confirmed view, or at least the voters that someone unconfirmed knows of.
+
+    `older`: one that a majority confirmed, and that is older than what had been confirmed before.
+    """
 
     view: QuorumView | None
     hinted_voters: frozenset[Key] | None
+    older: QuorumView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The newest epoch of a cluster, and the last recovery, that a majority has confirmed so far."""
+
+    cluster_id: str | None = None
+    epoch: int = -1
+    recovered_epoch: int = 0
+
+    def is_older(self, view: QuorumView) -> bool:
+        """A majority of voters from before a recovery confirms itself as well; no later leader has a lower epoch."""
+        lower = view.epoch < self.epoch or view.recovered_epoch < self.recovered_epoch
+        return lower and view.cluster_id == self.cluster_id
 
 
 class QuorumClient:
@@ -86,23 +104,28 @@ class QuorumClient:
             log=_log(told),
         )
 
-    async def describe(self, ips: list[str]) -> Described:
+    async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
         """Ask one after the other until a majority has confirmed; `ips` in order of promise."""
         hinted: frozenset[Key] | None = None
+        older: QuorumView | None = None
         try:
             async with asyncio.timeout(DESCRIBE_BUDGET_S):
                 for ip in ips:
                     told = await self._describe(ip, confirmed=True)
-                    if told is not None and told.confirmed and told.leader_id is not None:
-                        return Described(_view(told), None)
+                    if told is None or not told.confirmed or told.leader_id is None:
+                        continue
+                    view = _view(told)
+                    if not seen.is_older(view):
+                        return Described(view, None, older)
+                    older = view
                 for ip in ips:
                     told = await self._describe(ip, confirmed=False)
-                    if told is not None and told.voters:
+                    if told is not None and told.voters and told.leader_epoch >= seen.epoch:
                         hinted = frozenset(Key(each.id, each.uuid) for each in told.voters)
                         break
         except TimeoutError:
             pass
-        return Described(None, hinted)
+        return Described(None, hinted, older)
 
     async def _describe(self, ip: str, *, confirmed: bool) -> QuorumDescription | None:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
@@ -209,6 +232,7 @@ def _view(told: QuorumDescription) -> QuorumView:
         own_epoch_committed=told.own_epoch_committed,
         formed=told.formed,
         initial_voters=told.initial_voters,
+        recovered_epoch=told.recovered_epoch,
         target_voters=None
         if told.target_voters is None
         else tuple(TargetVoter(each.id, each.uuid) for each in told.target_voters),

@@ -32,7 +32,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status, seconds_of
 from quorum_operator.planner.step import LatchFailure, Step, Wait, changes_something
-from quorum_operator.quorum_client import Described, QuorumClient
+from quorum_operator.quorum_client import Described, QuorumClient, Seen
 
 Object = dict[str, Any]
 
@@ -112,7 +112,7 @@ class Reconciler:
         cluster = await observe(self._api, owner, spec, check_objects=check)
         if check and not cluster.stale_objects:
             self._checked[owner.uid] = (resource["metadata"]["generation"], time.monotonic())
-        incarnations, described = await self._ask_nodes(cluster)
+        incarnations, described = await self._ask_nodes(cluster, _seen(earlier))
         meta = resource["metadata"]
         invalid = None
         if not cluster.storage_class_exists:
@@ -133,12 +133,15 @@ class Reconciler:
             templates=cluster.templates,
             view=described.view,
             hinted_voters=described.hinted_voters,
+            older_quorum=described.older,
             known_voters=earlier.voters,
             invalid=invalid,
             unconfirmed_since=_unconfirmed_since(earlier),
         )
 
-    async def _ask_nodes(self, cluster: Cluster) -> tuple[tuple[Incarnation, ...], Described]:
+    async def _ask_nodes(
+        self, cluster: Cluster, seen: Seen
+    ) -> tuple[tuple[Incarnation, ...], Described]:
         """Reports of all pods at once, then a describe, the likely leader first."""
 
         async def ask(each: Incarnation) -> Incarnation:
@@ -154,7 +157,7 @@ class Reconciler:
         ]
         answering.sort(key=lambda each: (_promise(each), each.node_id, -each.number))
         ips = [each.pod.ip for each in answering if each.pod is not None and each.pod.ip]
-        return incarnations, await self._nodes.describe(ips)
+        return incarnations, await self._nodes.describe(ips, seen)
 
     async def _execute(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation, step: Step
@@ -244,6 +247,12 @@ def _wanted(spec: MetadataQuorumSpec) -> Wanted:
         max_replacements_per_hour=spec.repair.max_replacements_per_hour,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
+
+
+def _seen(earlier: MetadataQuorumStatus) -> Seen:
+    if earlier.newest_epoch is None:
+        return Seen()
+    return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
 
 
 def _unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:

@@ -245,6 +245,7 @@ def _head(quorum: QuorumDescription) -> list[tuple[str, object]]:
         *([("Partition", quorum.partition)] if quorum.partition else []),
         ("LeaderId", _text(quorum.leader_id)),
         ("LeaderEpoch", quorum.leader_epoch),
+        *([("RecoveredEpoch", quorum.recovered_epoch)] if quorum.recovered_epoch else []),
         ("HighWatermark", quorum.high_watermark),
         ("MaxFollowerLag", max(lags, default=0)),
         ("MaxFollowerLagTimeMs", max(ages, default=0)),

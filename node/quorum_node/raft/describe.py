@@ -121,6 +121,7 @@ def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
         observers_progress=observers_progress(replica, leader) if leader else (),
         target_voters=voters.latest.record.target_voters,
         plan=planned_steps.outlook(replica, leader) if leader else "",
+        recovered_epoch=replica.recovered_epoch,
         corrupt_fetch=role.corrupt if isinstance(role, Follower) else None,
     )
 

@@ -66,3 +66,4 @@ class ReplicaDescription:
     target_voters: tuple[ReplicaKey, ...] | None = None
     plan: str = ""
     corrupt_fetch: CorruptFetch | None = None
+    recovered_epoch: int = 0

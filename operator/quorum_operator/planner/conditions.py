@@ -70,7 +70,8 @@ def _findings(
         CONFIRMED,
         confirmed,
         "MajorityConfirmed" if confirmed else "NoConfirmedDescribe",
-        "a majority confirms the leader" if confirmed else "no majority confirms a leader",
+        ("a majority confirms the leader" if confirmed else "no majority confirms a leader")
+        + _older(at),
     )
     yield Finding(
         QUORUM_LOST,
@@ -99,6 +100,17 @@ def _findings(
         wrong is not None,
         "SpecValid" if wrong is None else "SpecInvalid",
         wrong or "the spec can be carried out",
+    )
+
+
+def _older(at: Situation) -> str:
+    """Words for voters from before a recovery that lead themselves."""
+    older = at.seen.older_quorum
+    if older is None:
+        return ""
+    return (
+        f"; voters from before a recovery confirm {older.leader.id} as their leader in epoch {older.epoch}, which is"
+        " older than what was confirmed before: they are not believed. Stop their processes, and keep their volumes"
     )
 
 

@@ -241,7 +241,10 @@ class TargetVoter:
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:
-    """A describe that a majority confirmed, begun in this reconcile."""
+    """A describe that a majority confirmed, begun in this reconcile.
+
+    `recovered_epoch`: of the last recovery that its leader knows of, 0 for none.
+    """
 
     cluster_id: str | None
     leader: Key
@@ -256,6 +259,7 @@ class QuorumView:
     formed: bool
     initial_voters: int
     target_voters: tuple[TargetVoter, ...] | None = None
+    recovered_epoch: int = 0
     """Where an AlterQuorum is heading; None: nowhere."""
 
 
@@ -287,6 +291,8 @@ class Observation:
     view: QuorumView | None = None
     hinted_voters: frozenset[Key] | None = None
     """Voters by an unconfirmed description, when there is no confirmed one."""
+    older_quorum: QuorumView | None = None
+    """Confirmed, and older than what was confirmed before: voters from before a recovery. Nothing is decided by it."""
     known_voters: int = 0
     """Number of voters in the last status; reporting, and telling a lost quorum from a slow one."""
     invalid: str | None = None

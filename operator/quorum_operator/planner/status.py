@@ -56,6 +56,8 @@ def build_status(
         selector=selector,
         cluster_id=at.identity.cluster_id if at.identity is not None else None,
         leader=LeaderStatus(id=view.leader.id, epoch=view.epoch) if view is not None else None,
+        newest_epoch=_newest(at, earlier.newest_epoch, earlier.cluster_id, "epoch"),
+        recovered_epoch=_newest(at, earlier.recovered_epoch, earlier.cluster_id, "recovered_epoch"),
         members=members,
         plan=_plan(seen, step, earlier),
         failure_tolerance=_tolerance(at, step)
@@ -68,6 +70,16 @@ def build_status(
         ],
         repairs=_repairs(at, earlier),
     )
+
+
+def _newest(at: Situation, before: int | None, of_cluster: str | None, name: str) -> int | None:
+    """Epochs of one cluster only grow; a new identity begins anew."""
+    cluster_id = at.identity.cluster_id if at.identity is not None else None
+    known = before if of_cluster == cluster_id else None
+    if at.view is None or at.view.cluster_id != cluster_id:
+        return known
+    seen: int = getattr(at.view, name)
+    return max(seen, known or 0) or None
 
 
 def _phase(at: Situation) -> Phase:

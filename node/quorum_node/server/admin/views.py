@@ -221,6 +221,7 @@ def quorum_document(
         partition=partition,
         target_voters=target_document(d),
         plan=d.plan,
+        recovered_epoch=d.recovered_epoch,
     )
 
 
