@@ -131,8 +131,9 @@ def _formed(at: Situation) -> Finding:
 def _disk_full(members: list[MemberStatus]) -> Finding:
     full = [str(member.id) for member in members if member.condition == "DiskFull"]
     message = (
-        f"the disk of member {', '.join(full)} is full: enlarge the volume, or raise"
-        " spec.storage.size to move the members to larger ones"
+        f"the disk of member {', '.join(full)} is full: enlarge the volume or the pool that it comes from, or raise"
+        " spec.storage.size to move the members to larger ones. Nothing is replaced: a member goes on under its"
+        " identity when there is room"
         if full
         else "no disk is full"
     )

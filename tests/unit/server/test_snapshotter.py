@@ -296,6 +296,33 @@ def test_a_full_disk_is_no_failed_disk(runs: Runs, monkeypatch: pytest.MonkeyPat
     runs(scenario)
 
 
+@pytest.mark.requirement("K595-06")
+@pytest.mark.parametrize("what", ["file", "directory"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
+def test_a_sync_of_a_snapshot_that_fails_for_lack_of_space_ends_the_replica(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, what: str, number: int
+) -> None:
+    """It is no failed disk; but no sync that failed is gone over."""
+
+    async def scenario(start: Start) -> None:
+        node = start()
+        await node.write(5)
+        original = os.fsync
+
+        def full(fd: int) -> None:
+            path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+            if path.name.endswith(".writing") if what == "file" else path.is_dir():
+                raise OSError(number, os.strerror(number))
+            original(fd)
+
+        monkeypatch.setattr(os, "fsync", full)
+        assert errno.errorcode[number] in str(await node.snapshot())
+        await until(lambda: node.halts)
+        assert node.halts[0].reason is HaltReason.DISK_FULL
+
+    runs(scenario)
+
+
 def test_a_snapshot_that_found_no_room_is_tried_again(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
