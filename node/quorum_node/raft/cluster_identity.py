@@ -15,6 +15,7 @@ error"); K595-05, K595-20.
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import DiscoverBrokersRequest
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.quorum import majority
 from quorum_node.raft.replica_state import ReplicaState
@@ -66,13 +67,25 @@ def note_answer(
     members = max(len(replica.voters.latest.voters), len(asked))
     if len(refused) < min(majority(members), len(asked)):
         return False
+    if replica.foreign_cluster_id is None and _has_question_out(replica):
+        return False  # the answer to DiscoverBrokers says which cluster it is, and counts as well
     names = ", ".join(sorted(map(_text, refused)))
+    theirs = (
+        ""
+        if replica.foreign_cluster_id is None
+        else f", whose own is {replica.foreign_cluster_id[:100]!r}"
+    )
     replica.halt(
         HaltReason.IDENTITY_MISMATCH,
-        f"cluster id {replica.told_cluster_id} is refused by {names}: this data directory, or cluster.id,"
-        " belongs to another cluster than the voters that this node is told to join",
+        f"cluster id {replica.told_cluster_id!r} is refused by {names}{theirs}: this data directory, or"
+        " cluster.id, belongs to another cluster than the voters that this node is told to join",
     )
     return True
+
+
+def _has_question_out(replica: ReplicaState) -> bool:
+    sent = replica.outstanding.values()
+    return any(isinstance(each.request, DiscoverBrokersRequest) for each in sent)
 
 
 def _name(replica: ReplicaState, peer: ReplicaKey | None, place: Endpoint) -> Peer:

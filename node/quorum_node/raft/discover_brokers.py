@@ -16,6 +16,7 @@ majority is needed for it. As sent here:
 While voters of a static quorum are known by id alone, no address but the configured ones is believed.
 """
 
+from quorum_node.raft.cluster_identity import note_answer
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.endpoint_gossip import NOT_HEARD_MS, HeardEndpoint, is_target
 from quorum_node.raft.errors import RaftError
@@ -67,7 +68,10 @@ def handle_discover_response(
     response: DiscoverBrokersResponse,
 ) -> None:
     """Hear what the peer knows; nothing from another cluster, or from one that can't say."""
-    if response.error is RaftError.NONE and not _is_of_another_cluster(replica, response):
+    if _is_of_another_cluster(replica, response):
+        replica.foreign_cluster_id = response.cluster_id
+        note_answer(replica, sent.peer, sent.destination, RaftError.INVALID_CLUSTER_ID)
+    elif response.error is RaftError.NONE:
         for heard in response.brokers:
             if heard.key == replica.key:
                 _hear_of_myself(replica, heard)
@@ -166,5 +170,5 @@ def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:
 
 
 def _is_of_another_cluster(replica: ReplicaState, response: DiscoverBrokersResponse) -> bool:
-    theirs, own = response.cluster_id, replica.cluster_id
+    theirs, own = response.cluster_id, replica.told_cluster_id
     return theirs is not None and own is not None and theirs != own

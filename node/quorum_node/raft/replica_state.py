@@ -204,6 +204,8 @@ class ReplicaState:
         self.refused_by: set[ReplicaKey | tuple[str, int]] = set()
         """Peers that refused the cluster id of this replica (`cluster_identity.py`)."""
         self.cluster_is_confirmed = False
+        self.foreign_cluster_id: str | None = None
+        """What one of them said that its own is."""
         self.gossip = EndpointGossip()
         self.boot_timestamp_ms = self.config.boot_timestamp_ms
 

@@ -93,6 +93,7 @@ def test_a_voter_of_another_cluster_stops(names: str) -> None:
     assert node.halted.reason is HaltReason.IDENTITY_MISMATCH
     assert "another" in node.halted.detail
     assert "(1, " in node.halted.detail, "it names who refused it"
+    assert CLUSTER_ID in node.halted.detail, "it names both ids"
 
 
 @pytest.mark.requirement("K595-05")
