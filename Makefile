@@ -115,12 +115,13 @@ down: venv ## remove the cluster and its disks; what was built stays in the cach
 
 .PHONY: clean
 clean: ## remove the clusters and all that was made here; what takes long to build stays in the cache
-	@$(PYTHON) tests/e2e/kind/cluster.py down --all
-	@rm -rf .venv .venv-bench .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@$(PYTHON) -B tests/e2e/kind/cluster.py down --all
+	@rm -rf .venv .venv-bench .requirements .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name .git -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 .PHONY: distclean
 distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next run begins from nothing
-	@$(PYTHON) tests/e2e/kind/cluster.py down --cache
+	@$(PYTHON) -B tests/e2e/kind/cluster.py down --cache
 
 # ---- Generated files that are checked in
 

@@ -22,10 +22,8 @@ from testbed import (
 )
 from testbed.commands import TestbedError
 from testbed.disks import SIZE_MIB, Disk, Disks
-from testbed.places import cache_directory, kubeconfig_path, state_directory
+from testbed.places import cache_directory, has_own_state, kubeconfig_path, state_directory
 from testbed.progress import say
-
-from support import stock_kafka
 
 
 def tools(_: argparse.Namespace) -> None:
@@ -50,10 +48,13 @@ def up(options: argparse.Namespace) -> None:
 
 def down(options: argparse.Namespace) -> None:
     """remove the cluster and its disks; --all: every cluster and our docker daemon as well"""
-    names = {options.name, *(lifecycle.known_clusters() if options.all or options.cache else [])}
+    every = options.all or options.cache
+    # Where the state is not the usual one, what it does not know was made by somebody else.
+    named = set() if every and has_own_state() else {options.name}
+    names = {*named, *(lifecycle.known_clusters() if every else [])}
     for name in sorted(names):
         lifecycle.down(name)
-    if options.all or options.cache:
+    if every:
         daemon.stop_ours(remove_data=True)
         shutil.rmtree(state_directory(), ignore_errors=True)
     if options.cache:
@@ -81,7 +82,13 @@ def load(options: argparse.Namespace) -> None:
 def kafka(options: argparse.Namespace) -> None:
     """pull or build the image of a stock Kafka broker, put it onto the workers; prints its name"""
     daemon.ensure()
-    name = kafka_image.ensure(stock_kafka.jars)
+    # It needs the project; `down`, which `make clean` runs by the machine's own Python, has no more than that.
+    from support import stock_kafka
+
+    try:
+        name = kafka_image.ensure(stock_kafka.jars)
+    except stock_kafka.KafkaUnavailable as failure:
+        raise TestbedError(str(failure)) from failure
     lifecycle.load(options.name, [name])
     print(name)
 
@@ -161,7 +168,7 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         options.action_of_verb(options)
-    except (TestbedError, stock_kafka.KafkaUnavailable) as failure:
+    except TestbedError as failure:
         print(f"cluster.py: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

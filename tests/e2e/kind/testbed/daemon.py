@@ -14,10 +14,9 @@ from pathlib import Path
 
 from testbed import packages
 from testbed.commands import TestbedError, run, succeeds
-from testbed.places import KIND_DIRECTORY, daemon_directory, exclusive
+from testbed.places import KIND_DIRECTORY, daemon_directory, daemon_exec_root, exclusive
 from testbed.progress import say, step
 
-_EXEC_ROOT = Path("/run/metadataquorum-docker")
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
 
@@ -61,10 +60,10 @@ def stop_ours(*, remove_data: bool) -> None:
     if remove_data and daemon_directory().exists():
         with step("removing the docker daemon's images"):
             # A daemon that was killed leaves its containers' mounts, network namespaces among them
-            for directory in (daemon_directory(), _EXEC_ROOT):
+            for directory in (daemon_directory(), daemon_exec_root()):
                 _unmount_below(directory)
             shutil.rmtree(daemon_directory())
-            shutil.rmtree(_EXEC_ROOT, ignore_errors=True)
+            shutil.rmtree(daemon_exec_root(), ignore_errors=True)
 
 
 def _explain_if_not_startable() -> None:
@@ -87,7 +86,7 @@ def _start() -> None:
     command = [
         dockerd,
         f"--data-root={directory / 'data'}",
-        f"--exec-root={_EXEC_ROOT}",
+        f"--exec-root={daemon_exec_root()}",
         f"--pidfile={directory / 'pid'}",
         f"--add-runtime=bounded={KIND_DIRECTORY / 'host' / 'runc-bounded'}",
         "--default-runtime=bounded",
@@ -115,10 +114,12 @@ def _start() -> None:
 def _our_pid() -> int | None:
     try:
         pid = int((daemon_directory() / "pid").read_text())
-        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        _, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")
     except (OSError, ValueError):
         return None
-    return pid if name == "dockerd" else None
+    name, _, rest = rest.rpartition(")")
+    has_ended = rest.split()[0] == "Z"  # whoever started it has not asked for its exit code yet
+    return pid if name == "dockerd" and not has_ended else None
 
 
 def _await_end(pid: int) -> None:

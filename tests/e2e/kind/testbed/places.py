@@ -6,6 +6,7 @@ State: what is alive now (clusters, disks, a daemon of ours); removed by `down`.
 
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,19 @@ def kubeconfig_path(cluster: str) -> Path:
 
 def daemon_directory() -> Path:
     return state_directory() / "docker"
+
+
+def has_own_state() -> bool:
+    """Whether the state is another one than the user's usual one."""
+    return "METADATAQUORUM_STATE" in os.environ
+
+
+def daemon_exec_root() -> Path:
+    """What a docker daemon of ours has while it runs; short, as it holds sockets. Each state has its own."""
+    if not has_own_state():
+        return Path("/run/metadataquorum-docker")
+    digest = hashlib.sha256(str(state_directory()).encode()).hexdigest()
+    return Path(f"/run/metadataquorum-docker-{digest[:8]}")
 
 
 @contextlib.contextmanager
