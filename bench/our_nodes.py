@@ -1,6 +1,7 @@
 """MetadataQuorum's nodes: three `quorum-node` processes, formed through the admin API.
 
-With default settings, except that the leader stays where it is when snapshots are due: all load goes to one address.
+With default settings, except that the leader stays where it is when snapshots are due, as all load goes to one
+address, and that one address may have more connections.
 """
 
 import subprocess
@@ -11,7 +12,12 @@ from kafka_client import Address, await_leader
 
 from support.local_quorum import LocalQuorum, wait_until
 
-STEADY_LEADER = {"quorum.snapshot.handover": "false"}
+STEADY_LEADER = {
+    "quorum.snapshot.handover": "false",
+    # All clients and members are on one address here: more than the defaults allow from one.
+    "max.connections": "8192",
+    "max.connections.per.ip": "8192",
+}
 
 
 class OurCluster(Cluster):

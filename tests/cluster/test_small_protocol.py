@@ -1,7 +1,5 @@
 """Real processes: voters that move, join, are older, or lead without knowing that they lead no more."""
 
-import itertools
-
 import pytest
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -103,6 +101,18 @@ def test_a_zombie_leader_finds_that_it_was_removed_and_observes(make_quorum) -> 
     )
 
 
+def hand_over(quorum: LocalQuorum, wanted: int) -> None:
+    """Until that node leads; a hand-over that a busy machine spoils is asked for again."""
+
+    def leads() -> bool:
+        if quorum.wait_leader() == wanted:
+            return True
+        quorum.request("POST", "/v1/resign", json={"successorId": wanted})
+        return False
+
+    wait_until(leads, f"node {wanted} leads")
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("K650-02")
 @pytest.mark.parametrize("vote_version", [1, pytest.param(0, marks=pytest.mark.long)])
@@ -118,18 +128,22 @@ def test_a_voter_without_pre_vote_votes_and_is_voted_for(
     assert isinstance(versions, ApiVersionsResponse)
     assert next(a.max_version for a in versions.api_keys if a.api_key == VOTE.key) == vote_version
 
-    led: set[int] = set()
-    for attempt in itertools.count():
-        # With one of three down the other two need each other's vote, in one direction or the other.
+    # With one of three down the other two need each other's vote, in one direction and in the other.
+    for wanted, down in ((3, 1), (2, 1), (3, 2), (1, 2)):
+        quorum.nodes[down].kill()
+        quorum.put("k", f"without {down}")
+        hand_over(quorum, wanted)
+        quorum.put("k", f"under {wanted}")
+        quorum.nodes[down].start()
+        quorum.wait_caught_up(down)
+    # And with nobody's help: whoever leads dies, the older one among them.
+    for _ in range(2):
         leader = quorum.leader
-        led.add(leader.id)
-        if attempt >= 4 and older.id in led and led - {older.id}:
-            break
-        assert attempt < 12, f"only {led} ever led"
         leader.kill()
-        quorum.put("k", str(attempt))
+        quorum.put("k", f"after {leader.id}")
         leader.start()
         quorum.wait_caught_up(leader.id)
+        hand_over(quorum, older.id)
     assert quorum.get("k") is not None
 
 

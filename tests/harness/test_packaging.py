@@ -32,6 +32,10 @@ _QUORUM = {
 }
 
 
+_GONE_S = 240.0
+"""The API server's own patience with what it deletes is a minute, and it tries again."""
+
+
 class Empty:
     """An API server on which nothing was installed before."""
 
@@ -50,7 +54,14 @@ class Empty:
         run([*command, chart.RELEASE, str(chart.CHART)], timeout_s=60)
 
     def remove(self) -> None:
-        """Whatever is left of a release or of the plain manifests."""
+        """Whatever is left of a release or of the plain manifests.
+
+        The quorum goes before its definition: an API server that is told to delete both looks for what is left
+        every 5 s, for a minute, and when it is too busy to have found nothing by then it backs off.
+        """
+        if self.api.find(_DEFINITION) is not None and self.has_quorum():
+            self.api.delete(kube.quorums("default", "q"))
+            wait_for("the quorum is gone", lambda: not self.has_quorum(), timeout_s=_GONE_S)
         run([*self._helm, "uninstall", chart.RELEASE, "--ignore-not-found"], timeout_s=60)
         self.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false", "--ignore-not-found")
         self.wait_gone()
@@ -77,7 +88,17 @@ class Empty:
         """A definition goes after its last resource, and a namespace after its last object: one with
         a finalizer would hold them."""
         for path in (*_DEFINITIONS, f"{kube.NAMESPACES}/{chart.NAMESPACE}"):
-            wait_for(f"no {path}", lambda path=path: self.api.find(path) is None, timeout_s=60)
+            wait_for(
+                f"no {path}",
+                lambda path=path: self.api.find(path) is None,
+                timeout_s=_GONE_S,
+                seen=lambda path=path: self._state_of(path),
+            )
+
+    def _state_of(self, path: str) -> object:
+        """What keeps it, as the API server says."""
+        found = self.api.find(path) or {}
+        return found.get("metadata", {}).get("finalizers"), found.get("status")
 
 
 @contextlib.contextmanager

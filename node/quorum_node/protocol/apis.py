@@ -104,6 +104,26 @@ APIS: dict[int, Api] = {
     )
 }
 """Every API by its key. Keys from 20000 up are private: what only the drafts define."""
+FEW_ELEMENTS = frozenset(
+    api.key
+    for api in (
+        FETCH,
+        API_VERSIONS,
+        VOTE,
+        BEGIN_QUORUM_EPOCH,
+        END_QUORUM_EPOCH,
+        DESCRIBE_QUORUM,
+        FETCH_SNAPSHOT,
+        DESCRIBE_CLUSTER,
+        ADD_RAFT_VOTER,
+        REMOVE_RAFT_VOTER,
+        UPDATE_RAFT_VOTER,
+        ALTER_QUORUM,
+        DISCOVER_BROKERS,
+        READ_OFFSET,
+    )
+)
+"""Keys of the requests that are about the quorum: their arrays name voters, listeners and partitions of it."""
 FIRST_PRIVATE_KEY = 20000
 FORWARDABLE = frozenset(
     (19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81)

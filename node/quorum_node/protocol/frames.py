@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from struct import Struct
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.apis import API_VERSIONS, APIS
+from quorum_node.protocol.apis import API_VERSIONS, APIS, FEW_ELEMENTS
 from quorum_node.schema.codec import decode, encode_into
+from quorum_node.schema.decoder import MAX_ELEMENTS
 from quorum_node.schema.encoder import Part
 from quorum_node.schema.primitives import (
     Buffer,
@@ -25,6 +26,9 @@ SIZE_BYTES = 4
 _SIZE = Struct(">i")
 _REQUEST_HEADER = Struct(">hhih")
 _RESPONSE_HEADER = Struct(">i")
+
+MAX_FEW_ELEMENTS = 2000
+"""Array elements of a request about the quorum, whoever sends it: see `FEW_ELEMENTS`."""
 
 
 class UnsupportedRequest(MalformedMessage):
@@ -74,9 +78,9 @@ def decode_request(frame: Buffer) -> Request:
         raise MalformedMessage("a request header runs past the end") from None
     except (UnicodeDecodeError, MalformedRecord) as error:
         raise MalformedMessage(f"request header: {error}") from None
-    return Request(
-        api, version, correlation_id, client_id, decode(api.request, version, frame, position)
-    )
+    limit = MAX_FEW_ELEMENTS if key in FEW_ELEMENTS else MAX_ELEMENTS
+    body = decode(api.request, version, frame, position, limit)
+    return Request(api, version, correlation_id, client_id, body)
 
 
 def encode_request(

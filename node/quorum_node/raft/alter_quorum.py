@@ -21,6 +21,8 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.safety import Refusal
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, ReplicaKey
 
+MAX_TARGET_VOTERS = 100
+"""As in the admin API; the work of a plan grows faster than its voters."""
 MAX_WAITING = 16
 
 Target = tuple[ReplicaKey, ...] | None
@@ -97,6 +99,9 @@ def abandon_alteration(leader: Leader, request_id: int) -> None:
 def _refusal_of_target(
     replica: ReplicaState, leader: Leader, target: tuple[ReplicaKey, ...]
 ) -> Refusal | None:
+    if len(target) > MAX_TARGET_VOTERS:
+        message = f"{len(target)} target voters, a quorum has at most {MAX_TARGET_VOTERS}"
+        return Refusal(RaftError.INVALID_REQUEST, message)
     ids = [key.id for key in target]
     if not ids:
         return Refusal(RaftError.INVALID_REQUEST, "a quorum has at least one voter")

@@ -27,14 +27,20 @@ def encode_into(parts: list[Part], message: Message, version: int) -> None:
     encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts)
 
 
-def decode(cls: type[_M], version: int, buffer: Buffer, position: int = 0) -> _M:
-    """A message that fills the buffer from `position` to its end.
+def decode(
+    cls: type[_M],
+    version: int,
+    buffer: Buffer,
+    position: int = 0,
+    max_elements: int = MAX_ELEMENTS,
+) -> _M:
+    """A message that fills the buffer from `position` to its end, with so many array elements at most.
 
     Records inside are views into `buffer`. Raises MalformedMessage, and nothing else, on other bytes.
     """
     try:
         made, end = decoder(cls, version, version >= cls.FLEXIBLE_SINCE)(
-            buffer, position, len(buffer), [MAX_ELEMENTS]
+            buffer, position, len(buffer), [max_elements]
         )
     except (struct.error, IndexError):
         raise MalformedMessage(f"{cls.__name__} v{version} runs past the end") from None

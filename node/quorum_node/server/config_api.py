@@ -94,7 +94,7 @@ class ConfigApi:
         else:
             image, settings = self._image(), self._settings
             kind, name = resource.resource_type, resource.resource_name
-            asked = Asked(kind, name, resource.configuration_keys, synonyms)
+            asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
             problem = description_refused(image.acls, settings.authorizer, caller, asked)
             found = problem or describe(image, self._node_id, settings.static_configs, asked)
         return DescribeConfigsResult(

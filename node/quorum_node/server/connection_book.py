@@ -1,7 +1,8 @@
 """The open connections of one listener: who is let in, who gives way, who has been silent for too long.
 
 A new connection is always let in. Where that is one too many, the connection that has been idle for
-longest is closed: in all (`max.connections`) or from the same address (`max.connections.per.ip`). Kafka does
+longest is closed: in all (`max.connections`) or from the same address (`max.connections.per.ip`), those first on
+which no whole request ever came, and those last whose client has shown who it is. Kafka does
 so for the listener between brokers; elsewhere it makes new ones wait or refuses them, which would let a
 flood of idle connections shut the voters out. Connections of voters never give way. Knows no protocol.
 """
@@ -24,6 +25,8 @@ class Connection(Protocol):
 
     address: str
     """IP address of the other side."""
+    standing: int
+    """0: no whole request came yet; 1: one did; 2: its client has shown a token. Who has less gives way first."""
     active_at: float
     """When something was last received or sent, in seconds."""
     unfinished_since: float | None
@@ -148,7 +151,7 @@ class ConnectionBook:
         """Of the ordinary ones; the newest itself if there are no others."""
         idlest = min(
             (each for each in among if each in self._ordinary and each is not newest),
-            key=_active_at,
+            key=_standing_and_use,
             default=newest,
         )
         self._close(idlest, why)
@@ -164,3 +167,7 @@ class ConnectionBook:
 
 def _active_at(connection: Connection) -> float:
     return connection.active_at
+
+
+def _standing_and_use(connection: Connection) -> tuple[int, float]:
+    return connection.standing, connection.active_at

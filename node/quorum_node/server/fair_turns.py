@@ -3,6 +3,9 @@
 Start-time fair queueing: each connection has a clock that its own work moves on, and the one whose clock is
 furthest behind comes first. Whoever sends a request now and then is served before those who send without
 a pause, however many these are. What a voter sends never comes here: it is served at once.
+
+What may take long in one piece, a large request or one of a connection whose last one did take long, is heavy: it is
+served one at a time, the next when it is answered, when nothing else waits, with pauses four times as long as it took.
 """
 
 import heapq
@@ -11,11 +14,17 @@ from time import perf_counter
 from typing import Protocol
 
 _MIN_PAUSE_SECONDS = 0.001
-TURN_SECONDS = 0.004
+TURN_SECONDS = 0.002
 """How long ordinary connections may keep one turn of the loop."""
 
 _LEAD_SECONDS = 0.02
 """How much of its unused time a connection keeps: it comes before those that have used theirs."""
+
+_HEAVY_PAUSES = 4
+_LOOK_AGAIN_SECONDS = 0.01
+_MAX_HEAVY_WAIT_SECONDS = 1.0
+_SLOW_TURNS = 10
+"""Less may be the machine's doing."""
 
 
 class Worker(Protocol):
@@ -23,6 +32,14 @@ class Worker(Protocol):
 
     served_until: float
     """Its own clock, in seconds of work."""
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether its next piece of work may take longer than a turn."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that it has begun and that are not answered."""
 
     def take_turn(self) -> None:
         """Do a bounded piece of work."""
@@ -54,13 +71,18 @@ class FairTurns:
         self._loop = loop
         self._clock = clock
         self._share = share
-        self._turn_seconds = turn_seconds
+        self.turn_seconds = turn_seconds
         self._burst = burst_seconds
         self._credit = burst_seconds
         self._credited_at = clock()
         self._spent = 0.0
         self._now = 0.0
         self._queue: list[tuple[float, int, Worker]] = []
+        self._heavy: list[tuple[float, int, Worker]] = []
+        self._heavy_after = 0.0
+        self._heavy_timer = False
+        self._last_heavy: Worker | None = None
+        self._heavy_since = 0.0
         self._number = 0
         self._turn_begun = False
         self._scheduled = False
@@ -68,12 +90,12 @@ class FairTurns:
     @property
     def waiting(self) -> int:
         """Connections that wait for their turn."""
-        return len(self._queue)
+        return len(self._queue) + len(self._heavy)
 
     @property
     def may_go_on(self) -> bool:
-        """Whether somebody may still do something in this turn of the loop."""
-        return not self._queue and self._spent < self._turn_seconds and self._has_credit()
+        """Whether somebody may still do something in this turn of the loop, if it is not heavy."""
+        return not self._queue and self._spent < self.turn_seconds and self._has_credit()
 
     def spent(self, worker: Worker, seconds: float) -> None:
         """A connection has worked for so long."""
@@ -85,11 +107,16 @@ class FairTurns:
             self._turn_begun = True
             self._loop.call_soon(self._next_turn)
 
+    def is_slow(self, seconds: float) -> bool:
+        """Whether a piece of work took so long that the next one is taken for heavy."""
+        return seconds > _SLOW_TURNS * self.turn_seconds
+
     def add(self, worker: Worker) -> None:
         """A connection waits for its turn; only once until `take_turn` is called."""
         self._number += 1
         start = self._start_of(worker)
-        heapq.heappush(self._queue, (start, self._number, worker))
+        queue = self._heavy if worker.is_heavy else self._queue
+        heapq.heappush(queue, (start, self._number, worker))
         self._schedule()
 
     def _start_of(self, worker: Worker) -> float:
@@ -101,23 +128,48 @@ class FairTurns:
         self._spent = 0.0
 
     def _schedule(self) -> None:
-        if self._scheduled or not self._queue:
+        if self._scheduled or not (self._queue or self._heavy):
             return
         self._scheduled = True
-        if self._has_credit():
-            self._loop.call_soon(self._serve)
+        pause = 0.0
+        if not self._has_credit():
+            pause = max(_MIN_PAUSE_SECONDS, -self._credit / self._share)
+        elif not self._queue:
+            pause = self._heavy_after - self._clock()
+            # What comes meanwhile and is not heavy must not wait for this: it asks for a turn of its own.
+            self._scheduled = pause <= 0
+            if pause > 0 and self._heavy_timer:
+                return
+            self._heavy_timer = pause > 0
+        if pause > 0:
+            self._loop.call_later(pause, self._serve)
         else:
-            delay = max(_MIN_PAUSE_SECONDS, -self._credit / self._share)
-            self._loop.call_later(delay, self._serve)
+            self._loop.call_soon(self._serve)
 
     def _serve(self) -> None:
-        self._scheduled = False
+        self._scheduled = self._heavy_timer = False
         began = self._clock()
-        while self._queue and self._clock() - began < self._turn_seconds and self._has_credit():
+        while self._queue and self._clock() - began < self.turn_seconds and self._has_credit():
             start, _, worker = heapq.heappop(self._queue)
             self._now = max(self._now, start)
             worker.take_turn()
+        if not self._queue and self._heavy and self._has_credit():
+            self._serve_heavy()
         self._schedule()
+
+    def _serve_heavy(self) -> None:
+        began = self._clock()
+        if began < self._heavy_after:
+            return
+        waits = self._last_heavy is not None and self._last_heavy.in_flight > 0
+        if waits and began < self._heavy_since + _MAX_HEAVY_WAIT_SECONDS:
+            self._heavy_after = began + _LOOK_AGAIN_SECONDS
+            return
+        _, _, worker = heapq.heappop(self._heavy)
+        worker.take_turn()
+        ended = self._clock()
+        self._last_heavy, self._heavy_since = worker, began
+        self._heavy_after = ended + _HEAVY_PAUSES * (ended - began)
 
     def _has_credit(self) -> bool:
         if self._share >= 1.0:

@@ -62,6 +62,11 @@ class FrameCutter:
         """How much of a frame is here that is not whole."""
         return len(self._partial)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that nobody has looked at yet."""
+        return len(self._data) - self._position
+
     def clear(self) -> None:
         """Forget everything."""
         self._data, self._position = b"", 0

@@ -8,6 +8,7 @@ Bytes that are no request close that connection and are counted. What a connecti
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Collection
 from time import perf_counter
@@ -36,10 +37,14 @@ MAX_IN_FLIGHT = 5000
 """Requests of one connection that may wait for answers; beyond it the connection isn't read."""
 MAX_IN_FLIGHT_OF_STRANGERS = 256
 """The same for connections that no voter speaks on."""
+MAX_QUEUED_BYTES_OF_STRANGERS = 256 << 10
+"""Requests of such a connection that wait for answers; one more may be on top of it."""
 MAX_FRAMES_PER_TURN = 64
 """Requests of one connection that are handled before others get their turn."""
 MAX_ANSWER_BYTES_PER_TURN = 1 << 20
 """Answers of that size end the turn of a connection: its client has to read them first."""
+HEAVY_BYTES = 256 << 10
+"""Requests of that size may take long."""
 MAX_UNSENT_BYTES = 128 << 20
 """Answers that clients do not read, of all connections; beyond it the one with the most is closed."""
 _SWEEP_SECONDS = 1.0
@@ -55,6 +60,7 @@ class InboundRequest:
         "on_abandoned",
         "received",
         "request",
+        "size_bytes",
         "started",
     )
 
@@ -62,6 +68,7 @@ class InboundRequest:
         self.connection = connection
         self.request = request
         self.received = received
+        self.size_bytes = 0
         self.started = perf_counter()
         self.answered = 0.0
         self.encoded: list[bytes | memoryview] | None = None
@@ -103,7 +110,10 @@ class KafkaConnection(asyncio.Protocol):
         self._collecting = False
         self._closed = False
         self._is_voters = False
+        self._was_slow = False
+        self._queued_bytes = 0
         self.address = ""
+        self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
@@ -125,7 +135,7 @@ class KafkaConnection(asyncio.Protocol):
             return
         if self._is_voters:
             self._take_turn()
-        elif self._server.turns.may_go_on:
+        elif self._server.turns.may_go_on and not self.is_heavy:
             self.take_turn()
         else:
             self._wait_for_turn()
@@ -134,7 +144,14 @@ class KafkaConnection(asyncio.Protocol):
         """A turn of a connection that shares the loop's time with others."""
         began = perf_counter()
         self._take_turn()
-        self._server.turns.spent(self, perf_counter() - began)
+        seconds = perf_counter() - began
+        self._was_slow = self._server.turns.is_slow(seconds)
+        self._server.turns.spent(self, seconds)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether what waits here may take longer than a turn."""
+        return self._was_slow or self._frames.waiting_bytes > HEAVY_BYTES
 
     def _wait_for_turn(self) -> None:
         self._turn_scheduled = True
@@ -175,13 +192,17 @@ class KafkaConnection(asyncio.Protocol):
         """Handle whole frames, up to a turn's worth; True if there may be more."""
         server, frames = self._server, self._frames
         handled = answer_bytes = 0
+        ends_at = math.inf if self._is_voters else perf_counter() + server.turns.turn_seconds
         limit = MAX_FRAMES_PER_TURN if self._is_voters else server.frames_per_turn
         while not self._closed and (frame := frames.next()) is not None:
             self.unfinished_since = None
+            self.standing = 1
             request = decode_request(frame)
             if not self._is_voters:
                 self._is_voters = server.is_voters(self, request)
             inbound = InboundRequest(self, request, self._received)
+            inbound.size_bytes = len(frame)
+            self._queued_bytes += len(frame)
             self._waiting.append(inbound)
             server.times.arrived(request)
             server.handler(inbound)
@@ -189,6 +210,8 @@ class KafkaConnection(asyncio.Protocol):
             if inbound.encoded is not None:
                 answer_bytes += sum(map(len, inbound.encoded))
             if handled >= limit or answer_bytes > MAX_ANSWER_BYTES_PER_TURN:
+                return frames.has_more
+            if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS:
                 return frames.has_more
         return False
 
@@ -198,6 +221,8 @@ class KafkaConnection(asyncio.Protocol):
             return
         limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_STRANGERS
         blocked = self._writing_paused or len(self._waiting) > limit
+        if self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS and not self._is_voters:
+            blocked = True
         if more and not blocked and not self._turn_scheduled:
             self._turn_scheduled = True
             if self._is_voters:
@@ -226,6 +251,7 @@ class KafkaConnection(asyncio.Protocol):
         while waiting and (encoded := waiting[0].encoded) is not None:
             parts += encoded
             done = waiting.popleft()
+            self._queued_bytes -= done.size_bytes
             left(done.request.api, done.received, done.started, done.answered, now)
         if self._transport is not None and not self._closed:
             self.active_at = now
@@ -249,6 +275,7 @@ class KafkaConnection(asyncio.Protocol):
         self._closed = True
         self._server.connection_gone(self)
         waiting, self._waiting = self._waiting, deque()
+        self._queued_bytes = 0
         for inbound in waiting:
             if inbound.on_abandoned is not None:
                 inbound.on_abandoned()

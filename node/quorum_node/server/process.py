@@ -22,6 +22,7 @@ from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.config_values import ConfigError
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.disk_watch import DiskWatch
+from quorum_node.server.file_limit import allow_connections
 from quorum_node.server.gauges import gauges_of_node
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.kafka_api import KafkaApi
@@ -115,6 +116,9 @@ class NodeProcess:
 
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
+        allow_connections(
+            self._config.limits.max_connections + self._config.admin_limits.max_connections
+        )
         address = self._config.listener
         try:
             await self._listener.start(address.host.strip("[]"), address.port)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from quorum_node.raft import RaftError
+from quorum_node.raft.alter_quorum import MAX_TARGET_VOTERS
 from quorum_node.raft.events import RequestAbandoned, RequestReceived
 from quorum_node.raft.messages import (
     AddVoterRequest,
@@ -17,7 +18,7 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.control import VotersRecord
-from quorum_node.records.identity import Endpoint
+from quorum_node.records.identity import Endpoint, ReplicaKey
 from support.raft.altered import (
     alter,
     history,
@@ -26,7 +27,7 @@ from support.raft.altered import (
     target,
     target_of,
 )
-from support.raft.cores import CLUSTER_ID, Node, endpoints_of, key_of
+from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of, key_of
 
 
 @pytest.mark.requirement("K595-24")
@@ -257,3 +258,12 @@ def test_a_voter_without_our_features_forbids_a_plan() -> None:
     assert answer.error is RaftError.VOTER_LACKS_FEATURE
     assert str(key_of(3)) in answer.message
     assert "AddVoter" in answer.message
+
+
+def test_a_target_of_very_many_voters_is_refused() -> None:
+    cores = Cores()
+    leader = cores.quorum("1", "2", "3")
+    wanted = tuple(ReplicaKey(number) for number in range(MAX_TARGET_VOTERS + 1))
+    refused = cores.request(leader, AlterQuorumRequest(CLUSTER_ID, wanted, 3000, None))
+    assert refused.error is RaftError.INVALID_REQUEST
+    assert leader.replica.voters.latest.record.target_voters is None

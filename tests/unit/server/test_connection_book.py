@@ -11,6 +11,7 @@ class Client:
     """A connection that notes why it was closed."""
 
     address: str = "10.0.0.1"
+    standing: int = 0
     active_at: float = 0.0
     unfinished_since: float | None = None
     unfinished_bytes: int = 0
@@ -48,6 +49,22 @@ def test_the_idlest_connection_gives_way_and_not_the_oldest() -> None:
     assert not newest.closed
     assert len(scene.book) == 16
     assert scene.counted == ["max.connections"]
+
+
+def test_a_flood_of_silent_connections_displaces_nobody_who_has_asked_something() -> None:
+    scene = Scene(max_connections=16)
+    asked = [scene.open(f"10.0.0.{n}") for n in range(10)]
+    shown = scene.open("10.0.0.99")
+    shown.standing = 2
+    for client in asked:
+        client.standing = 1
+    for number in range(500):
+        scene.open(f"10.0.1.{number}")
+    assert not any(each.closed for each in (*asked, shown))
+    for number in range(500):
+        scene.open(f"10.0.2.{number}").standing = 1
+    assert all(each.closed for each in asked)
+    assert not shown.closed
 
 
 def test_a_flood_from_one_address_displaces_itself() -> None:

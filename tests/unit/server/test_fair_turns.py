@@ -43,6 +43,8 @@ class Client:
     def __init__(self, turns: FairTurns, loop: Clockwork, pieces: int, cost: float) -> None:
         self.served_until = 0.0
         self._turns, self._loop, self._pieces, self._cost = turns, loop, pieces, cost
+        self.in_flight = 0
+        self.is_heavy = cost > TURN_SECONDS
         self.done_at: list[float] = []
 
     def take_turn(self) -> None:
@@ -84,6 +86,28 @@ def test_who_asks_little_is_served_before_sixty_who_never_pause() -> None:
             loop.turn()
     # At first it is as far as the others; from then on it is always behind them.
     assert max(waits[1:]) <= 2 * TURN_SECONDS
+
+
+def test_heavy_work_comes_one_at_a_time_and_leaves_most_of_the_time_to_others() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, clock=loop.clock)
+    heavy = [Client(turns, loop, 100, 0.05) for _ in range(10)]
+    for client in heavy:
+        turns.add(client)
+    waits = []
+    quiet = Client(turns, loop, 1, 0.0001)
+    while loop.now < 10:
+        asked = loop.now
+        turns.add(quiet)
+        while len(quiet.done_at) == len(waits):
+            loop.turn()
+        waits.append(quiet.done_at[-1] - asked)
+        loop.now += 0.002
+    stalled = sum(wait > 0.001 for wait in waits)
+    assert max(waits) <= 0.052
+    assert stalled <= 10 / 0.05 / 4
+    worked = 0.05 * sum(len(each.done_at) for each in heavy)
+    assert 1.5 <= worked <= 2.1, "a fifth of the time"
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])

@@ -59,6 +59,7 @@ class HttpConnection(H11Protocol):
         self._is_gone = False
         self._is_trusted = False
         self.address = ""
+        self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
         self.unfinished_bytes = 0
@@ -142,6 +143,16 @@ class HttpConnection(H11Protocol):
             self.transport.abort()
 
     @property
+    def is_heavy(self) -> bool:
+        """Never: it takes small pieces only."""
+        return False
+
+    @property
+    def in_flight(self) -> int:
+        """See `is_heavy`."""
+        return 0
+
+    @property
     def _is_between_requests(self) -> bool:
         cycle = cast(Any, self.cycle)  # None before the first request
         return cycle is None or bool(cycle.response_complete)
@@ -168,11 +179,13 @@ class HttpConnection(H11Protocol):
         answering: Coroutine[Any, Any, None] = self._inner(scope, received, send)
         await _Counted(answering, self._count)
         self.active_at = perf_counter()
+        self.standing = max(self.standing, 1)
         if not cast(Any, self.cycle).more_body:
             self.unfinished_since = None
 
     def _trust(self) -> None:
         self._is_trusted = True
+        self.standing = 2
 
     def _count(self, seconds: float) -> None:
         if not self._is_trusted:

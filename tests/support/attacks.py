@@ -1,0 +1,208 @@
+"""Clients that mean no good, as a process: `python -m support.attacks NAME HOST KAFKA_PORT ADMIN_PORT`.
+
+None of them has the admin token. Each goes on until its stdin is closed, prints a line once it is under way, and
+starts again whatever was closed. With a lower priority than the nodes: what they cost the machine is not the question.
+"""
+
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from quorum_node.protocol import apis
+from quorum_node.protocol.alter_quorum import (
+    AlterQuorumRequest,
+    AlterQuorumRequestPartition,
+    AlterQuorumRequestTopic,
+    TargetVoter,
+)
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.configs import DescribeConfigsRequest, DescribeConfigsResource
+from quorum_node.protocol.frames import encode_request
+
+Address = tuple[str, int]
+_FRAME_BYTES = 8 << 20
+_PAUSE_SECONDS = 0.05
+
+
+class Attack:
+    """Where to, and whether to go on."""
+
+    def __init__(self, kafka: Address, admin: Address) -> None:
+        self.kafka, self.admin = kafka, admin
+        self.over = threading.Event()
+
+    def many(self, count: int, work: Callable[[], None]) -> None:
+        """So many threads that repeat `work`, whatever becomes of it."""
+
+        def repeat() -> None:
+            while not self.over.is_set():
+                try:
+                    work()
+                except OSError:
+                    self.over.wait(_PAUSE_SECONDS)
+
+        for _ in range(count):
+            threading.Thread(target=repeat, daemon=True).start()
+
+    def held(self, address: Address, count: int, first: bytes, then: bytes = b"") -> None:
+        """So many connections that send `first`, then `then` every second, and stay."""
+        connections: list[socket.socket] = []
+
+        def hold() -> None:
+            while len(connections) < count and not self.over.is_set():
+                connection = socket.create_connection(address, 5)
+                connection.setblocking(False)
+                connections.append(connection)
+                send_some(connection, first)
+            for connection in list(connections):
+                if not is_open(connection, then):
+                    connections.remove(connection)
+                    connection.close()
+            self.over.wait(1.0)
+
+        self.many(1, hold)
+
+
+def send_some(connection: socket.socket, data: bytes) -> None:
+    """As much as goes at once, or within a second for what is larger than a buffer."""
+    view, end = memoryview(data), time.monotonic() + 1
+    while view and time.monotonic() < end:
+        try:
+            view = view[connection.send(view) :]
+        except BlockingIOError:
+            time.sleep(0.001)
+
+
+def is_open(connection: socket.socket, then: bytes) -> bool:
+    try:
+        if then:
+            connection.send(then)
+        return bool(connection.recv(1))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def idle(attack: Attack) -> None:
+    attack.held(attack.kafka, 3000, b"")
+    attack.held(attack.admin, 1000, b"")
+
+
+def unfinished(attack: Attack) -> None:
+    attack.held(attack.kafka, 60, struct.pack(">i", _FRAME_BYTES) + bytes(_FRAME_BYTES - 10))
+
+
+def slow(attack: Attack) -> None:
+    """A byte now and then, on both ports."""
+    attack.held(attack.admin, 300, b"GET /v1/node HTTP/1.1\r\nHost: x\r\nX-A: ", b"a")
+    attack.held(attack.kafka, 300, struct.pack(">i", _FRAME_BYTES), b"a")
+
+
+def posts(attack: Attack) -> None:
+    """Large JSON without a token."""
+    body = b'{"entries":[' + b'{"resourceType":"topic"},' * 550_000 + b"{}]}"
+    attack.many(2, lambda: http(attack.admin, "POST", "/v1/append", body))
+
+
+def log_reads(attack: Attack) -> None:
+    attack.many(4, lambda: http(attack.admin, "GET", "/v1/log?maxRecords=10000"))
+
+
+def small_reads(attack: Attack) -> None:
+    """Requests as fast as they are taken, many on each connection."""
+    request = b"GET /v1/node HTTP/1.1\r\nHost: x\r\n\r\n" * 50
+    attack.many(8, lambda: pour(attack.admin, request))
+
+
+def large_headers(attack: Attack) -> None:
+    request = b"GET /livez HTTP/1.1\r\n" + b"".join(
+        b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(200)
+    )
+    attack.many(4, lambda: pour(attack.admin, request))
+
+
+def many_voters(attack: Attack) -> None:
+    for voters in (2000, 20_000):
+        targets = tuple(TargetVoter(voter_id=10 + number) for number in range(voters))
+        part = AlterQuorumRequestPartition(partition_index=0, target_voters=targets)
+        topic = AlterQuorumRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
+        body = AlterQuorumRequest(cluster_id="another", topics=(topic,))
+        frame = encode_request(apis.ALTER_QUORUM, 0, 1, "x", body)
+        attack.many(2, partial(pour, attack.kafka, frame))
+
+
+def many_elements(attack: Attack) -> None:
+    names = tuple(f"no-such-config-{number}" for number in range(40_000))
+    resource = DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=names)
+    frame = encode_request(
+        apis.DESCRIBE_CONFIGS, 4, 1, "x", DescribeConfigsRequest(resources=(resource,))
+    )
+    attack.many(4, lambda: pour(attack.kafka, frame))
+
+
+def pipelined(attack: Attack) -> None:
+    body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    frames = encode_request(apis.API_VERSIONS, 3, 1, "x", body) * 500
+    attack.many(20, lambda: pour(attack.kafka, frames))
+
+
+def http(address: Address, method: str, path: str, body: bytes = b"") -> None:
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(address, 5) as connection:
+        connection.settimeout(20)
+        connection.sendall(head.encode() + body)
+        while connection.recv(1 << 16):
+            pass
+
+
+def pour(address: Address, data: bytes, seconds: float = 2.0) -> None:
+    """The same bytes over and over, reading what comes back."""
+    end = time.monotonic() + seconds
+    with socket.create_connection(address, 5) as connection:
+        while time.monotonic() < end:
+            connection.setblocking(True)
+            connection.settimeout(5)
+            connection.sendall(data)
+            connection.setblocking(False)
+            try:
+                while connection.recv(1 << 18):
+                    pass
+                return
+            except BlockingIOError:
+                continue
+
+
+ATTACKS: dict[str, Callable[[Attack], None]] = {
+    "idle": idle,
+    "unfinished": unfinished,
+    "slow": slow,
+    "posts": posts,
+    "log-reads": log_reads,
+    "small-reads": small_reads,
+    "large-headers": large_headers,
+    "many-voters": many_voters,
+    "many-elements": many_elements,
+    "pipelined": pipelined,
+}
+
+
+def main() -> None:
+    name, host, kafka_port, admin_port = sys.argv[1:]
+    os.nice(10)
+    attack = Attack((host, int(kafka_port)), (host, int(admin_port)))
+    ATTACKS[name](attack)
+    time.sleep(0.3)  # for the threads to begin; whoever reads the line begins to measure
+    print("under way", flush=True)
+    sys.stdin.read()
+    attack.over.set()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The limit of open files follows the connections that are allowed."""
+
+import resource
+import subprocess
+import sys
+
+LOW = 256
+
+
+def soft_limit_after(count: int, hard: int) -> tuple[int, str]:
+    """In a process of its own that begins with LOW."""
+    program = (
+        "import resource; from quorum_node.server.file_limit import allow_connections;"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({LOW}, {hard}));"
+        f"allow_connections({count}); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    lines = done.stdout.splitlines()
+    return int(lines[-1]), "\n".join(lines[:-1])
+
+
+def test_it_is_raised_as_far_as_needed_and_allowed() -> None:
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 4096
+    assert soft_limit_after(1400, 4096) == (1912, "")
+    limit, said = soft_limit_after(5000, 4096)
+    assert limit == 4096
+    assert "ulimit -n" in said
+    assert soft_limit_after(10, 4096)[0] == 522
