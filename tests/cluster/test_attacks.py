@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from support.attacks import ATTACKS
-from support.local_quorum import TOKEN, LocalNode, LocalQuorum
+from support.local_quorum import TOKEN, LocalNode, LocalQuorum, wait_until
 
 SHORT = ("posts", "log-reads", "unfinished", "many-voters")
 """The others are in the long set."""
@@ -131,3 +131,25 @@ def test_commits_go_on_under(name: str, quorum: LocalQuorum) -> None:
     assert quorum.describe()["leaderEpoch"] == epoch, "no election"
     assert grown_mib < MAX_MEMORY_MIB
     assert p99(during) <= MAX_RATIO * quiet_ms
+
+
+@pytest.mark.slow
+def test_a_voter_that_restarts_during_a_flood_is_let_in(quorum: LocalQuorum) -> None:
+    """Every place on the leader's port is taken, from the very address of the voter."""
+    leader, follower = quorum.leader, quorum.followers[0]
+    with attacked("idle", leader):
+        wait_until(lambda: closed_for_a_limit(leader) > 0, "the leader closes connections")
+        follower.kill()
+        follower.start()
+        quorum.wait_caught_up(follower.id)
+        position = quorum.put("while", "it is flooded")["endOffset"]
+        wait_until(
+            lambda: quorum.local(follower.id)["highWatermark"] >= position, "the voter follows"
+        )
+        assert quorum.leader.id == leader.id
+
+
+def closed_for_a_limit(node: LocalNode) -> float:
+    text = httpx.get(f"{node.admin_url}/metrics", trust_env=False, verify=False, timeout=30).text
+    lines = [line for line in text.splitlines() if "connections_closed_total{" in line]
+    return sum(float(line.split()[-1]) for line in lines)
