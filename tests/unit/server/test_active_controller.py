@@ -86,6 +86,28 @@ def test_a_deposed_controllers_changes_vanish_and_their_callers_hear_not_control
     play(test)
 
 
+@pytest.mark.requirement("K631-02", "K631-03")
+def test_who_leads_no_more_decides_nothing_also_with_nothing_on_its_way() -> None:
+    """Nothing fails then that would tell the controller: it has to see that it leads no more."""
+
+    async def test() -> None:
+        scene, epoch = await scene_with_broker()
+        await scene.commit()
+        assert scene.controller.flights == 0
+        scene.epoch = None
+        scene.controller.check()
+        assert not scene.controller.is_active
+        assert scene.controller.view() is None
+        refused = scene.ask(heartbeat(7, epoch, epoch))
+        assert refused.answer.error_code == ErrorCode.NOT_CONTROLLER
+        scene.epoch = 2
+        scene.controller.check()
+        await scene.turn()
+        assert (scene.controller.is_active, scene.controller.epoch) == (True, 2)
+
+    play(test)
+
+
 @pytest.mark.requirement("K631-02")
 def test_a_standby_takes_over_with_the_image_that_it_has() -> None:
     async def test() -> None:
