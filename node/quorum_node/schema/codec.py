@@ -27,6 +27,16 @@ def encode_into(parts: list[Part], message: Message, version: int) -> None:
     encoder(cls, version, version >= cls.FLEXIBLE_SINCE)(message, parts)
 
 
+def compile_encoder(cls: type[Message], version: int) -> None:
+    """Compiles it now, if it was not used yet."""
+    encoder(cls, version, version >= cls.FLEXIBLE_SINCE)
+
+
+def compile_decoder(cls: type[Message], version: int) -> None:
+    """Compiles it now, if it was not used yet."""
+    decoder(cls, version, version >= cls.FLEXIBLE_SINCE)
+
+
 def decode(
     cls: type[_M],
     version: int,

@@ -17,6 +17,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.http_server import AdminServer
 from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.codecs_ahead import CodecsAhead
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_api import ConfigApi
 from quorum_node.server.config_values import ConfigError
@@ -106,6 +107,7 @@ class NodeProcess:
             config.limits,
             self._hosted.voter_ids,
         )
+        self._codecs = CodecsAhead()
         self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
         self._admin = AdminServer(
             create_app(self._node_view(token)),
@@ -130,6 +132,7 @@ class NodeProcess:
         self._disk_watch.start()
         self._step_metrics()
         self._hosted.start()
+        self._codecs.start()
         key = ReplicaKey(self._config.node_id, self._directory.meta.directory_id)
         _LOG.info(
             f"replica {key} serves {address} and {self._config.admin_listener}",
@@ -204,6 +207,7 @@ class NodeProcess:
     async def _stop(self) -> None:
         """Graceful: let the last answers leave, make the log durable, close."""
         self._disk_watch.stop()
+        self._codecs.stop()
         self._controller.close()
         await self._listener.close(_DRAIN_SECONDS)
         self._hosted.close()

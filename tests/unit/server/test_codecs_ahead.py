@@ -1,0 +1,48 @@
+"""Codecs are compiled after the start, one in a turn of the loop, those of a handover first."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import asyncio, time
+from quorum_node.protocol.apis import APIS, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
+from quorum_node.schema import decoder, encoder
+from quorum_node.server.codecs_ahead import CodecsAhead
+
+def compiled():
+    return {(cls, version) for made in (decoder._COMPILED, encoder._COMPILED) for cls, version, _ in made}
+
+def missing(apis):
+    wanted = {(message, api.max_version) for api in apis for message in (api.request, api.response)}
+    return sorted(f"{cls.__name__} {version}" for cls, version in wanted - compiled())
+
+async def main():
+    handover = (END_QUORUM_EPOCH, VOTE, BEGIN_QUORUM_EPOCH, FETCH)
+    assert len(missing(handover)) == 8, missing(handover)
+    ahead = CodecsAhead()
+    ahead.start(0)
+    turns = 0
+    while missing(handover):
+        await asyncio.sleep(0)
+        turns += 1
+        assert not ahead.is_done, "the others come later"
+    assert turns > 16, "more than one codec in a turn"
+    # A loop that is always busy puts the next one off, but not for ever.
+    before, begun = len(compiled()), time.monotonic()
+    while len(compiled()) == before:
+        time.sleep(0.004)
+        await asyncio.sleep(0)
+        assert time.monotonic() < begun + 60, "put off for ever"
+    while not ahead.is_done:
+        await asyncio.sleep(0.01)
+    assert missing(APIS.values()) == []
+    ahead.stop()
+
+asyncio.run(main())
+"""
+
+
+def test_every_api_is_compiled_and_those_of_a_handover_first() -> None:
+    """In a process of its own: what other tests compile would hide it."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
