@@ -85,6 +85,10 @@ demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrin
 bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/benchmarks.md
 	@$(PY) -m bench $(ARGS)
 
+.PHONY: bench-against
+bench-against: venv ## CPU a commit and p50 before and after: against the node of commit BASE, in turns
+	@$(PY) bench/against.py --base $(or $(BASE),$(error name the commit before: make bench-against BASE=51b52fb)) $(ARGS)
+
 .PHONY: bench-growth
 bench-growth: venv ## only what grows (voters, observers, records, the log), beside the last comparison
 	@$(PY) bench/growth.py $(ARGS)

@@ -241,6 +241,7 @@ def document(results: Results) -> str:
     grown = "" if growth is None else growth_report.section(growth)
     controller = own_section(broker_report, results.document.get("controller"))
     pipeline = own_section(pipeline_report, results.document.get("pipeline"))
+    against = section_of(PAGE.read_text() if PAGE.exists() else "", "Before and after")
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())
@@ -289,6 +290,7 @@ decide what a frozen leader costs: after how long the others ask for another one
 
 {targets(results)}
 
+{against}
 {grown}
 {controller}
 {pipeline}

@@ -1,0 +1,190 @@
+"""`make bench-against BASE=51b52fb`: what has become dearer or cheaper since another commit.
+
+    python bench/against.py --base COMMIT [--rounds 5] [--seconds 5]
+
+Both nodes come as archives of their commits (the working tree if there is no `--head`), and run on one interpreter. Both
+quorums are up at once and take load in turns, so that what else the machine does hits both alike; a ratio is taken within
+a round, and the median over the rounds counts. The section "Before and after" of docs/benchmarks.md is written.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "bench"))
+sys.path.insert(0, str(REPOSITORY / "tests"))
+
+import interpreter  # noqa: E402
+
+if __name__ == "__main__":
+    interpreter.ensure()
+
+from our_nodes import OurCluster  # noqa: E402
+from page import Target, number, replace_section, table, targets_table  # noqa: E402
+from progress import Progress  # noqa: E402
+
+HEADING = "Before and after"
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
+CLIENTS = (1, 100)
+BEFORE, AFTER = "before", "after"
+WARMUP_SECONDS = 1.0
+CPU_LIMIT, LATENCY_LIMIT = 1.05, 1.10
+"""What an issue that adds no speed may cost."""
+
+
+class CheckoutCluster(OurCluster):
+    """Nodes of another checkout, with the packages of this interpreter."""
+
+    def __init__(self, directory: Path, sources: Path) -> None:
+        super().__init__(directory)
+        self.sources = sources
+        for node in self.quorum.nodes.values():
+            node.prefix = ("env", f"PYTHONPATH={sources / 'node'}")
+
+
+def archived(commit: str, folder: Path) -> Path:
+    """The node's sources at a commit, below `folder`. Raises RuntimeError for a commit that git does not know."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    archive = ["git", "-C", str(REPOSITORY), "archive", commit, "node"]
+    made = subprocess.run(archive, capture_output=True)
+    if made.returncode != 0:
+        raise RuntimeError(f"{commit}: {made.stderr.decode(errors='replace').strip()}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=made.stdout, check=True)
+    return folder
+
+
+def name_of(commit: str) -> str:
+    """Short hash and date of a commit."""
+    words = ["git", "-C", str(REPOSITORY), "log", "-1", "--format=%h of %cs", commit]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def loaded(cluster: CheckoutCluster, clients: int, seconds: float) -> dict[str, Any]:
+    """Figures of one load; CPU of all three nodes a commit, in microseconds (warm-up in both)."""
+    cluster.await_whole()
+    before = cluster.cpu_seconds()
+    found = cluster.load(clients, seconds, WARMUP_SECONDS)
+    used = cluster.cpu_seconds() - before
+    commits = found["per_second"] * (seconds + WARMUP_SECONDS)
+    return {
+        "p50_ms": found["p50_ms"],
+        "p99_ms": found["p99_ms"],
+        "per_second": found["per_second"],
+        "cpu_us": 1e6 * used / max(1.0, commits),
+    }
+
+
+def measure(sources: dict[str, Path], rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """By round: variant and number of clients to figures."""
+    root = REPOSITORY / "build" / "bench" / "against"
+    shutil.rmtree(root, ignore_errors=True)
+    clusters = {name: CheckoutCluster(root / name, path) for name, path in sources.items()}
+    found: list[dict[str, Any]] = []
+    progress = Progress({"round": 2 * len(CLIENTS) * (seconds + 3)}, rounds)
+    try:
+        for cluster in clusters.values():
+            cluster.create()
+        for turn in range(rounds):
+            # Whoever comes second finds another page cache: each is first as often as the other.
+            order = [BEFORE, AFTER] if turn % 2 == 0 else [AFTER, BEFORE]
+            with progress.part("round", turn):
+                figures: dict[str, Any] = {name: {} for name in order}
+                for clients in CLIENTS:
+                    for name in order:
+                        figures[name][str(clients)] = loaded(clusters[name], clients, seconds)
+                        print(
+                            f"  {name}, {clients} clients: {figures[name][str(clients)]}",
+                            flush=True,
+                        )
+                found.append(figures)
+    finally:
+        for cluster in clusters.values():
+            cluster.stop()
+        shutil.rmtree(root, ignore_errors=True)
+    return found
+
+
+def middle(rounds: list[dict[str, Any]], variant: str, clients: int, key: str) -> float:
+    """Median over the rounds."""
+    return median(each[variant][str(clients)][key] for each in rounds)
+
+
+def ratio(rounds: list[dict[str, Any]], clients: int, key: str) -> float:
+    """After through before, within each round; the median of those."""
+    return median(
+        each[AFTER][str(clients)][key] / each[BEFORE][str(clients)][key] for each in rounds
+    )
+
+
+def section(document: dict[str, Any]) -> str:
+    """The part of docs/benchmarks.md."""
+    rounds = document["rounds"]
+    rows = []
+    for clients in CLIENTS:
+        for key, what in (("cpu_us", "CPU µs a commit, all nodes"), ("p50_ms", "p50, ms")):
+            figures = [middle(rounds, variant, clients, key) for variant in (BEFORE, AFTER)]
+            shown = [number(figure, 2) for figure in (*figures, ratio(rounds, clients, key))]
+            rows.append([f"{what}, {clients} clients", *shown])
+    targets: list[Target] = []
+    for clients in CLIENTS:
+        cpu, latency = ratio(rounds, clients, "cpu_us"), ratio(rounds, clients, "p50_ms")
+        targets.append((f"CPU a commit, {clients} clients: ≤ {CPU_LIMIT} ×", cpu, CPU_LIMIT, True))
+        targets.append(
+            (f"p50, {clients} clients: ≤ {LATENCY_LIMIT} ×", latency, LATENCY_LIMIT, True)
+        )
+    return f"""## {HEADING}
+
+`make bench-against BASE={document["base"]}` writes this section ({document["date"]}): the node of {document["base_name"]} against
+{document["head_name"]}, both on {document["interpreter"]}, both quorums up at once, {len(rounds)} rounds in turns. A ratio is
+taken within a round; medians. `quorum.snapshot.handover=false`, three nodes each.
+
+{table(["", "before", "after", "after : before"], rows)}
+
+{targets_table(targets)}
+"""
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--base", required=True, help="the commit before")
+    parser.add_argument("--head", default="", help="the commit after; default: the working tree")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    parser.add_argument("--report", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench-against.json")
+    arguments = parser.parse_args()
+    archives = REPOSITORY / "build" / "against"
+    sources = {
+        BEFORE: archived(arguments.base, archives / BEFORE),
+        AFTER: archived(arguments.head, archives / AFTER) if arguments.head else REPOSITORY,
+    }
+    document = {
+        "base": arguments.base,
+        "base_name": name_of(arguments.base),
+        "head_name": name_of(arguments.head or "HEAD")
+        + ("" if arguments.head else ", as it lies here"),
+        "date": time.strftime("%Y-%m-%d"),
+        "interpreter": interpreter.sentence(interpreter.running()),
+        "rounds": measure(sources, arguments.rounds, arguments.seconds),
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(document, indent=1))
+    text = section(document)
+    if arguments.report:
+        PAGE.write_text(replace_section(PAGE.read_text() if PAGE.exists() else "", HEADING, text))
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
