@@ -52,6 +52,8 @@ WITHOUT_FAULTS = frozenset({"kafka-linger-0"})
 """Linger changes latency only; killing leaders twice would tell nothing new."""
 CLIENTS = (1, 10, 100, 1000)
 WARMUP_SECONDS = 1.0
+SETTLE_SECONDS = 3.0
+"""After the start of a cluster: what a process does once in its life is not measured."""
 PROBE_LEAD_SECONDS = 0.7
 CONSEQUENCE_SECONDS = 0.5
 
@@ -149,6 +151,7 @@ def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
         start = time.monotonic()
         cluster.create()
         result.create_seconds = time.monotonic() - start
+        time.sleep(SETTLE_SECONDS)
         for clients in CLIENTS:
             cluster.await_whole()
             load = cluster.load(clients, arguments.seconds, WARMUP_SECONDS)

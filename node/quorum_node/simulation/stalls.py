@@ -21,7 +21,7 @@ from quorum_node.simulation.membership_plan import MembershipPlan
 
 LENGTHS_MS = ((500, 1000), (1000, 1500), (1500, 2000))
 SIZES = (3, 3, 5)
-STALLS = 18
+STALLS = 12
 SETTLED_MS = 3000.0
 FORMATION_LIMIT_MS = 20_000.0
 
@@ -40,10 +40,11 @@ class Stall:
 class StallStory:
     """A quorum with clients, paused again and again. `busy`: writes follow each other closely."""
 
-    def __init__(self, seed: int, silence_share: float) -> None:
+    def __init__(self, seed: int, silence_share: float, stalls: int = STALLS) -> None:
+        self._stalls = stalls
         self._random = Random(seed)
         self._size = self._random.choice(SIZES)
-        self._busy = self._random.random() < 0.5
+        self._busy = self._random.random() < 0.25
         self._cluster = Cluster(seed, initial_voters=self._size)
         self._cluster.silence_share = silence_share
         self._plan = MembershipPlan(self._cluster, Random(seed + 3))
@@ -59,7 +60,7 @@ class StallStory:
         self._cluster.clients.begin()
         self._run(SETTLED_MS)
         kinds = list(self._kinds())
-        return [self._stall(kinds[number % len(kinds)]) for number in range(STALLS)]
+        return [self._stall(kinds[number % len(kinds)]) for number in range(self._stalls)]
 
     def _kinds(self) -> dict[str, Callable[[float], None]]:
         return {
@@ -121,9 +122,9 @@ class StallStory:
         return self._random.sample(followers, len(followers))
 
 
-def run(seeds: Iterable[int], silence_share: float = 0.5) -> list[Stall]:
+def run(seeds: Iterable[int], silence_share: float = 0.5, stalls: int = STALLS) -> list[Stall]:
     """All pauses of these histories."""
-    return [stall for seed in seeds for stall in StallStory(seed, silence_share).play()]
+    return [stall for seed in seeds for stall in StallStory(seed, silence_share, stalls).play()]
 
 
 def table(stalls: list[Stall]) -> str:

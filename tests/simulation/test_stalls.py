@@ -1,0 +1,36 @@
+"""Pauses of 0.5 to 2 s: only a leader that is silent for about 1 s is deposed, and then writes go on sooner than with it."""
+
+import pytest
+
+from quorum_node.raft import RaftConfig
+from quorum_node.simulation.clients import WRITE_TIMEOUT_MS
+from quorum_node.simulation.stalls import Stall, run
+
+SILENCE_MS = RaftConfig(()).silence_ms
+MARGIN_MS = 400.0
+THE_LEADER = "the leader"
+
+
+def check(stalls: list[Stall]) -> None:
+    for stall in stalls:
+        may_elect = stall.kind == THE_LEADER and stall.length_ms > SILENCE_MS - 300
+        assert stall.elections == 0 or may_elect, stall
+        # Whoever asked the paused leader gives up only then, and there is another one.
+        assert stall.gap_ms < max(WRITE_TIMEOUT_MS, stall.length_ms) + MARGIN_MS, stall
+
+
+@pytest.mark.requirement("K650-01")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_pause_of_anything_but_the_leader_elects_nobody(seed: int) -> None:
+    """Followers, all processes, disks: each hears the leader before it believes its own timer."""
+    check(run([seed], stalls=6))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_many_pauses() -> None:
+    stalls = run(range(101, 121))
+    check(stalls)
+    long_ones = [s for s in stalls if s.kind == THE_LEADER and s.length_ms > SILENCE_MS + 300]
+    assert long_ones
+    assert all(s.elections == 1 for s in long_ones), "one election each, and no split vote"
