@@ -26,6 +26,7 @@ if str(REPOSITORY / "tests") not in sys.path:
     sys.path.insert(0, str(REPOSITORY / "tests"))
 
 import broker_report  # noqa: E402
+import interpreter  # noqa: E402
 import million_partitions  # noqa: E402
 from broker_scenes import Controllers, creation, failures  # noqa: E402
 from growing_quorum import say  # noqa: E402
@@ -168,4 +169,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    interpreter.ensure()
     main()

@@ -20,6 +20,7 @@ if str(REPOSITORY / "tests") not in sys.path:
     sys.path.insert(0, str(REPOSITORY / "tests"))
 
 import growing_quorum  # noqa: E402
+import interpreter  # noqa: E402
 import large_log  # noqa: E402
 import report  # noqa: E402
 from growing_quorum import say  # noqa: E402
@@ -94,4 +95,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    interpreter.ensure()
     main()

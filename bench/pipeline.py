@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 if str(REPOSITORY / "tests") not in sys.path:
     sys.path.insert(0, str(REPOSITORY / "tests"))
 
+import interpreter  # noqa: E402
 import long_history  # noqa: E402
 import pipeline_report  # noqa: E402
 from growing_quorum import say  # noqa: E402
@@ -213,4 +214,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    interpreter.ensure()
     main()

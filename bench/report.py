@@ -68,10 +68,19 @@ class Results:
         return median(found) if found else None
 
     def ratio(self, other: str, clients: int, key: str) -> float | None:
-        """Ours through the other's, median of the ratios within rounds."""
-        pairs = zip(self.series(OURS, clients, key), self.series(other, clients, key), strict=False)
-        ratios = [ours / theirs for ours, theirs in pairs if theirs > 0]
+        """Ours through the other's, median of the ratios within rounds; a round that one of them lost does not count."""
+        ours, theirs = (self.by_round(system, clients, key) for system in (OURS, other))
+        ratios = [ours[number] / theirs[number] for number in ours if theirs.get(number, 0) > 0]
         return median(ratios) if ratios else None
+
+    def by_round(self, system: str, clients: int, key: str) -> dict[int, float]:
+        """Number of the round to its figure."""
+        return {
+            entry.get("number", index): load[key]
+            for index, entry in enumerate(self.rounds.get(system, []))
+            for load in entry["loads"]
+            if load["clients"] == clients
+        }
 
     def fault_ratio(self, other: str, fault: str) -> float | None:
         """Median of ours through the median of the other's, over all repeats."""
@@ -238,10 +247,12 @@ def own_section(part: ModuleType, found: dict[str, Any] | None) -> str:
 def document(results: Results) -> str:
     """The whole page."""
     growth = results.document.get("growth")
-    grown = "" if growth is None else growth_report.section(growth)
+    known = PAGE.read_text() if PAGE.exists() else ""
+    parts = (section_of(known, heading) for heading in ("What grows", "Where the time goes"))
+    grown = "\n".join(parts) if growth is None else growth_report.section(growth)
     controller = own_section(broker_report, results.document.get("controller"))
     pipeline = own_section(pipeline_report, results.document.get("pipeline"))
-    against = section_of(PAGE.read_text() if PAGE.exists() else "", "Before and after")
+    against = section_of(known, "Before and after")
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())

@@ -63,6 +63,7 @@ class Round:
     """What one system did in one round."""
 
     system: str
+    number: int
     loads: list[dict[str, Any]] = field(default_factory=list)
     faults: dict[str, list[float]] = field(default_factory=dict)
     """Signal name to milliseconds: until the next commit (KILL, STOP), longest gap (TERM)."""
@@ -129,14 +130,21 @@ def main() -> None:
             results["machine"]["others_cpu_share"] = max(0.0, others / capacity)
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             arguments.output.write_text(json.dumps(results, indent=1))
-    if arguments.growth:
-        results["growth"] = growth.measure(arguments.log_mib)
-        arguments.output.write_text(json.dumps(results, indent=1))
-    if arguments.controller:
-        results["controller"] = brokers.measure(arguments.rounds)
-        arguments.output.write_text(json.dumps(results, indent=1))
-    if arguments.pipeline:
-        results["pipeline"] = pipeline.measure()
+    later: dict[str, tuple[bool, Callable[[], Any]]] = {
+        "growth": (arguments.growth, lambda: growth.measure(arguments.log_mib)),
+        "controller": (arguments.controller, lambda: brokers.measure(arguments.rounds)),
+        "pipeline": (arguments.pipeline, pipeline.measure),
+    }
+    for part, (wanted, measure) in later.items():
+        if not wanted:
+            continue
+        say(part, 0, f"begins, {(time.monotonic() - started) / 60:.0f} minutes after the start")
+        try:
+            results[part] = measure()
+        except (
+            Exception
+        ) as error:  # the page then keeps what it says of this part, and all others are new
+            say(part, 0, f"failed: {error!r}")
         arguments.output.write_text(json.dumps(results, indent=1))
     if arguments.report:
         report.write(arguments.output)
@@ -146,7 +154,7 @@ def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
     """A fresh cluster of one system: load, then faults."""
     directory = REPOSITORY / "build" / "bench" / f"{name}-{number}"
     shutil.rmtree(directory, ignore_errors=True)
-    cluster, result = SYSTEMS[name](directory), Round(name)
+    cluster, result = SYSTEMS[name](directory), Round(name, number)
     try:
         start = time.monotonic()
         cluster.create()
