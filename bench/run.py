@@ -75,6 +75,30 @@ class Round:
 
 def main() -> None:
     """Command line."""
+    arguments = parsed()
+    started = time.monotonic()
+    results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
+    compare(results, arguments)
+    later: dict[str, tuple[bool, Callable[[], Any]]] = {
+        "growth": (arguments.growth, lambda: growth.measure(arguments.log_mib)),
+        "controller": (arguments.controller, lambda: brokers.measure(arguments.rounds)),
+        "pipeline": (arguments.pipeline, pipeline.measure),
+    }
+    for part, (wanted, measure) in later.items():
+        if not wanted:
+            continue
+        say(part, 0, f"begins, {(time.monotonic() - started) / 60:.0f} minutes after the start")
+        try:
+            results[part] = measure()
+        except Exception as error:  # the page keeps what it said of this part
+            say(part, 0, f"failed: {error!r}")
+        arguments.output.write_text(json.dumps(results, indent=1))
+    if arguments.report:
+        report.write(arguments.output)
+
+
+def parsed() -> argparse.Namespace:
+    """The options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -110,11 +134,14 @@ def main() -> None:
         help="write docs/benchmarks.md and its picture",
     )
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def compare(results: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """All rounds of all systems; what is there so far is in the file after each."""
     names = arguments.only.split(",")
     before = busy_seconds() - own_seconds()
     started = time.monotonic()
-    results: dict[str, Any] = {"machine": machine(), "calibration": calibrate(arguments.seconds)}
     rounds: list[Round] = []
     progress = Progress(
         {name: expected_seconds(name, arguments) for name in names}, arguments.rounds
@@ -130,24 +157,6 @@ def main() -> None:
             results["machine"]["others_cpu_share"] = max(0.0, others / capacity)
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             arguments.output.write_text(json.dumps(results, indent=1))
-    later: dict[str, tuple[bool, Callable[[], Any]]] = {
-        "growth": (arguments.growth, lambda: growth.measure(arguments.log_mib)),
-        "controller": (arguments.controller, lambda: brokers.measure(arguments.rounds)),
-        "pipeline": (arguments.pipeline, pipeline.measure),
-    }
-    for part, (wanted, measure) in later.items():
-        if not wanted:
-            continue
-        say(part, 0, f"begins, {(time.monotonic() - started) / 60:.0f} minutes after the start")
-        try:
-            results[part] = measure()
-        except (
-            Exception
-        ) as error:  # the page then keeps what it says of this part, and all others are new
-            say(part, 0, f"failed: {error!r}")
-        arguments.output.write_text(json.dumps(results, indent=1))
-    if arguments.report:
-        report.write(arguments.output)
 
 
 def one_round(name: str, number: int, arguments: argparse.Namespace) -> Round:
