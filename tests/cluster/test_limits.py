@@ -1,0 +1,132 @@
+"""Limits of both listeners on a real node: what is too much, too slow or too idle is closed, and counted."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.apis import API_VERSIONS
+from support.local_quorum import TOKEN, LocalNode, LocalQuorum, wait_until
+from support.one_request import ask
+
+LOW = {
+    "max.connections.per.ip": "20",
+    "max.connections.per.ip.overrides": "127.0.0.9:3",
+    "quorum.request.receive.timeout.ms": "1000",
+    "connections.max.idle.ms": "2000",
+    "queued.max.request.bytes": str(8 << 20),
+}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
+    with LocalQuorum(tmp_path_factory.mktemp("limited"), 1, properties=LOW) as quorum:
+        quorum.form()
+        yield quorum.nodes[1]
+
+
+def connect(node: LocalNode, port: int, source: str = "127.0.0.1") -> socket.socket:
+    connection = socket.create_connection((node.host, port), 10, (source, 0))
+    connection.settimeout(10)
+    return connection
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the node has closed it; waits for nothing."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def closed_by(node: LocalNode, limit: str) -> float:
+    with connect(node, node.admin_port) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        text = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+    found = [line for line in text.splitlines() if f'limit="{limit}"' in line]
+    return sum(float(line.split()[-1]) for line in found)
+
+
+def answers(node: LocalNode, source: str = "127.0.0.1") -> bool:
+    body = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    return ask((node.host, node.port), API_VERSIONS, 3, body).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST /v1/append HTTP/1.1\r\nContent-Length: 14000000\r\n", b"401"),
+        (b"PUT /v1/configs/topic/t/k HTTP/1.1\r\nContent-Length: 5\r\n", b"401"),
+        (b"POST /v1/nowhere HTTP/1.1\r\nContent-Length: 9\r\n", b"401"),
+        (b"POST /v1/append HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", b"401"),
+        (
+            b"POST /v1/append HTTP/1.1\r\nContent-Length: 99999999\r\n"
+            b"Authorization: Bearer " + TOKEN.encode() + b"\r\n",
+            b"413",
+        ),
+        (
+            b"POST /v1/append HTTP/1.1\r\nContent-Length: -1\r\n"
+            b"Authorization: Bearer " + TOKEN.encode() + b"\r\n",
+            b"400",
+        ),
+    ],
+)
+def test_the_answer_comes_before_the_body(node: LocalNode, head: bytes, status: bytes) -> None:
+    with connect(node, node.admin_port) as connection:
+        connection.sendall(head + b"Host: x\r\nContent-Type: application/json\r\n\r\n")
+        assert connection.recv(1 << 16).split()[1] == status
+
+
+@pytest.mark.parametrize("listener", ["controller", "admin"])
+def test_what_never_becomes_a_request_is_closed(node: LocalNode, listener: str) -> None:
+    """A byte now and then does not keep it open."""
+    kafka = listener == "controller"
+    with connect(node, node.port if kafka else node.admin_port) as connection:
+        connection.sendall(struct.pack(">i", 1 << 20) if kafka else b"GET /livez HTTP/1.1\r\nX: ")
+
+        def gone() -> bool:
+            if ended(connection):
+                return True
+            connection.send(b"a")
+            return False
+
+        wait_until(gone, "the connection is closed", 20)
+    assert closed_by(node, f"{listener} quorum.request.receive.timeout.ms") >= 1
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(node: LocalNode) -> None:
+    with connect(node, node.port) as connection:
+        wait_until(lambda: ended(connection), "it is closed", 20)
+    assert closed_by(node, "controller connections.max.idle.ms") >= 1
+    assert answers(node)
+
+
+def test_one_address_has_so_many_connections(node: LocalNode) -> None:
+    held = [connect(node, node.port, "127.0.0.9") for _ in range(10)]
+    others = [connect(node, node.port, "127.0.0.8") for _ in range(15)]
+    wait_until(lambda: sum(map(ended, held)) >= 7, "all but three are closed", 20)
+    assert closed_by(node, "controller max.connections.per.ip") >= 7
+    for each in (*held, *others):
+        each.close()
+
+
+def test_unfinished_requests_hold_no_more_than_the_pool(node: LocalNode) -> None:
+    held = []
+    for _ in range(6):
+        connection = connect(node, node.port)
+        held.append(connection)
+        try:
+            connection.sendall(struct.pack(">i", 4 << 20) + bytes((4 << 20) - 10))
+        except OSError:
+            continue
+    wait_until(
+        lambda: closed_by(node, "controller queued.max.request.bytes") >= 4, "four are closed", 20
+    )
+    assert answers(node)
+    for each in held:
+        each.close()

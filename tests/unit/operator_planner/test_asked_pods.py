@@ -1,0 +1,68 @@
+"""Which pods the operator sends its token to: those that it was given, and never where a node points."""
+
+import asyncio
+
+import httpx
+
+from quorum_node.api import ErrorBody, ErrorCode
+from quorum_node.reassignment_api import ReassignResult
+from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner.reassignment import BeginMoves, Change
+from quorum_operator.quorum_client import Answer
+
+PODS = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+STEP = BeginMoves((Change("t", 0, (3, 4), (1, 2)),), 1, "")
+
+
+def elsewhere() -> httpx.Response:
+    body = ErrorBody(
+        code=ErrorCode.NOT_LEADER,
+        message="not here",
+        leader_id=2,
+        leader_url="http://10.9.9.9:8080",
+    )
+    return httpx.Response(421, content=body.model_dump_json(by_alias=True))
+
+
+def refused(code: ErrorCode, status: int) -> httpx.Response:
+    body = ErrorBody(code=code, message="no")
+    return httpx.Response(status, content=body.model_dump_json(by_alias=True))
+
+
+def changed(answers: dict[str, httpx.Response]) -> tuple[Answer, list[str]]:
+    """What comes of a change, and who was asked with the token."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == "Bearer secret"
+        asked.append(request.url.host)
+        return answers[request.url.host]
+
+    async def change() -> Answer:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+            return await PartitionClient(http).change(PODS, "secret", STEP)
+
+    return asyncio.run(change()), asked
+
+
+def test_the_leader_is_found_by_asking_the_pods_in_turn() -> None:
+    done = httpx.Response(
+        200, content=ReassignResult(accepted=1, refused=[]).model_dump_json(by_alias=True)
+    )
+    answer, asked = changed(dict(zip(PODS, [elsewhere(), done, elsewhere()], strict=True)))
+    assert answer.done
+    assert asked == PODS[:2]
+
+
+def test_the_leaders_refusal_outweighs_that_of_the_others() -> None:
+    refusal = refused(ErrorCode.DISK_LOW, 507)
+    for order in ([elsewhere(), refusal, elsewhere()], [refusal, elsewhere(), elsewhere()]):
+        answer, asked = changed(dict(zip(PODS, order, strict=True)))
+        assert (answer.done, answer.code) == (False, ErrorCode.DISK_LOW)
+        assert asked == PODS
+
+
+def test_where_nobody_leads_the_operator_says_so() -> None:
+    answer, asked = changed({pod: elsewhere() for pod in PODS})
+    assert (answer.done, answer.code) == (False, ErrorCode.NOT_LEADER)
+    assert asked == PODS
