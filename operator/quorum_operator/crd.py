@@ -23,15 +23,26 @@ MAX_REPLICAS = 7
 
 CONFIG_KEYS = (
     "admin.membership.on.controller.listener",
+    "connections.max.idle.ms",
     "controller.quorum.election.backoff.max.ms",
     "controller.quorum.election.timeout.ms",
     "controller.quorum.fetch.timeout.ms",
     "controller.quorum.request.timeout.ms",
     "controller.quorum.retry.backoff.max.ms",
     "controller.quorum.retry.backoff.ms",
+    "listener.name.admin.max.connections",
+    "listener.name.admin.max.connections.per.ip",
+    "listener.name.controller.max.connections",
+    "listener.name.controller.max.connections.per.ip",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
     "metadata.log.reserve.bytes",
     "metadata.log.scrub.bytes.per.second",
     "metadata.log.segment.bytes",
+    "queued.max.request.bytes",
+    "quorum.request.receive.timeout.ms",
 )
 """Node properties that a resource may set; the rest belongs to the operator."""
 
