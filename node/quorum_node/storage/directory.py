@@ -12,6 +12,7 @@ and one that this pod formatted before and that is empty now was lost. How many 
 is decided at that time too.
 """
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -103,6 +104,8 @@ def format_directory(path: Path, meta: MetaProperties, files: FileSystem = POSIX
         format_partition(path, number, replica_uuid, meta.cluster_id, files)
     with storage_errors(f"format {path}"):
         sync_directory(path, files)
+        with contextlib.suppress(PermissionError):  # then somebody else has made it, long before
+            sync_directory(path.parent, files)
     write_meta_properties(path, meta, files)
 
 

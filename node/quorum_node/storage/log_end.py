@@ -96,8 +96,8 @@ def _one_bit_explains(rest: memoryview) -> bool:
     if any(_has_crc(rest, length ^ (1 << bit), crc) for bit in range(31)):
         return True
     size = length - (_CRC_START - _LENGTH_PREFIX_BYTES)
-    if not _fits(rest, length):
-        return False
+    if not _fits(rest, length) or length > _GUESSED_BYTES:
+        return False  # no batch is that large, and the search takes its time
     found = crc32c(rest[_CRC_START : _CRC_START + size])
     difference = found ^ crc
     return difference.bit_count() == 1 or is_crc_of_one_flipped_bit(difference, size)
