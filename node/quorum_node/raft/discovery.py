@@ -11,7 +11,7 @@ from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import FetchRequest, FetchResponse
 from quorum_node.raft.outputs import OlderQuorum
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
-from quorum_node.raft.roles import Candidate, Follower, Prospective
+from quorum_node.raft.roles import Candidate, Follower, Prospective, Unattached
 from quorum_node.raft.search_targets import targets
 from quorum_node.raft.seen_recoveries import is_of_older_quorum
 from quorum_node.raft.transitions import observe_leader
@@ -70,7 +70,11 @@ def handle_search_response(
         # (Who has just joined knows nothing of recoveries yet, and names the right leader.)
         if is_leader and is_of_older_quorum(replica, leader):
             replica.out.append(OlderQuorum(response.leader, replica.recovered_epoch))
+        led = isinstance(replica.role, Leader)
         observe_leader(replica, response.leader)
+        role = replica.role
+        if led and isinstance(role, Unattached) and role.election_deadline_ms is not None:
+            role.election_deadline_ms = replica.now_ms  # it has every record: it campaigns at once
 
 
 def handle_search_failure(replica: ReplicaState, correlation: int) -> None:

@@ -194,7 +194,9 @@ def yield_to_newer_voter(
 ) -> None:
     """A voter of the own set that has a newer epoch could never follow this leader: join its epoch.
 
-    It won a pre-vote, so a majority had lost this leader at that time. Nobody else can do this.
+    It won a pre-vote, so a majority had lost this leader at that time. Nobody else can do this. Anybody can
+    send such a request, though, so the voter itself is asked (`inquiry.py`). Where voters are known by id
+    alone nothing is written yet, and the request is enough.
     """
     if (
         isinstance(replica.role, Leader)
@@ -203,7 +205,7 @@ def yield_to_newer_voter(
         and _is_voter(replica, sender)
         and not is_foreign(replica, cluster_id, member=True)
     ):
-        if within_step(replica.epoch, epoch):
+        if replica.ids_only and within_step(replica.epoch, epoch):
             become_unattached(replica, epoch, 0.0)
         else:
             inquiry.ask_voter(replica, sender.id)

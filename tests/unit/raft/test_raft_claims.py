@@ -13,11 +13,13 @@ from quorum_node.raft.messages import (
     CurrentLeader,
     FetchRequest,
     FetchResponse,
+    FetchSnapshotRequest,
     ResignRequest,
 )
 from quorum_node.raft.outputs import Send
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import Endpoint
+from quorum_node.records.snapshot_id import SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node, endpoints_of
 
 STRANGER = Endpoint("CONTROLLER", "stranger", 9093)
@@ -217,3 +219,38 @@ def test_an_address_that_is_none_is_followed_by_nobody(place: tuple[str, int]) -
     cores.advance(2000)
     assert nowhere not in sent
     assert cores.leader.name in {"2", "3"}
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("kind", ["fetch", "snapshot"])
+def test_no_leader_gives_up_for_a_fetch_of_a_newer_epoch(kind: str) -> None:
+    """It names a voter's key, which anybody can learn; the voter itself knows nothing of such an epoch."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    for epoch in (2, 3, 60_000):
+        request = (
+            FetchRequest(CLUSTER_ID, three.key, epoch, 0, 0)
+            if kind == "fetch"
+            else FetchSnapshotRequest(CLUSTER_ID, three.key, epoch, SnapshotId(1, 1), 0, 1000)
+        )
+        answer = cores.request(one, request)
+        assert answer is not None
+        assert answer.error is RaftError.UNKNOWN_LEADER_EPOCH  # type: ignore[union-attr]
+        cores.advance(700)
+    assert cores.leader is one
+    assert {node.replica.epoch for node in cores.nodes.values()} == {1}
+
+
+@pytest.mark.requirement("K595-16")
+def test_a_voter_that_is_ahead_is_joined_at_once_when_it_says_so_itself() -> None:
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    three = cores.nodes["3"]
+    cores.crash(three)
+    three.state = QuorumState(5, cluster_id=CLUSTER_ID, formed=True)
+    cores.restart(three)
+    cores.advance(50)
+    assert cores.leader is one
+    assert one.replica.epoch == 6
+    assert {node.replica.leader_id for node in cores.nodes.values()} == {1}
