@@ -1,6 +1,7 @@
 """`python -m quorum_node.simulation --seed N` or `--seeds A..B`: play simulated histories."""
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -9,6 +10,8 @@ from pathlib import Path
 from quorum_node.simulation import summary
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from quorum_node.simulation.story import Outcome
+
+_TELL_EVERY_S = 15.0
 
 
 def main() -> int:
@@ -20,7 +23,9 @@ def main() -> int:
     parser.add_argument(
         "--faults", default="", metavar="KIND,...", help="with --seed: these kinds of faults only"
     )
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="with --seeds: so many at a time"
+    )
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="with --seeds: no longer than this"
     )
@@ -56,11 +61,9 @@ def _one(seed: int, only: frozenset[str]) -> int:
 
 def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
     started = time.perf_counter()
+    seeds = range(first, last + 1)
     report = run_seeds(
-        range(first, last + 1),
-        arguments.processes,
-        played=_print_failure,
-        limit_s=arguments.minutes * 60,
+        seeds, arguments.jobs, played=_Progress(len(seeds)).played, limit_s=arguments.minutes * 60
     )
     if arguments.write is not None:
         summary.write(arguments.write, summary.markdown(report, first))
@@ -84,9 +87,29 @@ def _by_role(reads: Counter[str]) -> str:
     return ", ".join(f"{count} on {role}s" for role, count in sorted(reads.items()))
 
 
-def _print_failure(result: Outcome | Failure) -> None:
-    if isinstance(result, Failure):
-        print(result, end="\n\n", flush=True)
+class _Progress:
+    """Failures at once, and now and then how far it is, on stderr."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = self._failed = 0
+        self._started = self._told = time.monotonic()
+
+    def played(self, result: Outcome | Failure) -> None:
+        self._done += 1
+        if isinstance(result, Failure):
+            self._failed += 1
+            print(result, end="\n\n", flush=True)
+        now = time.monotonic()
+        if now - self._told >= _TELL_EVERY_S or self._done == self._total:
+            self._told = now
+            left_s = (now - self._started) / self._done * (self._total - self._done)
+            print(
+                f"{self._done} of {self._total} histories, {self._failed} failed;"
+                f" {left_s / 60:.0f} minutes left at this pace",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

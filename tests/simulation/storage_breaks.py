@@ -1,0 +1,186 @@
+"""What storage does against power cuts, failed syncs, full disks and bits that turn over, broken on purpose.
+
+Same shape as `breaks.py`. Each is caught by one sort of faults alone, and those about an invariant by that alone
+(`test_new_invariants.py`).
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorum_node.raft import acknowledgements, election, vote
+from quorum_node.raft.leadership import Leader, Progress
+from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.raft.roles import Prospective
+from quorum_node.server.driver import ReplicaDriver
+from quorum_node.simulation import scrubbing
+from quorum_node.simulation.files.file_system import SimulatedFiles
+from quorum_node.storage import atomic_file, errors, log_end, log_opening, quorum_state
+from quorum_node.storage.file_system import FileSystem
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.segment import Segment
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def take_an_unsynced_end_for_damage(patch: Patch) -> None:
+    """Whatever can't be read at the end of a log is damage.
+
+    Would: condemn the disks of all voters in one power cut.
+    """
+    patch.setattr(
+        log_end.KnownSynced, "verdict", lambda known, offset, epoch: log_end.Verdict.DAMAGE
+    )
+
+
+def begin_an_epoch_on_a_cut_that_may_be_undone(patch: Patch) -> None:
+    """The entry of a new epoch is durable before the cut that made place for it.
+
+    Would: have the log taken for damaged when a power cut brings back what was cut off.
+    """
+    patch.setattr(SegmentedLog, "_sync_cut", lambda log: None)
+
+
+def vote_before_the_name_is_durable(patch: Patch) -> None:
+    """quorum-state is renamed into its place, and the directory is not synced.
+
+    Would: forget a vote in a power cut, and give it a second time.
+    """
+
+    def unsynced(path: Path, content: bytes, files: FileSystem) -> None:
+        temp = path.with_name(path.name + atomic_file.TEMP_SUFFIX)
+        descriptor = files.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        atomic_file.write_fully(descriptor, content, files)
+        files.fsync(descriptor)
+        files.close(descriptor)
+        files.rename(temp, path)
+
+    patch.setattr(quorum_state, "replace_file", unsynced)
+
+
+def believe_the_page_cache_after_a_failed_sync(patch: Patch) -> None:
+    """A start reads the log from the page cache, and does not ask what was synced.
+
+    Would: acknowledge what a failed sync has lost.
+    """
+    patch.setattr(SimulatedFiles, "fadvise_dontneed", lambda files, fd: None)
+    patch.setattr(log_opening, "cut_unsynced", lambda *where: 0)
+
+
+def condemn_a_full_disk(patch: Patch) -> None:
+    """A sync that finds no room is a failed disk.
+
+    Would: replace every voter of a quorum whose disks share a pool that is full.
+    """
+    patch.setattr(errors, "_FULL", ())
+
+
+def count_a_copy_that_is_gone(patch: Patch) -> None:
+    """What a replica acknowledged once counts for ever, whatever it fetches later.
+
+    Would: commit records that are on a minority of the disks, after one of them was rolled back.
+    """
+
+    def highest(replica: ReplicaState, leader: Leader, progress: Progress, request: Any) -> bool:
+        progress.end_offset = max(progress.end_offset, request.fetch_offset)
+        return True
+
+    patch.setattr(acknowledgements, "acknowledge", highest)
+    patch.setattr(acknowledgements, "_lower", lambda leader, progress, offset: None)
+
+
+def read_no_segment_again(patch: Patch) -> None:
+    """Nobody looks at what was written to the log long ago.
+
+    Would: find out that records are damaged when the last good copy is gone.
+    """
+
+    def nothing(segments: Sequence[Segment]) -> None:
+        return None
+
+    patch.setattr(scrubbing, "scrub", nothing)
+
+
+def trust_quorum_state(patch: Patch) -> None:
+    """quorum-state is believed whatever its checksum is.
+
+    Would: vote twice in an epoch, or stand in one that never was, after a bit turned over.
+    """
+    patch.setattr(type(quorum_state._CHECKED), "check", lambda checked, content: True)
+
+
+def campaign_without_a_pre_vote(patch: Patch) -> None:
+    """A voter that hears no leader begins an epoch at once.
+
+    Would: let everyone who was cut off depose the leader that all others hear.
+    """
+    patch.setattr(election, "_ask_everyone", _asking_nobody_first(election._ask_everyone))
+
+
+def _asking_nobody_first(real: Callable[[ReplicaState], None]) -> Callable[..., None]:
+    def ask(replica: ReplicaState) -> None:
+        if isinstance(replica.role, Prospective):
+            election.start_candidacy(replica)
+        else:
+            real(replica)
+
+    return ask
+
+
+def grant_any_pre_vote(patch: Patch) -> None:
+    """A pre-vote is granted to everyone, also while a leader is alive.
+
+    Would: let a voter that was cut off depose a leader that all others hear.
+    """
+    patch.setattr(vote, "_would_grant", lambda replica, request, eligible: True)
+
+
+def commit_what_a_failed_sync_left(patch: Patch) -> None:
+    """A failed flush counts as one that came back, once.
+
+    Would: acknowledge records that are on no disk.
+    """
+
+    def ignored(driver: ReplicaDriver, error: Exception) -> None:
+        driver.flush_completed(driver._truncations, driver._log.end_offset)
+
+    patch.setattr(ReplicaDriver, "flush_failed", ignored)
+
+
+BY_SIMULATION: tuple[Break, ...] = (
+    take_an_unsynced_end_for_damage,
+    vote_before_the_name_is_durable,
+    believe_the_page_cache_after_a_failed_sync,
+    condemn_a_full_disk,
+    count_a_copy_that_is_gone,
+    read_no_segment_again,
+    trust_quorum_state,
+    campaign_without_a_pre_vote,
+    grant_any_pre_vote,
+    commit_what_a_failed_sync_left,
+)
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        begin_an_epoch_on_a_cut_that_may_be_undone,
+        "tests/unit/storage/test_power_loss.py::test_a_cut_is_durable_before_a_new_epoch",
+    ),
+)
+_POWER = frozenset({"power cut in a write", "crash", "power cut of all", "crash leader"})
+_CUT_OFF = frozenset({"partition", "isolate leader", "one-way cut"})
+FAULTS_FOR: dict[Break, frozenset[str]] = {
+    take_an_unsynced_end_for_damage: _POWER,
+    vote_before_the_name_is_durable: _POWER,
+    believe_the_page_cache_after_a_failed_sync: frozenset({"sync fails once", "pool full"}),
+    condemn_a_full_disk: frozenset({"pool full"}),
+    count_a_copy_that_is_gone: frozenset({"older image"}),
+    read_no_segment_again: frozenset({"bit rot in the log"}),
+    trust_quorum_state: frozenset({"bit rot in quorum-state"}),
+    campaign_without_a_pre_vote: _CUT_OFF,
+    grant_any_pre_vote: _CUT_OFF,
+    commit_what_a_failed_sync_left: frozenset({"sync fails once"}),
+}
+"""No other kind of fault shows them, or it would only take time."""

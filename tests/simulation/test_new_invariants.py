@@ -1,0 +1,73 @@
+"""What storage and pre-votes must not do is caught by the fault and the invariant that are about it, and by nothing else."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quorum_node.simulation import story
+from quorum_node.simulation.invariants.corruption_is_reported import CorruptionIsReported
+from quorum_node.simulation.invariants.epochs_need_a_reason import EpochsNeedAReason
+from quorum_node.simulation.invariants.every import INVARIANTS
+from quorum_node.simulation.invariants.gone_copies_do_not_count import GoneCopiesDoNotCount
+from quorum_node.simulation.invariants.healthy_disks_are_kept import HealthyDisksAreKept
+from quorum_node.simulation.invariants.invariant import Invariant
+from quorum_node.simulation.run import Failure, run_seed
+
+HARMLESS = frozenset({"kill", "slow disk"})
+"""Kinds of faults that none of these breaks is about."""
+SEEDS = range(1, 15)
+
+
+def _breaks() -> ModuleType:
+    path = Path(__file__).with_name("storage_breaks.py")
+    spec = importlib.util.spec_from_file_location("storage_breaks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+breaks = _breaks()
+
+
+def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> Failure | None:
+    with pytest.MonkeyPatch.context() as patch:
+        kept = tuple(each for each in INVARIANTS if each is not without)
+        patch.setattr(story, "INVARIANTS", kept)
+        result = run_seed(seed, kinds)
+    return result if isinstance(result, Failure) else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "invariant"),
+    [
+        (breaks.grant_any_pre_vote, EpochsNeedAReason),
+        (breaks.count_a_copy_that_is_gone, GoneCopiesDoNotCount),
+        (breaks.read_no_segment_again, CorruptionIsReported),
+        (breaks.trust_quorum_state, CorruptionIsReported),
+        (breaks.take_an_unsynced_end_for_damage, HealthyDisksAreKept),
+        (breaks.condemn_a_full_disk, HealthyDisksAreKept),
+    ],
+)
+def test_without_the_invariant_the_same_history_holds(
+    broken: object, invariant: type[Invariant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(broken)
+    broken(monkeypatch)
+    kinds = breaks.FAULTS_FOR[broken]
+    for seed in SEEDS:
+        if _play(seed, kinds, without=None) is not None and not _play(seed, kinds, invariant):
+            return
+    pytest.fail(f"{len(SEEDS)} histories held, or something else caught it as well")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", breaks.BY_SIMULATION)
+def test_without_the_fault_nobody_notices(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(broken)
+    broken(monkeypatch)
+    assert _play(SEEDS[0], HARMLESS, without=None) is None
