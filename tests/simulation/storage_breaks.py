@@ -178,7 +178,7 @@ FAULTS_FOR: dict[Break, frozenset[str]] = {
     condemn_a_full_disk: frozenset({"pool full"}),
     count_a_copy_that_is_gone: frozenset({"older image"}),
     read_no_segment_again: frozenset({"bit rot in the log"}),
-    trust_quorum_state: frozenset({"bit rot in quorum-state"}),
+    trust_quorum_state: frozenset({"bit rot in quorum-state", "crash"}),
     campaign_without_a_pre_vote: _CUT_OFF,
     grant_any_pre_vote: _CUT_OFF,
     commit_what_a_failed_sync_left: frozenset({"sync fails once"}),

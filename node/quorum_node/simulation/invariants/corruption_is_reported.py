@@ -1,7 +1,7 @@
 """A bit that turned over on a disk is noticed within a bound, or it is gone with what it was in.
 
 Noticed: the process ended and said that its storage has failed, or set a snapshot aside. Only the time counts in which
-the process could look.
+the process could look. No process starts on a quorum-state that is damaged: its vote and its epoch are in there.
 """
 
 from quorum_node.raft.outputs import Halt, HaltReason
@@ -9,8 +9,9 @@ from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.invariants.invariant import Invariant, Violation
 from quorum_node.simulation.machine import Rot
+from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
-BOUND_MS = 4000.0
+BOUND_MS = 2500.0
 LOOK_EVERY_MS = 200.0
 
 
@@ -18,6 +19,15 @@ class CorruptionIsReported(Invariant):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._reported: set[str] = set()
+        self._states: dict[str, Rot] = {}
+        """By address, where a bit of quorum-state turned over."""
+
+    def started(self, host: SimulatedHost) -> None:
+        rot = self._states.get(host.address)
+        if rot is not None and host.machine.holds(rot):
+            raise Violation(
+                f"{host.address} starts, with byte {rot.position} of {rot.path} damaged"
+            )
 
     def halted(self, host: SimulatedHost, output: Halt) -> None:
         self._ended(host, output.reason)
@@ -26,6 +36,8 @@ class CorruptionIsReported(Invariant):
         self._ended(host, reason)
 
     def rotted(self, host: SimulatedHost, rot: Rot) -> None:
+        if rot.path.name == QUORUM_STATE:
+            self._states[host.address] = rot
         self.cluster.scheduler.after(LOOK_EVERY_MS, self._look, host, rot, 0.0)
 
     def _ended(self, host: SimulatedHost, reason: HaltReason) -> None:
