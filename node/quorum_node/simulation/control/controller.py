@@ -1,0 +1,117 @@
+"""The real controller of a simulated replica: append queue, applier, active controller, maintenance.
+
+Owns their wiring in one run of a process, as `server/controller/hosting.py` does it for a real one. Must not know
+who asks. Registration as a controller and turns of snapshots are left out: they need requests of their own.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from quorum_node.controller.decision import Decision
+from quorum_node.controller.view import Settings, View
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.raft.events import Proposed, StorageFailed
+from quorum_node.raft.outputs import ProposalCommitted, ProposalFailed
+from quorum_node.server.appends import AppendDone, AppendQueue
+from quorum_node.server.applier import Applier
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.chance import Chance
+from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.controller.hosting import HostedReplica
+from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.metrics import Metrics
+from quorum_node.simulation.control.loop import SimulatedLoop, running
+
+if TYPE_CHECKING:
+    from quorum_node.server.replica_host import ReplicaHost
+    from quorum_node.simulation.host import SimulatedHost
+
+SESSION_TIMEOUT_MS = 1500.0
+Command = Callable[[View], Decision]
+
+
+class _Silent(ControllerEvents):
+    """Nobody reads the logs of thousands of histories."""
+
+    def __getattribute__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: None
+
+
+class _Applier(Applier):
+    """Histories are short and many: nothing is spared the collector for good."""
+
+    def _keep(self) -> None: ...
+
+
+class SimulatedController:
+    """Of one run of a process."""
+
+    def __init__(self, host: "SimulatedHost") -> None:
+        self._host = host
+        self.driver = host.driver
+        metrics = Metrics().partition(0)
+        random = host.random
+        chance = Chance(
+            host.machine.clock.monotonic_ms,
+            lambda: UUID(int=random.getrandbits(128) | 1 << 127),
+            random.randrange,
+        )
+        with running(SimulatedLoop(host)):
+            self.appends = AppendQueue(self._propose, metrics)
+            self.applier = _Applier(host.log, self._unreadable, metrics)
+            # Of a replica host it needs the driver, the appends and the applier, which are here.
+            replica = HostedReplica(cast("ReplicaHost", self))
+            self.active = ActiveController(
+                replica,
+                chance,
+                _Silent(),
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                settings=Settings(),
+            )
+            self.active.identity = replica.identity
+            self.active.replicas = replica.replicas
+            self._maintenance = Maintenance(
+                self.active, _Silent(), metrics, lambda: replica.committed.in_transaction
+            )
+        self.applier.foreseen = self.active.foreseen.behind
+        self.applier.on_image = lambda: host.cluster.watch.image_applied(host)
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed and applied."""
+        return self.applier.image
+
+    def submit(self, values: tuple[bytes, ...], done: AppendDone) -> None:
+        """Append what somebody else decided, as the admin API does."""
+        self.appends.submit(values, done)
+
+    def do(self, command: Command) -> None:
+        """A command of a client, if this node is the active controller; nobody waits for the answer."""
+        view = self.active.view()
+        if view is not None:
+            self.active.carry_out(command(view), lambda error: None)
+
+    def advanced(self, high_watermark: int) -> None:
+        """More is committed."""
+        self.applier.advance(high_watermark)
+        self.progressed()
+
+    def progressed(self) -> None:
+        """The role or the voters may have changed."""
+        self.active.check()
+        self._host.cluster.watch.controller_progressed(self._host)
+
+    def committed(self, output: ProposalCommitted) -> None:
+        """To whoever appended."""
+        self.appends.committed(output.proposal_id, output.base_offset, output.leader_epoch)
+
+    def failed(self, output: ProposalFailed) -> None:
+        """To whoever appended."""
+        self.appends.failed(output.proposal_id, output.error)
+
+    def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
+        self._host.driver.handle(Proposed(proposal_id, values))
+
+    def _unreadable(self, error: Exception) -> None:
+        self._host.driver.handle(StorageFailed(str(error)))
