@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import Proposed, ReadRequested
 from quorum_node.raft.outputs import (
     ProposalCommitted,
@@ -16,14 +17,18 @@ from quorum_node.raft.outputs import (
     ReadConfirmed,
     ReadFailed,
 )
+from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.server.appends import AppendOutcome, Committed
 
 if TYPE_CHECKING:
     from quorum_node.simulation.cluster import Cluster
+    from quorum_node.simulation.control.controller import SimulatedController
     from quorum_node.simulation.host import SimulatedHost
 
 WRITE_TIMEOUT_MS = 1500.0
 READ_TIMEOUT_MS = 500.0
 RETRY_MS = 25.0
+_TOPIC = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,24 @@ class Clients:
         values = tuple(b"%d-%d-%d%s" % (writer, number, part, fill) for part in range(count))
         self._writes[proposal_id] = (writer, number, count)
         scheduler.after(WRITE_TIMEOUT_MS, self._give_up_write, proposal_id)
-        host.handle(host.run, Proposed(proposal_id, values))
+        if host.controller is not None:
+            self._append(host.controller, proposal_id, values)
+        else:
+            host.handle(host.run, Proposed(proposal_id, values))
+
+    def _append(self, controller: "SimulatedController", id: int, names: tuple[bytes, ...]) -> None:
+        """Through the append queue, as a config of a topic each."""
+
+        def done(outcome: AppendOutcome) -> None:
+            if isinstance(outcome, Committed):
+                base, end, epoch = outcome.base_offset, outcome.end_offset, outcome.leader_epoch
+                self.committed(ProposalCommitted(id, base, end, epoch))
+            else:
+                assert isinstance(outcome, RaftError)
+                self.failed(ProposalFailed(id, outcome))
+
+        values = tuple(_config(name.decode()) for name in names)
+        controller.submit(values, done)
 
     def _give_up_write(self, proposal_id: int) -> None:
         write = self._writes.pop(proposal_id, None)
@@ -158,3 +180,8 @@ class Clients:
     def _id(self) -> int:
         self._next_id += 1
         return self._next_id
+
+
+def _config(name: str) -> bytes:
+    record = ConfigRecord(resource_type=_TOPIC, resource_name="written", name=name, value="1")
+    return encode_metadata(record, 0)

@@ -45,6 +45,8 @@ class Cluster:
         self.clients = Clients(self, Random(seed + 2), writers=3, readers=4)
         self.hosts: dict[str, SimulatedHost] = {}
         self.initial_voters = initial_voters
+        self.controlled = False
+        """Whether the controller runs on top: clients and brokers write through it, and no snapshots are made."""
         self.with_witness = False
         """Whether one member at a time is a witness."""
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None

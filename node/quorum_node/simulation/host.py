@@ -35,6 +35,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.replica_building import log_state
+from quorum_node.simulation.control.controller import SimulatedController
 from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog
 from quorum_node.simulation.machine import Machine
@@ -93,6 +94,7 @@ class SimulatedHost:
         """What quorum-state held at the last start."""
         self._state_file: QuorumStateFile
         self.driver: ReplicaDriver
+        self.controller: SimulatedController | None = None
 
     @property
     def replica(self) -> Replica:
@@ -173,6 +175,7 @@ class SimulatedHost:
             self.snapshots,
         )
         flusher.driver = self.driver
+        self.controller = SimulatedController(self) if self.cluster.controlled else None
         self.cluster.watch.started(self)
         self._load()
         self.driver.start()
@@ -349,10 +352,18 @@ class HostListener:
         self.halted = host.halt
 
     def proposal_committed(self, output: ProposalCommitted) -> None:
-        self._host.cluster.clients.committed(output)
+        controller = self._host.controller
+        if controller is not None:
+            controller.committed(output)
+        else:
+            self._host.cluster.clients.committed(output)
 
     def proposal_failed(self, output: ProposalFailed) -> None:
-        self._host.cluster.clients.failed(output)
+        controller = self._host.controller
+        if controller is not None:
+            controller.failed(output)
+        else:
+            self._host.cluster.clients.failed(output)
 
     def read_confirmed(self, output: ReadConfirmed) -> None:
         self._host.cluster.clients.read_confirmed(self._host, output)
@@ -363,6 +374,8 @@ class HostListener:
     def high_watermark_advanced(self, offset: int) -> None:
         self._host.cluster.watch.high_watermark(self._host, offset)
         self._host.apply(offset)
+        if self._host.controller is not None:
+            self._host.controller.advanced(offset)
 
     def log_reset(self, id: SnapshotId) -> None:
         self._host.log_reset(id)
@@ -370,6 +383,8 @@ class HostListener:
     def role_changed(self, output: RoleChanged) -> None:
         self._host.cluster.watch.role(self._host, output)
         self._host.cluster.role_changed(self._host, output)
+        if self._host.controller is not None:
+            self._host.controller.progressed()
 
     def formation_delayed(self, output: FormationDelayed) -> None: ...
 

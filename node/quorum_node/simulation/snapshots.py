@@ -159,13 +159,19 @@ class SimulatedSnapshots:
 
     def live(self) -> None:
         """Write snapshots and delete what they make superfluous, again and again."""
+        if self._host.cluster.controlled:
+            return  # the state that is written here is not that of the controller
         pause_ms = 300 if self._host.cluster.clients.slow else 120
         self._later(pause_ms, self._consider)
 
     def applied(self, before: ServiceState, state: ServiceState) -> None:
         """One more batch is applied: in some histories all replicas take snapshots at the same places."""
         every = self._host.cluster.snapshot_every
-        if every and before.end_offset // every != state.end_offset // every:
+        if (
+            every
+            and not self._host.cluster.controlled
+            and before.end_offset // every != state.end_offset // every
+        ):
             self._begin(state)
 
     def _consider(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from quorum_node.simulation.cluster import Cluster
+from quorum_node.simulation.control.brokers import Brokers
 from quorum_node.simulation.faults.striking import Faults
 from quorum_node.simulation.invariants.every import INVARIANTS
 from quorum_node.simulation.invariants.invariant import Violation
@@ -22,6 +23,7 @@ from quorum_node.simulation.second_partition import FollowingPlan
 from quorum_node.simulation.static_formation import SHARE as STATIC_SHARE
 from quorum_node.simulation.static_formation import StaticFormation
 
+CONTROLLER_SHARE = 0.15
 SIZES = (1, 2, 3, 3, 3, 3, 4, 5, 5, 7)
 WITNESS_SHARE = 0.2
 WANTED_WRITES = 300
@@ -72,12 +74,16 @@ class Story:
         self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
         self.outcome = Outcome(seed, self.size)
         self.second_plan: FollowingPlan | None = None
+        self.brokers: Brokers | None = None
         self.static: StaticFormation | None = None
         if starts_static:
             self.static = StaticFormation(self.cluster, self.plan, Random(seed + 9))
         elif Random(seed + 6).random() < SECOND_PARTITION_SHARE:
             second = Cluster(seed, self.size, first=self.cluster)
             self.second_plan = FollowingPlan(second, Random(seed + 7), self.plan)
+        elif Random(seed + 10).random() < CONTROLLER_SHARE:
+            self.cluster.controlled = True
+            self.brokers = Brokers(self.cluster, Random(seed + 11))
         self.partitions = self.cluster.partitions
         for cluster in self.partitions:
             cluster.watch.use([invariant(cluster) for invariant in INVARIANTS])
@@ -116,6 +122,8 @@ class Story:
         self.plan.restless = True
         for cluster in self.partitions:
             cluster.clients.begin()
+        if self.brokers is not None:
+            self.brokers.begin()
         self.faults.begin()
         self._await(self._had_enough, TROUBLE_LIMIT_MS, "enough writes, faults and changes")
 

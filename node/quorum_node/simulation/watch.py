@@ -26,6 +26,8 @@ HOOKS = (
     "snapshot_frozen",
     "log_started",
     "applied",
+    "image_applied",
+    "controller_progressed",
     "finished",
 )
 
@@ -50,6 +52,8 @@ class Watch:
     snapshot_frozen: Callable[..., None]
     log_started: Callable[..., None]
     applied: Callable[..., None]
+    image_applied: Callable[..., None]
+    controller_progressed: Callable[..., None]
     finished: Callable[..., None]
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from quorum_node.controller.alter_partition import alter_partition
 from quorum_node.controller.decision import Decision
+from quorum_node.controller.feature_levels import SUPPORTED
 from quorum_node.controller.heartbeats import heartbeat
 from quorum_node.controller.registration import register_broker
 from quorum_node.controller.topic_deletion import delete_topics
@@ -19,11 +20,12 @@ from quorum_node.protocol.alter_partition import (
     AlteredPartition,
     AlteredTopic,
     AlterPartitionRequest,
-    BrokerState,
+    IsrMember,
 )
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
+    SupportedFeatureRange,
 )
 from quorum_node.protocol.create_topics import CreatableTopic, CreateTopicsRequest
 from quorum_node.protocol.delete_topics import DeleteTopicsRequest
@@ -38,6 +40,14 @@ BROKERS = 4
 HEARTBEAT_MS = 300.0
 SILENCE_SHARE = 0.05
 """Of heartbeats after which a broker says nothing for longer than its session."""
+
+
+_FEATURES = tuple(
+    SupportedFeatureRange(
+        name=name, min_supported_version=each.min_level, max_supported_version=each.max_level
+    )
+    for name, each in SUPPORTED.items()
+)
 
 
 class Brokers:
@@ -82,7 +92,7 @@ class Brokers:
             cluster_id=view.cluster_id,
             incarnation_id=UUID(int=self._random.getrandbits(128) | 1),
             listeners=(),
-            features=(),
+            features=_FEATURES,
             rack=None,
             log_dirs=(UUID(int=(1 << 100) + broker_id),),
         )
@@ -110,7 +120,7 @@ class Brokers:
         if len(names) < 4:
             return Decision()
         chosen = self._random.choice(sorted(names))
-        return delete_topics(view, DeleteTopicsRequest(topic_names=(chosen,)))
+        return delete_topics(view, DeleteTopicsRequest(topic_names=(chosen,), timeout_ms=1000))
 
     def _shrink(self, view: View) -> Decision:
         """A leader takes a follower out of the ISR, or everyone back in."""
@@ -123,12 +133,14 @@ class Brokers:
         leader = image.brokers.get(partition.leader)
         if leader is None:
             return Decision()
-        alive = [b for b in partition.replicas if (each := image.brokers.get(b)) and not each.fenced]
+        alive = [
+            b for b in partition.replicas if (each := image.brokers.get(b)) and not each.fenced
+        ]
         isr = alive if self._random.random() < 0.5 else [partition.leader]
         changed = AlteredPartition(
             partition_index=index,
             leader_epoch=partition.leader_epoch,
-            new_isr_with_epochs=tuple(BrokerState(broker_id=b) for b in isr),
+            new_isr_with_epochs=tuple(IsrMember(broker_id=b) for b in isr),
             partition_epoch=partition.partition_epoch,
         )
         request = AlterPartitionRequest(

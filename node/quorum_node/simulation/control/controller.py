@@ -61,7 +61,7 @@ class SimulatedController:
             self.appends = AppendQueue(self._propose, metrics)
             self.applier = _Applier(host.log, self._unreadable, metrics)
             # Of a replica host it needs the driver, the appends and the applier, which are here.
-            replica = HostedReplica(cast("ReplicaHost", self))
+            replica = self._replica = HostedReplica(cast("ReplicaHost", self))
             self.active = ActiveController(
                 replica,
                 chance,
@@ -81,6 +81,10 @@ class SimulatedController:
     def image(self) -> ClusterImage:
         """What is committed and applied."""
         return self.applier.image
+
+    def leading_epoch(self) -> int | None:
+        """See `HostedReplica`."""
+        return self._replica.leading_epoch()
 
     def submit(self, values: tuple[bytes, ...], done: AppendDone) -> None:
         """Append what somebody else decided, as the admin API does."""

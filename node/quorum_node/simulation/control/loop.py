@@ -33,19 +33,19 @@ class SimulatedLoop:
         self._host = host
         self._run = host.run
 
-    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> Handle:
+    def call_soon(self, callback: Callable[..., None], *arguments: Any) -> Handle:
         """After what happens now."""
         return self._call(_TURN_MS, callback, arguments)
 
     def call_later(
-        self, delay_seconds: float, callback: Callable[..., object], *arguments: Any
+        self, delay_seconds: float, callback: Callable[..., None], *arguments: Any
     ) -> Handle:
         """By the clock of the machine."""
         delay_ms = delay_seconds * 1000 / self._host.machine.clock.rate
         return self._call(delay_ms, callback, arguments)
 
     def _call(
-        self, delay_ms: float, callback: Callable[..., object], arguments: tuple[Any, ...]
+        self, delay_ms: float, callback: Callable[..., None], arguments: tuple[Any, ...]
     ) -> Handle:
         handle = Handle()
         scheduler = self._host.cluster.scheduler
@@ -53,7 +53,7 @@ class SimulatedLoop:
         return handle
 
     def _due(
-        self, handle: Handle, callback: Callable[..., object], arguments: tuple[Any, ...]
+        self, handle: Handle, callback: Callable[..., None], arguments: tuple[Any, ...]
     ) -> None:
         host = self._host
         if handle.is_cancelled or host.run != self._run or not host.up:

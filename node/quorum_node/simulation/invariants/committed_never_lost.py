@@ -14,6 +14,8 @@ from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.invariants.invariant import Invariant, Violation
 
 Batch = tuple[int, int, int, int]
+LONGEST_BATCH = 500
+"""Records of clients that wait at a time."""
 
 
 class CommittedNeverLost(Invariant):
@@ -52,9 +54,16 @@ class CommittedNeverLost(Invariant):
             self._check_end(host, max(ends, default=0), "became leader")
 
     def acknowledged(self, write: Acknowledged) -> None:
-        batch = self.committed.get(write.base_offset)
-        if batch is None or (batch[1], batch[2]) != (write.end_offset, write.epoch):
+        batch = self._batch_of(write)
+        if batch is None or batch[1] < write.end_offset or batch[2] != write.epoch:
             raise Violation(f"{write} was acknowledged, but {batch} is committed there")
+
+    def _batch_of(self, write: Acknowledged) -> Batch | None:
+        """Several writes may share a batch, and one is never in two."""
+        for base in range(write.base_offset, max(-1, write.base_offset - LONGEST_BATCH), -1):
+            if base in self.committed:
+                return self.committed[base]
+        return None
 
     def finished(self) -> None:
         for host in self.cluster.members():

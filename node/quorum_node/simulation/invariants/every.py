@@ -15,6 +15,7 @@ from quorum_node.simulation.invariants.log_begins_behind_a_snapshot import (
 from quorum_node.simulation.invariants.log_matching import LogMatching
 from quorum_node.simulation.invariants.one_change_at_a_time import OneChangeAtATime
 from quorum_node.simulation.invariants.one_vote_per_epoch import OneVotePerEpoch
+from quorum_node.simulation.invariants.pending_is_replayed import PendingIsReplayed
 from quorum_node.simulation.invariants.silent_after_storage_failure import (
     SilentAfterStorageFailure,
 )
@@ -41,4 +42,5 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     HealthyDisksAreKept,
     GoneCopiesDoNotCount,
     CorruptionIsReported,
+    PendingIsReplayed,
 )

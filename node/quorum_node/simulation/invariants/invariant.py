@@ -73,5 +73,11 @@ class Invariant:
     def applied(self, host: "SimulatedHost") -> None:
         """The host's service has a new state: replayed, or loaded from a snapshot."""
 
+    def image_applied(self, host: "SimulatedHost") -> None:
+        """The image of the host's controller has reached another offset."""
+
+    def controller_progressed(self, host: "SimulatedHost") -> None:
+        """The host's controller saw a role or a high watermark; no command of it is half way."""
+
     def finished(self) -> None:
         """After the last step, when the quorum has come to rest."""

@@ -1,0 +1,52 @@
+"""A controller that decides on a state that its log does not give; see `simulation/control`.
+
+Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.simulation import story
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def _with_controllers(patch: Patch) -> None:
+    patch.setattr(story, "CONTROLLER_SHARE", 1.0)
+
+
+def keep_what_was_not_committed(patch: Patch) -> None:
+    """The pending image outlives a failed append, and the leadership in which it was made.
+
+    Would: decide on brokers and topics that do not exist.
+    """
+    _with_controllers(patch)
+    patch.setattr(ActiveController, "_drop", lambda controller, why: None)
+
+
+def overlook_what_others_append(patch: Patch) -> None:
+    """The controller does not hear of appends that it has not decided itself.
+
+    Would: overwrite what an administrator has just set.
+    """
+    _with_controllers(patch)
+    real = ActiveController.accepted
+
+    def deaf(controller: Any, append: Any) -> None:
+        own, controller._own = controller._own, True
+        real(controller, append)
+        controller._own = own
+
+    patch.setattr(ActiveController, "accepted", deaf)
+
+
+BY_SIMULATION: tuple[Break, ...] = (keep_what_was_not_committed, overlook_what_others_append)
+FAULTS_FOR: dict[Break, frozenset[str]] = {
+    keep_what_was_not_committed: frozenset({"isolate leader", "resign"}),
+    overlook_what_others_append: frozenset({"resign"}),
+}
+"""No invariant but that of the pending image shows them."""
