@@ -45,7 +45,11 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
 @pytest.mark.parametrize(
     ("broken", "invariant"),
     [
-        (breaks.grant_any_pre_vote, EpochsNeedAReason),
+        pytest.param(
+            breaks.grant_any_pre_vote,
+            EpochsNeedAReason,
+            marks=pytest.mark.requirement("K650-01"),
+        ),
         (breaks.count_a_copy_that_is_gone, GoneCopiesDoNotCount),
         (breaks.read_no_segment_again, CorruptionIsReported),
         (breaks.trust_quorum_state, CorruptionIsReported),

@@ -3,7 +3,7 @@
 The inputs of a test file are itself, the `conftest.py` files above it, every module of the repository
 that these import, directly or through others, and what `BESIDE` adds: files that are read and packages
 that run in processes of their own. A string that is a module's dotted name counts as an import
-(`-m quorum_node.server`). Not counted: the interpreter, installed packages, the machine, git's state,
+(`-m quorum_node.server`), and so does one that is the name of a file beside it. Not counted: the interpreter, installed packages, the machine, git's state,
 docs/, and the plugins in tests/conftest.py, which report and decide no outcome.
 """
 
@@ -143,6 +143,8 @@ class Inputs:
                 for name in set(_DOTTED_STRING.findall(text)):
                     if self._is_module(name):
                         found.update(self._modules(name))
+                    elif place.with_name(name).is_file():
+                        found.add(str(Path(path).with_name(name)))
             self._imports[path] = frozenset(found)
         return self._imports[path]
 

@@ -72,6 +72,16 @@ def test_a_module_that_is_started_is_an_import(small: Path) -> None:
     assert {"node/quorum_node/server/__main__.py", "node/quorum_node/late.py"} <= covered
 
 
+def test_a_file_beside_it_that_is_named_is_an_input(small: Path) -> None:
+    for name, text in (("breaks.py", "import quorum_node.unused\n"), ("data.json", "{}")):
+        (small / "tests/unit/raft" / name).write_text(text)
+    named = 'FILES = [HERE.with_name("breaks.py"), HERE.with_name("data.json")]\n'
+    (small / VOTING).write_text(named)
+    covered = Inputs(small).covered(VOTING)
+    beside = {"tests/unit/raft/breaks.py", "tests/unit/raft/data.json"}
+    assert beside | {"node/quorum_node/unused.py"} <= covered
+
+
 def test_tests_of_processes_cover_whole_packages(small: Path) -> None:
     covered = Inputs(small).covered("tests/cluster/test_real.py")
     assert {name for name in FILES if name.startswith("node/")} <= covered
