@@ -86,7 +86,8 @@ class ThreadFlusher:
         self, ticket: int, result: int | StorageFailure | DiskFull, seconds: float
     ) -> None:
         self.busy_since = None
-        self.settle_soon()
+        if isinstance(result, int):  # no sync is tried again after one that failed
+            self.settle_soon()
         self._metrics.count("flushes")
         self._metrics.observe("flush_latency_seconds", seconds)
         self._done(ticket, result)
