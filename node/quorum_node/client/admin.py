@@ -8,7 +8,8 @@ Source: KIP-595, "Reassignment Admin Tools" and "How does the reassignment tool 
 3. A timeout, or a connection that breaks: 1, and the same request again. A repeat of the same target is
    harmless; a voter that is there already when it is added again, or gone when it is removed again, tells
    that the first request was done.
-4. Anything else, a lack of authorization first of all, is raised at once.
+4. A leader in an epoch that is lower than one that was told before is not believed: another server is asked.
+5. Anything else, a lack of authorization first of all, is raised at once.
 """
 
 import time
@@ -76,6 +77,8 @@ class QuorumAdminClient:
             raise ValueError("bootstrap_servers is empty: give host:port of a controller listener")
         self._timeout_seconds = timeout_ms / 1000
         self._connections = Connections("quorum-admin-client")
+        self._newest: dict[tuple[str, int], int] = {}
+        """Highest leader epoch that was told, by cluster id and partition: a leader of a lower one is none any more."""
 
     def __enter__(self) -> "QuorumAdminClient":
         return self
@@ -230,11 +233,25 @@ class QuorumAdminClient:
             for broker in found.brokers:
                 self._remember((broker.host, broker.port), first=False)
             if found.leader_id >= 0 and found.leader_host:
+                if (older := self._older(found, partition)) is not None:
+                    why = f"{address[0]}:{address[1]} {older}"
+                    continue
                 leader = (found.leader_host, found.leader_port)
                 self._remember(leader)
                 return _Leader(leader, found.cluster_id)
             why = f"{address[0]}:{address[1]} knows no leader"
         raise _TryAgain(why)
+
+    def _older(self, found: DiscoverBrokersResponse, partition: int) -> str | None:
+        """Why a leader is not believed: its server is behind, or voters from before a recovery run on."""
+        cluster = (found.cluster_id, partition)
+        newest = self._newest.get(cluster, -1)
+        self._newest[cluster] = max(newest, found.leader_epoch)
+        if 0 <= found.leader_epoch < newest:
+            return (
+                f"names a leader of epoch {found.leader_epoch}, and there was one of epoch {newest}"
+            )
+        return None
 
     def _ask(
         self,

@@ -23,6 +23,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
+from quorum_node.raft.seen_recoveries import leader_told_to
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -40,8 +41,9 @@ def handle_discover_brokers(
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard, asked=False)
+    leader = leader_told_to(replica, request.replica)
     response = DiscoverBrokersResponse(
-        RaftError.NONE, replica.current_leader(), replica.cluster_id, known_brokers(replica)
+        RaftError.NONE, leader, replica.cluster_id, known_brokers(replica)
     )
     replica.respond(request_id, response)
 

@@ -15,8 +15,10 @@ Must not know how a recovery is made (`server/recovering.py`). Stock replicas kn
 
 from dataclasses import replace
 
-from quorum_node.raft.messages import CurrentLeader, FetchRequest
+from quorum_node.raft.leadership import Leader
+from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.records.identity import ReplicaKey
 
 
 def is_of_older_quorum(replica: ReplicaState, leader: CurrentLeader) -> bool:
@@ -26,10 +28,22 @@ def is_of_older_quorum(replica: ReplicaState, leader: CurrentLeader) -> bool:
 
 def told_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
     """Who leads, with what this replica knows of recoveries for a sender that knows of one."""
-    leader = replica.current_leader()
+    leader = leader_told_to(replica, request.replica)
     if not request.recovered_epoch:
         return leader
     return replace(leader, recovered_epoch=replica.recovered_epoch)
+
+
+def leader_told_to(replica: ReplicaState, key: ReplicaKey) -> CurrentLeader:
+    """Who leads; but a voter from before a recovery hears of the new epochs from the new leader alone.
+
+    If it heard of them from somebody else while the leader is out of its reach, it would campaign above them with the
+    other old voters. The recovery made tombstones of their keys.
+    """
+    tombstones = replica.voters.latest.record.tombstones if replica.recovered_epoch else ()
+    if key in tombstones and not isinstance(replica.role, Leader):
+        return CurrentLeader(NO_LEADER, 0)
+    return replica.current_leader()
 
 
 def is_superseded(replica: ReplicaState, request: FetchRequest) -> bool:

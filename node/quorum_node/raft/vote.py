@@ -28,6 +28,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective, Unattached
+from quorum_node.raft.seen_recoveries import leader_told_to
 from quorum_node.raft.static_quorum import refuse_candidate
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
@@ -36,7 +37,8 @@ from quorum_node.records.identity import ReplicaKey
 def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
     """Grant or refuse."""
     granted, error = _decide(replica, request)
-    replica.respond(request_id, VoteResponse(error, replica.current_leader(), granted))
+    leader = leader_told_to(replica, request.candidate)
+    replica.respond(request_id, VoteResponse(error, leader, granted))
 
 
 def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftError]:
