@@ -175,12 +175,12 @@ FAULTS_FOR: dict[Break, frozenset[str]] = {
     take_an_unsynced_end_for_damage: _POWER,
     vote_before_the_name_is_durable: _POWER,
     believe_the_page_cache_after_a_failed_sync: frozenset({"sync fails once", "pool full"}),
-    condemn_a_full_disk: frozenset({"pool full"}),
-    count_a_copy_that_is_gone: frozenset({"older image"}),
-    read_no_segment_again: frozenset({"bit rot in the log"}),
+    condemn_a_full_disk: frozenset({"pool full", "resign"}),
+    count_a_copy_that_is_gone: frozenset({"older image", "resign"}),
+    read_no_segment_again: frozenset({"bit rot in the log", "resign"}),
     trust_quorum_state: frozenset({"bit rot in quorum-state", "crash"}),
     campaign_without_a_pre_vote: _CUT_OFF,
     grant_any_pre_vote: _CUT_OFF,
     commit_what_a_failed_sync_left: frozenset({"sync fails once"}),
 }
-"""No other kind of fault shows them, or it would only take time."""
+"""No other kind of fault shows them, or it would only take time. Some are there so that enough strikes."""

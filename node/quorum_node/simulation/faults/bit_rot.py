@@ -11,6 +11,9 @@ from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.machine import Rot
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
+DOWN_SHARE = 0.5
+"""It is noticed at the next start, and not by a process that runs."""
+
 
 class BitRot:
     """See the module."""
@@ -39,6 +42,9 @@ class BitRot:
         paths = [path for path, size_bytes in sizes.items() if size_bytes]
         if not paths:
             return False
+        if self._scene.random.random() < DOWN_SHARE:
+            host.machine.crash(power=False)
+            self._scene.later(5, 300, self._scene.restart, host)
         path = self._scene.random.choice(paths)
         position = self._scene.random.randrange(sizes[path])
         file = files.file(path)
