@@ -54,12 +54,12 @@ def test_the_synced_end_is_made_durable_after_the_answer_and_not_for_every_flush
             flusher.start(offset)
             await asyncio.wait_for(heard.told.wait(), 10)
             assert heard.results[-1] == offset + 1
-        await asyncio.wait_for(ended.wait(), 10)
+        while 5 not in settled:
+            await asyncio.wait_for(ended.wait(), 10)
+            ended.clear()
         flusher.close()
 
     asyncio.run(run())
-    assert settled
-    assert settled[-1] == 5
     assert len(settled) <= 5
     log.close()
 
