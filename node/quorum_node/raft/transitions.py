@@ -176,12 +176,27 @@ def observe_leader(replica: ReplicaState, leader: CurrentLeader) -> bool:
         else:
             become_unattached(replica, epoch)
         return True
+    if endpoint is not None and replica.leader_id == leader_id:
+        _look_elsewhere(replica, endpoint)
+        return False
     if endpoint is None or replica.leader_id != NO_LEADER:
         return False
     if replica.known_leader_id not in (NO_LEADER, leader_id):
         return False  # an epoch has one leader, also when that one has been given up
     become_follower(replica, leader.leader_epoch, leader_id, endpoint)
     return True
+
+
+def _look_elsewhere(replica: ReplicaState, endpoint: Endpoint) -> None:
+    """The leader that is followed, and does not answer, listens somewhere else.
+
+    So it is after a replacement under the same id: a replica that slept meanwhile knows the address of the one before,
+    by its own voters record or by whoever told it of the epoch.
+    """
+    role = replica.role
+    follower = role.fallback if isinstance(role, Prospective) else role
+    if isinstance(follower, Follower) and not follower.is_live(replica.now_ms):
+        follower.endpoint = endpoint
 
 
 def known_leader(replica: ReplicaState, leader: CurrentLeader) -> tuple[int, Endpoint | None]:

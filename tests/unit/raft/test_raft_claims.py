@@ -17,6 +17,7 @@ from quorum_node.raft.messages import (
     ResignRequest,
 )
 from quorum_node.raft.outputs import Send
+from quorum_node.raft.roles import Follower
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
@@ -123,6 +124,25 @@ def test_a_leader_that_moved_is_followed_once_nobody_is_at_its_old_address() -> 
     assert answer.error is RaftError.UNKNOWN_LEADER_EPOCH
     cores.advance(600)
     assert (two.replica.leader_id, two.replica.epoch) == (3, epoch)
+
+
+@pytest.mark.requirement("K595-11")
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_leader_of_a_known_epoch_is_found_at_another_address(answers: bool) -> None:
+    """Its id was taken by another replica while this one slept: it knows the epoch, and the address of the one before."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    two = cores.nodes["2"]
+    if not answers:
+        cores.crash(cores.nodes["3"])
+    assert isinstance(two.replica.role, Follower)
+    two.replica.role.endpoint = STRANGER
+    cores.advance(10_000)
+    assert (two.replica.epoch, two.replica.leader_id) == (one.replica.epoch, 1)
+    proposal = cores.propose(one, "a")
+    cores.advance(2000)
+    assert two.values() == ["a"]
+    assert proposal in one.committed
 
 
 @pytest.mark.requirement("K595-11")
