@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 from quorum_node.simulation import summary
@@ -66,7 +68,7 @@ def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
         seeds, arguments.jobs, played=_Progress(len(seeds)).played, limit_s=arguments.minutes * 60
     )
     if arguments.write is not None:
-        summary.write(arguments.write, summary.markdown(report, first))
+        summary.write(arguments.write, summary.markdown(report, first, _when()))
     for (kind, phase), count in sorted(report.struck.items()):
         print(f"{kind:18} {phase:12} {count:6}")
     writes = sum(outcome.writes for outcome in report.outcomes)
@@ -81,6 +83,18 @@ def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
         f" {reads.total()} reads ({_by_role(reads)}), {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
     )
     return 1 if report.failures else 0
+
+
+def _when() -> str:
+    """Date and commit; a plus sign if the files are not those of the commit."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    today = datetime.now(UTC).date().isoformat()
+    return f"{today}, commit {described}" if described else today
 
 
 def _by_role(reads: Counter[str]) -> str:

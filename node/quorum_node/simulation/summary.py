@@ -13,8 +13,8 @@ from quorum_node.simulation.run import Report
 BEGIN, END = "<!-- simulated -->\n", "<!-- end of simulated -->"
 
 
-def markdown(report: Report, first_seed: int) -> str:
-    """The lines between the marks."""
+def markdown(report: Report, first_seed: int, when: str) -> str:
+    """The lines between the marks; `when`: the date, and the code that was played."""
     outcomes = report.outcomes
     simulated_h = sum(each.simulated_ms for each in outcomes) / 3_600_000
     cpu_h = sum(each.cpu_s for each in outcomes) / 3600
@@ -26,7 +26,7 @@ def markdown(report: Report, first_seed: int) -> str:
     faults = report.struck.total()
     speed = simulated_h / max(cpu_h, 1e-9)
     lines = [
-        f"{len(outcomes):,} histories from seed {first_seed:,} on, {failed}: {faults:,} faults, {changes:,} voter changes,",
+        f"{when}: {len(outcomes):,} histories from seed {first_seed:,} on, {failed}: {faults:,} faults, {changes:,} voter changes,",
         f"{writes:,} acknowledged writes, {reads:,} linearizable reads. {simulated_h:.1f} simulated hours took {cpu_h:.2f} hours",
         f"of processor time: **{speed:.0f} simulated hours per CPU hour**, {per_100_s:.0f} s per 100 seeds.",
         "",
