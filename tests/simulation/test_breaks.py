@@ -20,14 +20,15 @@ SEEDS = range(1, 41)
 CAUGHT = ("Violation", "AssertionError", "Spinning", "CorruptBatch")
 """How the problem of a history begins that the simulation stopped; CorruptBatch: what a replica wrote can't be read."""
 TRIED_FIRST = {
-    "accept_a_uuid_change_in_one_record": 10,
-    "campaign_as_a_witness": 13,
-    "change_before_the_last_is_committed": 4,
-    "forget_the_target_at_the_first_step": 15,
-    "give_a_read_offset_without_the_round": 5,
-    "ignore_the_log_in_votes": 4,
-    "serve_after_a_storage_failure": 17,
-    "step_before_the_last_is_committed": 6,
+    "accept_a_uuid_change_in_one_record": 2,
+    "campaign_as_a_witness": 9,
+    "change_before_the_last_is_committed": 5,
+    "forget_the_target_at_the_first_step": 5,
+    "give_a_read_offset_without_the_round": 3,
+    "ignore_the_log_in_votes": 8,
+    "keep_truncated_voters": 17,
+    "serve_after_a_storage_failure": 7,
+    "step_before_the_last_is_committed": 2,
 }
 """What catches rare ones at once, as the stories are now; when they change, the others are tried."""
 breaks = BreakFiles()
