@@ -1,4 +1,8 @@
-"""What storage and pre-votes must not do is caught by the fault and the invariant that are about it, and by nothing else."""
+"""What storage and pre-votes must not do is caught by the fault and the invariant that are about it, and by nothing else.
+
+Left out: a vote whose name is not durable is seen at once, as the invariant looks at the disk; and where full disks
+are condemned, the quorum does not come to rest either.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -54,7 +58,6 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
         (breaks.read_no_segment_again, CorruptionIsReported),
         (breaks.trust_quorum_state, CorruptionIsReported),
         (breaks.take_an_unsynced_end_for_damage, HealthyDisksAreKept),
-        (breaks.condemn_a_full_disk, HealthyDisksAreKept),
     ],
 )
 def test_without_the_invariant_the_same_history_holds(
@@ -70,7 +73,10 @@ def test_without_the_invariant_the_same_history_holds(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", breaks.BY_SIMULATION)
+@pytest.mark.parametrize(
+    "broken",
+    [each for each in breaks.BY_SIMULATION if each is not breaks.vote_before_the_name_is_durable],
+)
 def test_without_the_fault_nobody_notices(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(broken)
     broken(monkeypatch)
