@@ -1,5 +1,6 @@
 """The file system of the simulation: it behaves as a real one, and loses what was not synced."""
 
+import ast
 import errno
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorum_node import storage
 from quorum_node.simulation.files.file_system import PowerLost, SimulatedFiles
 from quorum_node.simulation.files.stored_file import SECTOR_BYTES, StoredFile
 from quorum_node.storage.file_system import POSIX, FileSystem
@@ -252,3 +254,21 @@ def test_a_full_disk_is_noticed_at_a_write_or_at_a_sync() -> None:
     made.pwrite(fd, b"x", 0)
     with pytest.raises(OSError, match="ENOSPC"):
         made.fdatasync(fd)
+
+
+OUTSIDE = {"directory_lock", "disk_reserve", "failure_latch", "kept_copy", "file_system"}
+"""What is no part of a replica's files, or copies them for people."""
+
+
+def test_storage_makes_its_calls_through_the_file_system() -> None:
+    """A call past it would be on a real disk in the simulation, and on one that loses nothing."""
+    found = []
+    for path in Path(storage.__path__[0]).glob("*.py"):
+        if path.stem in OUTSIDE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                continue
+            if node.value.id in {"os", "shutil"} and not node.attr.startswith("O_"):
+                found.append(f"{path.name}:{node.lineno} {node.value.id}.{node.attr}")
+    assert found == []
