@@ -177,7 +177,11 @@ class SimulatedHost:
         flusher.driver = self.driver
         self.controller = SimulatedController(self) if self.cluster.controlled else None
         self.cluster.watch.started(self)
-        self._load()
+        try:
+            self._load()
+        except StorageFailure as error:  # in a segment that was taken unread
+            self.driver.flush_failed(error)
+            return
         self.driver.start()
         self.snapshots.live()
         SimulatedScrub(self, opened)
