@@ -64,12 +64,13 @@ class ForgeryFaults:
             self._scene.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
+        """A replica that is no voter yet is not raised: see docs/reliability.md, "What a peer is believed"."""
         replica = host.replica
         last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
         return VoteRequest(
             CLUSTER_ID,
             self._key(),
-            self._epoch(host),
+            self._epoch(host) if replica.is_voter else min(self._epoch(host), replica.epoch),
             last_epoch,
             replica.log_end + self._random.randrange(1000),
             self._random.choice((host.key, self._key(), None)),
