@@ -11,9 +11,11 @@ any fetch that is lower, an echo counts upwards only if its round was told later
 answer, so it is alive, and what an earlier process sent never counts upwards again.
 
 * Downwards every fetch counts at once. A late one costs its sender one more round trip and no safety.
-* That the replica has lost something is reported only when a fetch in order confirms it. Nobody is condemned for it.
-* Replicas of stock Kafka echo nothing, and a replica that has not echoed yet says as little: of these the fetch that
-  arrives last is the newest one, and each that is lower is reported, as in stock Kafka.
+* That the replica has lost something is reported only when a fetch in order confirms it, which is one that echoes a
+  round told after the lower one. The first fetch of a process echoes nothing and may itself be late, so it confirms
+  nothing, also if its sender has never echoed. Nobody is condemned for it.
+* Replicas of stock Kafka echo nothing: of these the fetch that arrives last is the newest one, and each that is lower
+  is reported, as in stock Kafka.
 """
 
 from quorum_node.raft.leadership import Leader, Progress
@@ -37,7 +39,7 @@ def acknowledge(
     if offset < progress.end_offset:
         acknowledged = progress.end_offset
         _lower(leader, progress, offset)
-        if answer < 0:  # nothing that comes later could confirm it
+        if answer < 0:  # stock Kafka's: nothing that comes later could confirm it
             progress.doubted = -1
             _report(replica, progress, acknowledged, offset)
         return True
@@ -57,7 +59,7 @@ def holds_at_most(
     if offset >= acknowledged:
         return
     _lower(leader, progress, offset)
-    if request.answer == STOCK_SENDER or max(request.answer, progress.answer) < 0:
+    if request.answer == STOCK_SENDER:
         progress.doubted = -1
         _report(replica, progress, acknowledged, offset)
 
@@ -66,16 +68,15 @@ def _is_doubtful(leader: Leader, progress: Progress, request: FetchRequest) -> b
     """Whether a fetch that echoes nothing, or too old a round, may be out of order."""
     if request.answer >= 0:
         return True
-    has_echoed = progress.answer >= 0
     if request.answer == STOCK_SENDER:
-        if has_echoed:  # other software runs under this key now
+        if progress.answer >= 0:  # other software runs under this key now
             progress.answer = -1
             progress.counts_from = _fresh_round(leader)
         return False
     if progress.last_fetch_ms is not None:  # another process: what the one before it sent is void
         progress.counts_from = _fresh_round(leader)
     went_back = progress.went_back is not None or progress.doubted >= 0
-    return has_echoed and (went_back or request.fetch_offset < progress.end_offset)
+    return went_back or request.fetch_offset < progress.end_offset
 
 
 def _lower(leader: Leader, progress: Progress, offset: int) -> None:

@@ -179,6 +179,8 @@ def _refusal(replica: ReplicaState, request: FetchRequest) -> RaftError | None:
             return RaftError.UNKNOWN_LEADER_EPOCH
     if replica.halted or not isinstance(replica.role, Leader):
         return RaftError.NOT_QUORUM_LEADER
+    if request.answer > replica.role.newest_round_told:  # it would confirm reads to come
+        return RaftError.INVALID_REQUEST
     if request.replica.id == CONSUMER_ID:
         wanted, committed = request.fetch_offset, replica.high_watermark
         unknown = request.last_fetched_epoch < 0

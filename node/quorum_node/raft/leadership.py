@@ -166,6 +166,11 @@ class Leader:
     handover: Handover | None = None
     name: RoleName = field(default=RoleName.LEADER, init=False)
 
+    @property
+    def newest_round_told(self) -> int:
+        """The newest answer round that any fetch answer has carried; -1 for none."""
+        return self.answer_round if self.round_sent else self.answer_round - 1
+
     def tell_round(self) -> int:
         """The answer round, for a fetch answer that goes out now: later reads need another one."""
         self.round_sent = True

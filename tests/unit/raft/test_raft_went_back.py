@@ -11,13 +11,16 @@ from quorum_node.raft.messages import (
     STOCK_SENDER,
     AddVoterRequest,
     FetchRequest,
+    FetchResponse,
     RemoveVoterRequest,
     VoterChangeResponse,
 )
 from quorum_node.raft.outputs import Output, ReplicaWentBack, Send
 from quorum_node.raft.safety import is_caught_up
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
 from support.raft.cores import CLUSTER_ID, Cores, Node
+from support.raft.node import key_of
 
 pytestmark = pytest.mark.requirement("K595-06")
 
@@ -169,6 +172,70 @@ def test_the_very_first_fetch_of_a_process_arriving_late_is_no_report() -> None:
     cores.advance(20)
     cores.deliver(one, first)
     assert counted(one, two) == one.log_end
+    assert cores.reports == []
+
+
+def lone_fetches(cores: Watched, leader: Node) -> tuple[FetchRequest, FetchRequest]:
+    """Of a replica that echoed nothing yet, as its process or its link ended each time: of an empty log, and later."""
+    known = cores.last_fetch_of(cores.nodes["2"])
+    late = replace(known, replica=key_of(9), answer=-1, max_wait_ms=0)
+    return replace(late, fetch_offset=0, last_fetched_epoch=0), late
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("behind_snapshot", [False, True])
+def test_a_first_fetch_arriving_late_is_no_report_while_its_sender_has_echoed_nothing(
+    times: int, behind_snapshot: bool
+) -> None:
+    cores = Watched()
+    one = five(cores)
+    first, newest = lone_fetches(cores, one)
+    for request in (first, newest):
+        cores.deliver(one, request)
+    progress = progress_of(one, newest.replica)
+    held = progress.end_offset
+    assert held == newest.fetch_offset > 0
+    if behind_snapshot:
+        one.replica.snapshot = one.replica.start = SnapshotId(held - 1, one.replica.epoch)
+    for _ in range(times):
+        cores.deliver(one, first)
+        assert progress.end_offset == 0, "nothing is counted that may be gone"
+    role = one.replica.role
+    assert isinstance(role, Leader)
+    cores.deliver(one, replace(newest, answer=role.answer_round))
+    assert progress.end_offset == held
+    assert cores.reports == []
+    assert progress.went_back is None
+
+
+def test_a_replica_that_lost_its_log_before_it_ever_echoed_is_reported_once_it_echoes() -> None:
+    cores = Watched()
+    one = five(cores)
+    first, newest = lone_fetches(cores, one)
+    cores.deliver(one, newest)
+    cores.deliver(one, first)
+    role = one.replica.role
+    assert isinstance(role, Leader)
+    for _ in range(2):
+        cores.deliver(one, replace(first, answer=role.answer_round))
+    found = [(each.replica, each.acknowledged_offset, each.offset) for each in cores.reports]
+    assert found == [(newest.replica, newest.fetch_offset, 0)]
+
+
+def test_an_echo_of_a_round_that_was_never_told_is_refused() -> None:
+    """No honest replica sends it. It would pass for newer than all that its owner sends, and confirm every later read."""
+    cores = Watched()
+    one, two = five(cores), cores.nodes["2"]
+    before = replace(progress_of(one, two.key))
+    role = one.replica.role
+    assert isinstance(role, Leader)
+    for offset, ahead in ((one.log_end, 1), (0, 1), (one.log_end, 1 << 40)):
+        untold = role.newest_round_told + ahead
+        forged = replace(cores.last_fetch_of(two), answer=untold, fetch_offset=offset)
+        answer = cores.request(one, forged)
+        assert isinstance(answer, FetchResponse)
+        assert answer.error is RaftError.INVALID_REQUEST
+    assert progress_of(one, two.key) == before
     assert cores.reports == []
 
 
