@@ -55,6 +55,8 @@ class Cluster:
         self.silence_share = 0.5
         """RaftConfig.silence_share of every host that is added from now on."""
         self.snapshot_counts: Counter[str] = Counter()
+        self.forged_end_ms = float("-inf")
+        """When a stranger last told somebody that the epoch ends: only a certificate tells who may."""
         self.disturbances = 0
         """Faults that struck so far, and changes of voters: what may cost a leader its role."""
         self.snapshot_every = Random(seed + 6).choice((None, None, 16, 40, 120))

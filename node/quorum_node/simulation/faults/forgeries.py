@@ -87,6 +87,7 @@ class ForgeryFaults:
     def _end(self, host: SimulatedHost) -> Request:
         leader_id = self._random.choice((-1, self._key().id, host.replica.leader_id))
         successors = (self._key(), host.key) if self._random.random() < 0.7 else ()
+        self._scene.cluster.forged_end_ms = self._scene.cluster.scheduler.now_ms
         return EndQuorumEpochRequest(CLUSTER_ID, leader_id, self._epoch(host), successors)
 
     def _address(self, host: SimulatedHost) -> Request:

@@ -85,6 +85,8 @@ class EpochsNeedAReason(Invariant):
         leader = self._leaders.get(self._newest)
         if leader is None or not leader.is_leader or leader.replica.halted:
             return  # one that halts has told it already
+        if self.cluster.scheduler.now_ms - self.cluster.forged_end_ms < CAMPAIGN_MS:
+            return
         voters = candidate.replica.voters.latest.voters.ordered_keys
         content = [key for key in voters if self._is_content(self.cluster.host_of(key), leader)]
         if len(voters) - len(content) < majority(len(voters)):
