@@ -21,7 +21,8 @@ from quorum_operator.kube.errors import ApiError, Conflict, NotFound
 from quorum_operator.kube.events import post_event
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.metrics import Metrics
-from quorum_operator.planner.conditions import CONFIRMED, QUORUM_LOST
+from quorum_operator.planner.conditions import CONFIRMED
+from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import (
     Confirmation,
     Incarnation,
@@ -81,7 +82,7 @@ class Reconciler:
         status = build_status(seen, step, earlier, owner.selector)
         await asyncio.gather(
             self._tell(owner, step, outcome, refusals),
-            self._tell_loss(owner, status, earlier),
+            self._tell_news(owner, status, earlier),
             self._write_status(path, resource, status, earlier, owner),
         )
         return _next(step, outcome, refusals)
@@ -187,15 +188,12 @@ class Reconciler:
         kind = "Warning" if warning else "Normal"
         await self._post(owner, kind, type(step).__name__, message)
 
-    async def _tell_loss(
+    async def _tell_news(
         self, owner: Owner, status: MetadataQuorumStatus, earlier: MetadataQuorumStatus
     ) -> None:
-        """An event when the quorum is lost, and one when it is back."""
-        now, before = status.quorum_loss, earlier.quorum_loss
-        if now is not None and before is None:
-            await self._post(owner, "Warning", QUORUM_LOST, now.message)
-        elif now is None and before is not None:
-            await self._post(owner, "Normal", "QuorumRegained", "the quorum is not lost any more")
+        """An event for each change of the status that people are told of."""
+        for each in news(status, earlier):
+            await self._post(owner, each.kind, each.reason, each.message)
 
     async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:

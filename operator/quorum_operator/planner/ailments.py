@@ -5,6 +5,9 @@ Owns the words and their order: the first that holds is the cause of those behin
 
 from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, ReplicaView
 
+RECORDS_LOST = "RecordsLost"
+"""How the text of such a member begins, and the reason of the event."""
+
 
 def is_disk_full(each: Incarnation) -> bool:
     """Its own exit code or its own report says that the disk is full."""
@@ -22,7 +25,7 @@ def lost_records(replica: ReplicaView | None) -> str | None:
         return None
     acknowledged, offset = replica.went_back
     return (
-        f"RecordsLost: it fetched from offset {offset} after it had acknowledged all before {acknowledged};"
+        f"{RECORDS_LOST}: it fetched from offset {offset} after it had acknowledged all before {acknowledged};"
         " if its volume was rolled back, name the member in spec.retire"
     )
 

@@ -103,13 +103,17 @@ def _findings(
     )
 
 
+OLDER_QUORUM = "voters from before a recovery"
+"""How the message of Confirmed names them."""
+
+
 def _older(at: Situation) -> str:
     """Words for voters from before a recovery that lead themselves."""
     older = at.seen.older_quorum
     if older is None:
         return ""
     return (
-        f"; voters from before a recovery confirm {older.leader.id} as their leader in epoch {older.epoch}, which is"
+        f"; {OLDER_QUORUM} confirm {older.leader.id} as their leader in epoch {older.epoch}, which is"
         " older than what was confirmed before: they are not believed. Stop their processes, and keep their volumes"
     )
 

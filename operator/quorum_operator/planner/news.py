@@ -1,0 +1,56 @@
+"""Which changes of the status people are told by an event, beside the steps that are taken.
+
+Pure: of the status before and the one now, so that an operator that was restarted tells nothing twice.
+"""
+
+from dataclasses import dataclass
+
+from quorum_operator.crd import MetadataQuorumStatus
+from quorum_operator.planner.ailments import RECORDS_LOST
+from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """An event: `kind` is Normal or Warning, `reason` one word in CamelCase."""
+
+    kind: str
+    reason: str
+    message: str
+
+
+def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """Everything that has become so since the earlier status."""
+    return [*_loss(status, earlier), *_lost_records(status, earlier), *_older(status, earlier)]
+
+
+def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    now, before = status.quorum_loss, earlier.quorum_loss
+    if now is not None and before is None:
+        return [News("Warning", QUORUM_LOST, now.message)]
+    if now is None and before is not None:
+        return [News("Normal", "QuorumRegained", "the quorum is not lost any more")]
+    return []
+
+
+def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """A replica that came back with less than it had acknowledged, each time that it does."""
+    known = {(member.id, member.uuid, member.condition) for member in earlier.members}
+    return [
+        News("Warning", RECORDS_LOST, f"member {member.id} ({member.uuid}): {member.condition}")
+        for member in status.members
+        if (member.condition or "").startswith(f"{RECORDS_LOST}: ")
+        and (member.id, member.uuid, member.condition) not in known
+    ]
+
+
+def _older(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """Voters from before a recovery lead themselves."""
+    now, before = _confirmed(status), _confirmed(earlier)
+    if OLDER_QUORUM in now and OLDER_QUORUM not in before:
+        return [News("Warning", "OlderQuorum", now)]
+    return []
+
+
+def _confirmed(status: MetadataQuorumStatus) -> str:
+    return next((each.message for each in status.conditions if each.type == CONFIRMED), "")

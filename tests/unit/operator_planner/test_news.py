@@ -1,0 +1,67 @@
+"""Events that are posted because the status has changed."""
+
+from quorum_operator.crd import (
+    Condition,
+    MemberStatus,
+    MetadataQuorumStatus,
+    Phase,
+    QuorumLossStatus,
+)
+from quorum_operator.planner.ailments import lost_records
+from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM
+from quorum_operator.planner.news import news
+from quorum_operator.planner.observed import Key, ReplicaView
+
+
+def status(*conditions: str | None, lost: bool = False) -> MetadataQuorumStatus:
+    loss = QuorumLossStatus(message="2 of 3 voters are gone", replicas=[]) if lost else None
+    members = [
+        MemberStatus(id=number, uuid=f"uuid-{number}", condition=text)
+        for number, text in enumerate(conditions, 1)
+    ]
+    return MetadataQuorumStatus(phase=Phase.READY, members=members, quorum_loss=loss)
+
+
+def went_back(acknowledged: int, offset: int) -> str:
+    text = lost_records(ReplicaView(Key(2, "uuid-2"), True, True, went_back=(acknowledged, offset)))
+    assert text is not None
+    return text
+
+
+def test_a_replica_that_lost_records_is_told_once_each_time() -> None:
+    quiet, first, second = status(None, None), went_back(90, 50), went_back(120, 60)
+    (told,) = news(status(None, first), quiet)
+    assert (told.kind, told.reason) == ("Warning", "RecordsLost")
+    assert "member 2 (uuid-2)" in told.message
+    assert "90" in told.message
+    assert "50" in told.message
+    assert news(status(None, first), status(None, first)) == []
+    (again,) = news(status(None, second), status(None, first))
+    assert "120" in again.message
+    assert news(quiet, status(None, second)) == []
+
+
+def test_other_conditions_of_members_are_no_events() -> None:
+    assert news(status("NotReady: CrashLoopBackOff", "DiskFull"), status(None, None)) == []
+
+
+def test_a_quorum_that_is_lost_and_found_is_told_both_times() -> None:
+    (gone,) = news(status(lost=True), status())
+    assert (gone.kind, gone.reason) == ("Warning", "QuorumLost")
+    (back,) = news(status(), status(lost=True))
+    assert (back.kind, back.reason) == ("Normal", "QuorumRegained")
+    assert news(status(lost=True), status(lost=True)) == []
+
+
+def test_voters_from_before_a_recovery_are_told_once() -> None:
+    def saying(text: str) -> MetadataQuorumStatus:
+        condition = Condition(
+            type=CONFIRMED, status="True", reason="r", message=text, last_transition_time="t"
+        )
+        return MetadataQuorumStatus(conditions=[condition])
+
+    calm, older = saying("a majority confirms"), saying(f"a majority; {OLDER_QUORUM} confirm 3")
+    (told,) = news(older, calm)
+    assert (told.kind, told.reason) == ("Warning", "OlderQuorum")
+    assert news(older, older) == []
+    assert news(calm, older) == []
