@@ -53,15 +53,22 @@ def acknowledge(
 
 def holds_at_most(
     replica: ReplicaState, leader: Leader, progress: Progress, request: FetchRequest, offset: int
-) -> None:
-    """The sender's log parts from this leader's at `offset`, or needs a snapshot from there on."""
+) -> bool:
+    """The sender's log parts from this leader's at `offset`, or needs a snapshot from there on.
+
+    True if it seems to have lost records and only its next fetch can tell.
+    """
     acknowledged = progress.end_offset
-    if offset >= acknowledged:
-        return
-    _lower(leader, progress, offset)
-    if request.answer == STOCK_SENDER:
+    in_order = request.answer >= progress.counts_from
+    if offset < acknowledged:
+        _lower(leader, progress, offset)
+        if request.answer == STOCK_SENDER:
+            progress.doubted = -1
+            _report(replica, progress, acknowledged, offset)
+    elif in_order and offset < progress.doubted:
+        _report(replica, progress, progress.doubted, offset)
         progress.doubted = -1
-        _report(replica, progress, acknowledged, offset)
+    return progress.doubted >= 0
 
 
 def _is_doubtful(leader: Leader, progress: Progress, request: FetchRequest) -> bool:

@@ -61,7 +61,15 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
     elsewhere = _not_from_the_log(replica, request)
     if elsewhere is not None:
         agreed = elsewhere.end_offset
-        _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
+        doubtful = _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
+        if doubtful and isinstance(elsewhere, SnapshotId):  # which would hide what was lost
+            start, round_told = replica.start.end_offset, leader.tell_round()
+            told = told_leader(replica, request)
+            asked_again = FetchResponse(
+                RaftError.NONE, told, log_start_offset=start, answer=round_told
+            )
+            replica.respond(request_id, asked_again)
+            return
         if isinstance(elsewhere, DivergingEpoch) and request.high_watermark > agreed:
             replica.out.append(AheadOfLeader(request.replica, request.high_watermark, agreed))
         replica.respond(
@@ -286,14 +294,18 @@ def _is_wanted(replica: ReplicaState, key: ReplicaKey) -> bool:
 
 def _note_contact(
     replica: ReplicaState, leader: Leader, request: FetchRequest, at_most: int
-) -> None:
-    """A sender whose log can't be continued from this one: it has no more of it than `at_most`."""
+) -> bool:
+    """A sender whose log can't be continued from this one: it has no more of it than `at_most`.
+
+    True if it has to be asked again, as in `acknowledgements.holds_at_most`.
+    """
     progress = _fetcher(replica, leader, request)
-    if progress is not None:
-        acknowledgements.holds_at_most(replica, leader, progress, request, at_most)
-        progress.last_fetch_ms = replica.now_ms
-        if request.answer > progress.answer:
-            progress.answer = request.answer
+    if progress is None:
+        return False
+    doubtful = acknowledgements.holds_at_most(replica, leader, progress, request, at_most)
+    progress.last_fetch_ms = replica.now_ms
+    progress.answer = max(progress.answer, request.answer)
+    return doubtful
 
 
 def _note_progress(

@@ -222,6 +222,31 @@ def test_a_replica_that_lost_its_log_before_it_ever_echoed_is_reported_once_it_e
     assert found == [(newest.replica, newest.fetch_offset, 0)]
 
 
+@pytest.mark.parametrize("echoed", [False, True])
+def test_what_a_snapshot_replaces_is_reported_before_the_snapshot_is_sent(echoed: bool) -> None:
+    """The replica has all that it lost again when it has downloaded the snapshot: only its next fetch tells."""
+    cores = Watched()
+    one = five(cores)
+    first, newest = lone_fetches(cores, one)
+    role = one.replica.role
+    assert isinstance(role, Leader)
+    cores.deliver(one, newest)
+    if echoed:
+        cores.deliver(one, replace(newest, answer=role.newest_round_told))
+    held = newest.fetch_offset
+    one.replica.snapshot = one.replica.start = SnapshotId(held, one.replica.epoch)
+    asked_again = cores.request(one, first)
+    assert isinstance(asked_again, FetchResponse)
+    assert (asked_again.error, asked_again.snapshot_id) == (RaftError.NONE, None)
+    assert asked_again.high_watermark == -1, "its log may be another one: nothing of it is confirmed"
+    assert cores.reports == []
+    confirmed = cores.request(one, replace(first, answer=asked_again.answer))
+    assert isinstance(confirmed, FetchResponse)
+    assert confirmed.snapshot_id == one.replica.snapshot
+    found = [(each.replica, each.acknowledged_offset, each.offset) for each in cores.reports]
+    assert found == [(newest.replica, held, 0)]
+
+
 def test_an_echo_of_a_round_that_was_never_told_is_refused() -> None:
     """No honest replica sends it. It would pass for newer than all that its owner sends, and confirm every later read."""
     cores = Watched()
