@@ -238,7 +238,9 @@ def test_what_a_snapshot_replaces_is_reported_before_the_snapshot_is_sent(echoed
     asked_again = cores.request(one, first)
     assert isinstance(asked_again, FetchResponse)
     assert (asked_again.error, asked_again.snapshot_id) == (RaftError.NONE, None)
-    assert asked_again.high_watermark == -1, "its log may be another one: nothing of it is confirmed"
+    assert asked_again.high_watermark == -1, (
+        "its log may be another one: nothing of it is confirmed"
+    )
     assert cores.reports == []
     confirmed = cores.request(one, replace(first, answer=asked_again.answer))
     assert isinstance(confirmed, FetchResponse)
