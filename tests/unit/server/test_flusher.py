@@ -71,15 +71,26 @@ def test_a_synced_end_that_cannot_be_made_durable_ends_the_replica(
 ) -> None:
     monkeypatch.setattr(flusher_module, "_SETTLE_SECONDS", 0.0)
 
+    settles: list[int] = []
+
     def settle() -> None:
+        settles.append(len(settles))
+        raise failure
+
+    def flush() -> int:
         raise failure
 
     async def run() -> None:
         heard = Heard()
-        flusher = ThreadFlusher(lambda: 0, settle, heard.done, Metrics().partition(0))
+        flusher = ThreadFlusher(flush, settle, heard.done, Metrics().partition(0))
         flusher.settle_soon()
         await asyncio.wait_for(heard.told.wait(), 10)
         assert heard.results == [failure]
+        for ticket in range(3):  # each ends behind whatever was begun before
+            heard.told.clear()
+            flusher.start(ticket)
+            await asyncio.wait_for(heard.told.wait(), 10)
+        assert settles == [0], "no sync is tried again"
         flusher.close()
 
     asyncio.run(run())
