@@ -23,7 +23,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
-from quorum_node.raft.seen_recoveries import leader_told_to
+from quorum_node.raft.seen_recoveries import is_kept_from, leader_told_to
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -79,6 +79,8 @@ def handle_discover_response(
                 _hear_of_myself(replica, heard)
             else:
                 _hear(replica, heard, asked=True)
+        if is_kept_from(response.leader):
+            _ask_there(replica, response.brokers)
         if not replica.recovered_epoch:
             # Else voters from before the recovery are told apart by the answer to a Fetch, which goes there as well.
             observe_leader(replica, response.leader)
@@ -159,6 +161,15 @@ def _hear(replica: ReplicaState, heard: HeardEndpoint, *, asked: bool) -> None:
         replica.gossip.hear(HeardEndpoint(key, heard.boot_timestamp_ms, heard.endpoint))
     elif is_target(key, replica.target_voters()):
         replica.gossip.hear_of_target(heard, voters.ordered_keys)
+
+
+def _ask_there(replica: ReplicaState, brokers: tuple[HeardEndpoint, ...]) -> None:
+    """The leader tells a voter from before a recovery about itself, and nobody else does: ask all who may lead."""
+    voters, strangers = replica.voters.latest.voters, replica.gossip.strangers
+    for heard in brokers:
+        if heard.key not in voters and heard.endpoint not in strangers:
+            strangers.append(heard.endpoint)
+    del strangers[:-MAX_STRANGERS]
 
 
 def _hear_of_myself(replica: ReplicaState, heard: HeardEndpoint) -> None:

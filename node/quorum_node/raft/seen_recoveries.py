@@ -21,6 +21,9 @@ from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.records.identity import ReplicaKey
 
 
+_KEPT_FROM = CurrentLeader(NO_LEADER, 0)
+
+
 def is_of_older_quorum(replica: ReplicaState, leader: CurrentLeader) -> bool:
     """Whether the responder has not seen the last recovery that this replica knows of."""
     return 0 <= leader.recovered_epoch < replica.recovered_epoch
@@ -42,8 +45,16 @@ def leader_told_to(replica: ReplicaState, key: ReplicaKey) -> CurrentLeader:
     """
     tombstones = replica.voters.latest.record.tombstones if replica.recovered_epoch else ()
     if key in tombstones and not isinstance(replica.role, Leader):
-        return CurrentLeader(NO_LEADER, 0)
+        return _KEPT_FROM
     return replica.current_leader()
+
+
+def is_kept_from(leader: CurrentLeader) -> bool:
+    """Whether the responder tells nothing because this replica is a voter from before a recovery.
+
+    (Or it knows of no epoch at all.) The voters that it names are those to ask for the leader.
+    """
+    return leader.leader_id == NO_LEADER and leader.leader_epoch == 0
 
 
 def is_superseded(replica: ReplicaState, request: FetchRequest) -> bool:

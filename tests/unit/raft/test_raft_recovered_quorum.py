@@ -179,6 +179,31 @@ def test_an_old_voter_that_comes_back_joins_the_recovered_quorum() -> None:
     assert isinstance(new.replica.role, Leader)
 
 
+def test_an_old_voter_finds_a_leader_that_it_never_knew() -> None:
+    """Only the leader may tell it, and none of the addresses that it knows is the leader's."""
+    cores = Split()
+    old = cores.nodes["2"]
+    for name in "23":
+        cores.crash(cores.nodes[name])
+    cores.recover(cores.founder)
+    cores.advance(5_000)
+    newcomers = [cores.start(name, bootstrap=["1"]) for name in "56"]
+    cores.advance(2_000)
+    for newcomer in newcomers:
+        answer = cores.add_voter(cores.founder, newcomer)
+        assert answer is not None
+        assert answer.error is RaftError.NONE
+    cores.crash(cores.founder)
+    cores.advance(10_000)
+    leader = next(node for node in newcomers if node.is_leader)
+    cores.restart(cores.founder)
+    cores.restart(old)
+    cores.advance(30_000)
+    assert leader.is_leader
+    assert old.replica.leader_id == leader.key.id
+    assert old.replica.epoch == leader.replica.epoch
+
+
 def test_a_stock_observer_goes_by_the_epoch() -> None:
     """It sends no word of recoveries: the old leader refuses it for its newer epoch, and has nothing to give."""
     cores = Split()
