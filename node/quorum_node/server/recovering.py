@@ -18,7 +18,7 @@ from quorum_node.raft.messages import voter_entry
 from quorum_node.raft.replica import Replica
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.control import VotersRecord
-from quorum_node.records.identity import ReplicaKey, Voter
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.server.config import CONTROLLER_LISTENER, NodeConfig
 from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.founding_guard import known_clusters
@@ -108,7 +108,7 @@ def _rewrite(
             )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
         _LOG.info(f"the directory as it was is kept in {kept}")
-        record = _sole_voter(config, replica, heir, epoch)
+        record = sole_voter_record(replica, heir, own_endpoints(config), epoch)
         append_sole_voter(opened.log, epoch, record, time.time_ns() // 1_000_000)
     save_sole_voter(opened.path, opened.state, epoch, heir)
 
@@ -147,9 +147,12 @@ def _listens(voter: Voter) -> HostPort | None:
     return None if endpoint is None else HostPort(endpoint.host, endpoint.port)
 
 
-def _sole_voter(config: NodeConfig, replica: Replica, heir: ReplicaKey, epoch: int) -> VotersRecord:
+def sole_voter_record(
+    replica: Replica, heir: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch: int
+) -> VotersRecord:
+    """The voters record of a recovery in `epoch`: the heir alone; the keys of all others are tombstones."""
     before = replica.voters.latest
-    after = VoterSet((voter_entry(heir, own_endpoints(config)),))
+    after = VoterSet((voter_entry(heir, endpoints),))
     return VotersRecord(
         after.voters,
         replica.cluster_id,

@@ -77,6 +77,9 @@ def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
     snapshots = sum((outcome.snapshots for outcome in report.outcomes), Counter())
     for what, count in sorted(snapshots.items()):
         print(f"snapshots {what:28} {count:8}")
+    recovery = sum((outcome.recovery for outcome in report.outcomes), Counter[str]())
+    for what, count in sorted(recovery.items()):
+        print(f"recovery: {what:40} {count:6}")
     seconds = time.perf_counter() - started
     print(
         f"{len(report.outcomes)} histories held, {len(report.failures)} failed; {writes} writes,"

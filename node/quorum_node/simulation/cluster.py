@@ -18,6 +18,7 @@ from quorum_node.simulation.clock import Clock
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.machine import Machine
 from quorum_node.simulation.network import Network
+from quorum_node.simulation.recovered import Recovered
 from quorum_node.simulation.scheduler import Scheduler
 from quorum_node.simulation.watch import Watch
 
@@ -47,6 +48,10 @@ class Cluster:
         self.initial_voters = initial_voters
         self.controlled = False
         """Whether the controller runs on top: clients and brokers write through it, and no snapshots are made."""
+        self.recovered: Recovered | None = None
+        """Where a survivor was made the sole voter: committed records may be lost then (`recovery.py`)."""
+        self.recovery_counts: Counter[str] = Counter()
+        """What became of a recovery, and who noticed the older quorum."""
         self.with_witness = False
         """Whether one member at a time is a witness."""
         self.on_role: Callable[[SimulatedHost, RoleChanged], None] = lambda host, change: None
@@ -94,11 +99,8 @@ class Cluster:
     def add_replica(
         self, machine: Machine, id: int, founder: bool, witness: bool, in_place: bool = False
     ) -> SimulatedHost:
-        incarnation = self._incarnations.get(id, 0) + 1
-        self._incarnations[id] = incarnation
+        key, incarnation = self._next_key(id)
         address = _static_address(id) if in_place else f"{id}-{incarnation}"
-        uuid = UUID(int=(self._number << 120) + (self.seed << 40) + (id << 16) + incarnation)
-        key = ReplicaKey(id, uuid)
         config = RaftConfig(
             endpoints=(Endpoint("CONTROLLER", address, 9093),),
             bootstrap=tuple(
@@ -123,6 +125,16 @@ class Cluster:
         self.hosts[address] = self.network.hosts[address] = host
         self._by_key[key] = host
         return host
+
+    def rename(self, host: SimulatedHost) -> None:
+        """A replica goes on under a new UUID (`--recover`)."""
+        host.key, _ = self._next_key(host.key.id)
+        self._by_key[host.key] = host
+
+    def _next_key(self, id: int) -> tuple[ReplicaKey, int]:
+        incarnation = self._incarnations[id] = self._incarnations.get(id, 0) + 1
+        uuid = UUID(int=(self._number << 120) + (self.seed << 40) + (id << 16) + incarnation)
+        return ReplicaKey(id, uuid), incarnation
 
     def host_of(self, key: ReplicaKey) -> SimulatedHost | None:
         return self._by_key.get(key)

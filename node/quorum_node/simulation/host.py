@@ -393,7 +393,8 @@ class HostListener:
     def formation_delayed(self, output: FormationDelayed) -> None: ...
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
-        raise AssertionError(f"committed records are lost: {output}")
+        if self._host.cluster.recovered is None:
+            raise AssertionError(f"committed records are lost: {output}")
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
         if not any(host.machine.went_back for host in self._host.cluster.hosts.values()):
@@ -406,9 +407,16 @@ class HostListener:
 
     def corruption_reported(self, output: CorruptionReported) -> None: ...
 
-    def older_quorum(self, output: OlderQuorum) -> None: ...
+    def older_quorum(self, output: OlderQuorum) -> None:
+        self._superseded("older quorum refused", output)
 
-    def superseded(self, output: Superseded) -> None: ...
+    def superseded(self, output: Superseded) -> None:
+        self._superseded("older quorum told", output)
+
+    def _superseded(self, what: str, output: OlderQuorum | Superseded) -> None:
+        if self._host.cluster.recovered is None:
+            raise AssertionError(f"there was no recovery, and one is told of: {output}")
+        self._host.cluster.recovery_counts[what] += 1
 
     def broken(self, error: Exception) -> None:
         """The exception itself ends the history."""

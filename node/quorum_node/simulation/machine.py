@@ -136,7 +136,7 @@ class Machine:
 
     def _start(self) -> None:
         try:
-            opened = self._open()
+            opened = self.open_directory()
         except StorageFailure as error:
             self._refuse(HaltReason.STORAGE_FAILED, str(error))
         except DiskFull as error:
@@ -198,7 +198,7 @@ class Machine:
         first.cluster.watch.refused_to_start(first, reason, detail)
         first.cluster.scheduler.after(EXIT_MS, first.cluster.host_halted, first)
 
-    def _open(self) -> OpenDirectory:
+    def open_directory(self) -> OpenDirectory:
         """Format it if it is empty, as the process does; the identities are those of the history."""
         first = self.first
         if not is_formatted(DATA, _NO_LATCH, self.files):

@@ -41,6 +41,8 @@ class MembershipPlan:
         self.restless = False
         self.ids_are_fixed = False
         """A static quorum: no new ids, so members are only replaced by others of the same id."""
+        self.ended = False
+        """Nothing is changed any more, and nobody is switched off."""
         self._pause_until_ms = 0.0
         self.refusals: dict[RaftError, int] = {}
         self._remove_first = False
@@ -114,6 +116,8 @@ class MembershipPlan:
         return self._cluster.add_host(number, founder=founder, witness=witness)
 
     def _look(self) -> None:
+        if self.ended:
+            return
         self._cluster.scheduler.after(LOOK_AGAIN_MS, self._look)
         now_ms = self._cluster.scheduler.now_ms
         if self._asking_until_ms is not None and now_ms < self._asking_until_ms:
@@ -313,7 +317,7 @@ class MembershipPlan:
 
     def _retire(self, host: SimulatedHost) -> None:
         leader = self._cluster.leader
-        if host in self.wanted or leader is None:
+        if host in self.wanted or leader is None or self.ended:
             return
         if host.key in leader.replica.voters.latest.voters:
             return

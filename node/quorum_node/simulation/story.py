@@ -4,7 +4,8 @@ Owns the course of a run and what a run must contain. Must not know how anything
 
 1. Formation: a founder, observers join and become voters; or a static quorum (`static_formation.py`). 2. Trouble: clients write and read, members
 change, faults strike, until there were enough of each. 3. Calm: faults stop; within a bound there must
-be a leader, the wanted voters, and everyone caught up. 4. The end is compared with what was promised.
+be a leader, the wanted voters, and everyone caught up. 4. The end is compared with what was promised. 5. In some, a
+survivor is recovered while the others run on out of reach (`recovery.py`).
 """
 
 from collections import Counter
@@ -17,6 +18,10 @@ from quorum_node.simulation.faults.striking import Faults
 from quorum_node.simulation.invariants.every import INVARIANTS
 from quorum_node.simulation.invariants.invariant import Violation
 from quorum_node.simulation.membership_plan import MembershipPlan
+from quorum_node.simulation.recovery import KIND as RECOVERY
+from quorum_node.simulation.recovery import LEAST_VOTERS as RECOVERY_LEAST_VOTERS
+from quorum_node.simulation.recovery import SHARE as RECOVERY_SHARE
+from quorum_node.simulation.recovery import Recovery
 from quorum_node.simulation.second_partition import SHARE as SECOND_PARTITION_SHARE
 from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
 from quorum_node.simulation.second_partition import FollowingPlan
@@ -54,6 +59,7 @@ class Outcome:
     calm_ms: float = 0.0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
     snapshots: Counter[str] = field(default_factory=Counter)
+    recovery: Counter[str] = field(default_factory=Counter)
     history: list[str] = field(default_factory=list)
     cpu_s: float = field(default=0.0, compare=False)
 
@@ -61,7 +67,7 @@ class Outcome:
 class Story:
     """Play with `play()`; raises Violation when anything that must hold does not.
 
-    `only`: kinds of faults to restrict the history to; all of them if empty.
+    `only`: kinds of faults to restrict the history to; all of them if empty. "recovery" among them: it ends with one.
     """
 
     def __init__(self, seed: int, only: frozenset[str] = frozenset()) -> None:
@@ -71,7 +77,7 @@ class Story:
         starts_static = Random(seed + 8).random() < STATIC_SHARE
         self.cluster.with_witness = Random(seed + 5).random() < WITNESS_SHARE
         self.plan = MembershipPlan(self.cluster, Random(seed + 3))
-        self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only)
+        self.faults = Faults(self.cluster, self.plan, Random(seed + 4), only - {RECOVERY})
         self.outcome = Outcome(seed, self.size)
         self.second_plan: FollowingPlan | None = None
         self.brokers: Brokers | None = None
@@ -84,6 +90,11 @@ class Story:
         elif Random(seed + 10).random() < CONTROLLER_SHARE:
             self.cluster.controlled = True
             self.brokers = Brokers(self.cluster, Random(seed + 11))
+        self.recovery: Recovery | None = None
+        has_recovery = Random(seed + 12).random() < RECOVERY_SHARE if not only else RECOVERY in only
+        if has_recovery and self._is_recoverable():
+            random = Random(seed + 13)
+            self.recovery = Recovery(self.cluster, self.plan, random, self._await)
         self.partitions = self.cluster.partitions
         for cluster in self.partitions:
             cluster.watch.use([invariant(cluster) for invariant in INVARIANTS])
@@ -91,7 +102,14 @@ class Story:
     @property
     def history(self) -> list[str]:
         """Everything that struck, formation included."""
-        return [*(self.static.history if self.static else ()), *self.faults.history]
+        before = self.static.history if self.static else ()
+        after = self.recovery.history if self.recovery else ()
+        return [*before, *self.faults.history, *after]
+
+    def _is_recoverable(self) -> bool:
+        """One partition, served to clients by the log alone; a witness is never the survivor."""
+        alone = self.static is None and self.second_plan is None and self.brokers is None
+        return alone and not self.cluster.with_witness
 
     def play(self) -> Outcome:
         """The whole history."""
@@ -100,6 +118,8 @@ class Story:
         self._calm()
         for cluster in self.partitions:
             cluster.watch.finished()
+        if self.recovery is not None and len(self.plan.wanted) >= RECOVERY_LEAST_VOTERS:
+            self.recovery.play()
         self._note()
         return self.outcome
 
@@ -195,6 +215,9 @@ class Story:
         outcome.writes, outcome.reads = len(clients.acknowledged), clients.reads
         outcome.changes, outcome.faults = self.plan.changes, self.faults.count
         outcome.struck, outcome.history = self.faults.struck, self.history
+        outcome.recovery = self.cluster.recovery_counts
+        if self.cluster.recovered is not None:
+            outcome.struck[RECOVERY, "steady"] += 1
         outcome.static = self.static is not None
         outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
         outcome.snapshots = self.cluster.snapshot_counts
