@@ -20,7 +20,6 @@ from quorum_node.raft.messages import NO_LEADER, CurrentLeader, FetchRequest
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.records.identity import ReplicaKey
 
-
 _KEPT_FROM = CurrentLeader(NO_LEADER, 0)
 
 
