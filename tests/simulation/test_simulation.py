@@ -12,6 +12,9 @@ SHORT = range(1, 121)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(
+    1200
+)  # it waits for nothing but the processor: about 250 s of it, shared with whatever else runs
 @pytest.mark.requirement(*ROWS)
 def test_short_set() -> None:
     check(run_seeds(SHORT, processes=os.cpu_count() or 1), SHORT)
