@@ -135,6 +135,11 @@ class Applier:
             return
         for batch in batches:
             header = batch.header
+            if header.base_offset != committed.end_offset:
+                # Kafka's checksum does not cover it, and the scrub may not have been there yet.
+                found = f"offset {header.base_offset} where {committed.end_offset} follows"
+                self._on_failure(CorruptBatch(0, found))
+                return
             if not header.is_control:
                 self._take(committed, batch)
             committed.reached(header.end_offset, header.leader_epoch, header.max_timestamp_ms)
