@@ -1,0 +1,61 @@
+"""Recoveries with old voters that return: what is broken there is caught by the invariant that is about it alone."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quorum_node.simulation import recovery
+from quorum_node.simulation.invariants.invariant import Invariant
+from quorum_node.simulation.invariants.one_quorum_per_cluster_id import OneQuorumPerClusterId
+from quorum_node.simulation.run import Failure, run_seed
+
+TRIED_FIRST = 14
+"""In it old voters hear of the new epochs, lift theirs above them, and meet somebody who has seen the recovery."""
+SEEDS = (TRIED_FIRST, *range(1, 41))
+
+
+def _breaks() -> ModuleType:
+    path = Path(__file__).with_name("recovery_breaks.py")
+    spec = importlib.util.spec_from_file_location("recovery_breaks", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+breaks = _breaks()
+KINDS = breaks.FAULTS_FOR[breaks.follow_the_older_quorum]
+
+
+def _play(seed: int, without: type[Invariant] | None) -> Failure | None:
+    with pytest.MonkeyPatch.context() as patch:
+        kept = tuple(each for each in recovery.INVARIANTS if each is not without)
+        patch.setattr(recovery, "INVARIANTS", kept)
+        result = run_seed(seed, KINDS)
+    return result if isinstance(result, Failure) else None
+
+
+@pytest.mark.slow
+def test_the_older_quorum_is_noticed_by_the_invariant_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    breaks.follow_the_older_quorum(monkeypatch)
+    for seed in SEEDS:
+        failed = _play(seed, without=None)
+        noticed = failed is not None and "saw the recovery" in failed.problem
+        if noticed and _play(seed, OneQuorumPerClusterId) is None:
+            return
+    pytest.fail("the histories held, or something else caught it as well")
+
+
+@pytest.mark.slow
+def test_a_history_ends_with_a_recovery() -> None:
+    """Also the one in which the break above is caught: with the code as it is all invariants hold."""
+    result = run_seed(TRIED_FIRST, KINDS)
+    assert not isinstance(result, Failure), result
+    assert result.recovery["recoveries"] == 1
+    told = result.recovery["old voters that follow"] + result.recovery["old voters that halted"]
+    assert told > 0
