@@ -37,8 +37,7 @@ def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
         assert local.role.value == ("leader" if node is leader else "follower")
         assert local.leader_id == leader.id
         assert [e.port for e in local.endpoints] == [node.port, node.admin_port]
-        answer = quorum.request("GET", "/v1/quorum?confirmed=true")
-        confirmed = QuorumDescription.model_validate_json(answer.content)
+        confirmed = QuorumDescription.model_validate(quorum.describe())
         assert confirmed.confirmed
         assert confirmed.node_id == leader.id
         own = QuorumDescription.model_validate_json(get("/v1/quorum"))
