@@ -7,14 +7,14 @@ the history before only those that hold within each of the two quorums are kept.
 2. Links are cut and heal in any way, hosts crash, clients write to whoever leads, newcomers become voters of the
    recovered quorum.
 3. All links heal. The recovered quorum has the wanted voters and goes on; each old voter follows it, or has halted
-   because it knows more to be committed, or leads old voters above the recovered epochs, which docs/recovery.md tells of.
+   because it knows more to be committed, or goes on with a majority of the old ones, which docs/recovery.md tells of.
 """
 
 from collections.abc import Callable
 from random import Random
 
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import AddVoterRequest, Response
+from quorum_node.raft.messages import NO_LEADER, AddVoterRequest, Response
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.simulation.cluster import CLUSTER_ID, Cluster
 from quorum_node.simulation.host import SimulatedHost
@@ -145,9 +145,10 @@ class Recovery:
         if not host.up:
             return False
         ours, theirs = host.replica, leader.replica
-        if ours.epoch > theirs.epoch and not self._has_seen(host):
+        if ours.epoch == theirs.epoch and ours.high_watermark == theirs.high_watermark:
             return True
-        return ours.epoch == theirs.epoch and ours.high_watermark == theirs.high_watermark
+        # A leader of old voters that has a majority of them asks nobody, and so hears of nothing.
+        return not self._has_seen(host) and ours.leader_id != NO_LEADER
 
     def _count(self) -> None:
         counts, leader = self._cluster.recovery_counts, self._leader()
@@ -161,7 +162,7 @@ class Recovery:
             elif host.replica.epoch == leader.replica.epoch:
                 counts["old voters that follow"] += 1
             else:
-                counts["old voters above the recovered epochs"] += 1
+                counts["old voters that run on by themselves"] += 1
 
     # -- newcomers
 
