@@ -11,6 +11,7 @@ the history before only those that hold within each of the two quorums are kept.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from quorum_node.raft.leadership import Leader
@@ -174,7 +175,7 @@ class Recovery:
         if leader is None or self._asking:
             return
         if len(self._newcomers) < WANTED_NEWCOMERS:
-            self._newcomers.append(self._new_host())
+            self._newcomers.append(self._new_newcomer())
         voters = leader.replica.voters.latest.voters
         for newcomer in self._newcomers:
             if newcomer.key not in voters and _has_caught_up(leader, newcomer):
@@ -191,6 +192,17 @@ class Recovery:
 
     def _answered(self, response: Response | None = None) -> None:
         self._asking = False
+
+    def _new_newcomer(self) -> SimulatedHost:
+        """An empty disk, told of the recovered quorum alone: who meets old voters first can't but believe them."""
+        host = self._new_host()
+        known = (self._survivor, *self._newcomers)
+        host.machine.crash()
+        host.config = replace(
+            host.config, bootstrap=tuple(each.config.endpoints[0] for each in known)
+        )
+        host.machine.start()
+        return host
 
     def _new_host(self) -> SimulatedHost:
         return self._cluster.add_host(1 + max(host.key.id for host in self._cluster.hosts.values()))
