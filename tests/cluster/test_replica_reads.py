@@ -120,7 +120,7 @@ def test_read_offset_on_the_wire(quorum: LocalQuorum) -> None:
         if node is leader:
             assert (hosted.error_code, hosted.applied_offset) == (WireError.NONE, offset)
         else:
-            assert hosted.error_code == WireError.NOT_LEADER_OR_FOLLOWER
+            assert hosted.error_code == WireError.NOT_QUORUM_LEADER
             assert hosted.applied_offset == -1
             endpoints = [(each.node_id, each.port) for each in answer.node_endpoints]
             assert endpoints == [(leader.id, leader.port)]
