@@ -64,8 +64,9 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
             become_unattached(replica, request.candidate_epoch, _soon_ms(replica))
         return False, RaftError.INCONSISTENT_VOTER_SET
     if request.candidate_epoch > replica.epoch:
-        become_unattached(replica, request.candidate_epoch, persist=False)
         granted = _up_to_date(replica, request)
+        delay_ms = None if granted else _remaining_ms(replica)
+        become_unattached(replica, request.candidate_epoch, delay_ms, persist=False)
         if granted:
             replica.voted = request.candidate
         replica.persist()
@@ -113,12 +114,26 @@ def _trusts_strangers(replica: ReplicaState) -> bool:
 def _would_grant(replica: ReplicaState, request: VoteRequest, eligible: bool) -> bool:
     if replica.hears_leader() or not eligible:
         return False
+    up_to_date = _up_to_date(replica, request)
     if request.candidate_epoch > replica.epoch:
-        become_unattached(replica, request.candidate_epoch)
-    if not _up_to_date(replica, request):
+        delay_ms = None if up_to_date else _remaining_ms(replica)
+        become_unattached(replica, request.candidate_epoch, delay_ms)
+    if not up_to_date:
         return False
     _delay_own_campaign(replica, request)
     return True
+
+
+def _remaining_ms(replica: ReplicaState) -> float | None:
+    """What is left of the wait for the own campaign; None: it does not wait.
+
+    A candidate that is refused must not put it off: one with a shorter log that asks again and again, as those do
+    that know no pre-vote, could keep the only one from campaigning that can win.
+    """
+    role = replica.role
+    if not isinstance(role, Unattached) or role.election_deadline_ms is None:
+        return None
+    return max(0.0, role.election_deadline_ms - replica.now_ms)
 
 
 def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:

@@ -14,6 +14,7 @@ from quorum_node.raft.messages import (
     VoteResponse,
 )
 from quorum_node.raft.outputs import PersistQuorumState, Respond, RoleChanged, Send
+from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
 from support.raft.cores import CLUSTER_ID, Cores, Node, key_of
 
@@ -306,3 +307,25 @@ def test_election_delays_differ() -> None:
         role = node.replica.role
         delays.add(getattr(role, "election_deadline_ms", None))
     assert len(delays) >= 3
+
+
+@pytest.mark.parametrize("pre_vote", [False, True])
+@pytest.mark.requirement("K595-09")
+def test_a_candidate_with_a_shorter_log_puts_off_nobodys_campaign(pre_vote: bool) -> None:
+    """One that knows no pre-vote asks again and again, in ever newer epochs."""
+    cores, _, two, _ = leaderless()
+    become_unattached(two.replica, two.replica.epoch)
+    campaigned: list[Send] = []
+
+    def note(node: Node, output: object) -> None:
+        if node is two and isinstance(output, Send) and isinstance(output.request, VoteRequest):
+            campaigned.append(output)
+
+    cores.observer = note
+    for _ in range(25):
+        answer = ask(cores, two, last_epoch=0, last_epoch_end_offset=0, pre_vote=pre_vote)
+        assert not answer.vote_granted
+        cores.advance(200)
+        if campaigned:
+            return
+    pytest.fail("2 did not campaign for five seconds, though it alone can win")
