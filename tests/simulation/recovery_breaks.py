@@ -10,6 +10,7 @@ import pytest
 from quorum_node.raft import discovery, fetch_following, transitions
 from quorum_node.raft.messages import CurrentLeader
 from quorum_node.raft.replica_state import ReplicaState
+from quorum_node.simulation import recovered
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -28,8 +29,22 @@ def follow_the_older_quorum(patch: Patch) -> None:
         patch.setattr(module, "is_of_older_quorum", never)
 
 
-BY_SIMULATION: tuple[Break, ...] = (follow_the_older_quorum,)
+def recover_in_the_next_epoch(patch: Patch) -> None:
+    """`--recover` goes one epoch ahead of the survivor's.
+
+    Would: let the next elections of old voters out of reach overtake the recovered quorum, for all who go by the epoch.
+    """
+    patch.setattr(recovered, "EPOCH_DISTANCE", 1)
+
+
+BY_SIMULATION: tuple[Break, ...] = (recover_in_the_next_epoch,)
+BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        follow_the_older_quorum,
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_it_is_refused_also_with_epochs_above_the_recovered_ones",
+    ),
+)
 FAULTS_FOR: dict[Break, frozenset[str]] = {
-    follow_the_older_quorum: frozenset({"recovery", "kill"}),
+    recover_in_the_next_epoch: frozenset({"recovery", "kill"}),
 }
 """It matters after a recovery only."""

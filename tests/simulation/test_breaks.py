@@ -23,7 +23,6 @@ TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 2,
     "campaign_as_a_witness": 9,
     "change_before_the_last_is_committed": 5,
-    "follow_the_older_quorum": 14,
     "forget_the_target_at_the_first_step": 5,
     "give_a_read_offset_without_the_round": 3,
     "ignore_the_log_in_votes": 8,

@@ -134,6 +134,10 @@ class SimulatedLog:
             return None
         return self._batches[bisect_right(self._bases, offset) - 1]
 
+    def batches(self) -> list[Noted]:
+        """All, oldest first."""
+        return list(self._batches)
+
     def segment_paths(self) -> list[Path]:
         """Oldest first."""
         return [segment.path for segment in self._log.segments]

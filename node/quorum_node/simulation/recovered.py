@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from quorum_node.raft import Replica
 from quorum_node.server.recovering import sole_voter_record
 from quorum_node.server.replica_building import log_state
+from quorum_node.simulation.log import Noted, SimulatedLog
 from quorum_node.storage.sole_voter import (
     EPOCH_DISTANCE,
     append_sole_voter,
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The batch with the sole voter stands at `base_offset`, in an epoch of its own."""
+    """The batch with the sole voter stands at `base_offset`, in an epoch of its own.
+
+    `batches`: what the survivor's log held before.
+    """
 
     epoch: int
     base_offset: int
+    batches: frozenset[Noted]
 
     def is_seen_by(self, host: "SimulatedHost") -> bool:
         """Whether the log of this host, or the snapshot that it begins behind, has the recovery."""
@@ -64,7 +69,8 @@ def make_sole_voter(host: "SimulatedHost") -> Recovered:
     assert heir.uuid is not None
     epoch = replica.epoch + EPOCH_DISTANCE
     record = sole_voter_record(replica, heir, host.config.endpoints, epoch)
-    recovered = Recovered(epoch, opened.log.end_offset)
+    held = SimulatedLog(opened.log, machine.files).batches()
+    recovered = Recovered(epoch, opened.log.end_offset, frozenset(held))
     append_sole_voter(opened.log, epoch, record, machine.clock.wall_ms())
     save_sole_voter(opened.path, opened.state, epoch, heir, machine.files)
     opened.log.close()

@@ -95,11 +95,19 @@ class OneQuorumPerClusterId(Invariant):
             )
 
     def halted(self, host: SimulatedHost, output: Halt) -> None:
-        """Only who has committed records of the older quorum may contradict the recovered one."""
+        """Only who has committed records that the recovered log lacks may contradict it."""
         if output.reason is not HaltReason.CORRUPTION:
             return
-        if self._has_seen(host) or host.replica.high_watermark <= self._recovered.base_offset:
+        if self._has_seen(host) or self._is_kept(host):
             raise Violation(f"{host.address} has nothing of the older quorum, and halts: {output}")
+
+    def _is_kept(self, host: SimulatedHost) -> bool:
+        """Whether the last record that it counts as committed is one that the survivor had.
+
+        Also below the recovery the survivor may have had others, which were never committed.
+        """
+        committed = host.log.batch_at(host.replica.high_watermark - 1)
+        return committed is not None and committed in self._recovered.batches
 
     def finished(self) -> None:
         """Who follows the recovered quorum has all that it ever committed."""
