@@ -183,6 +183,18 @@ def test_a_sync_covers_what_was_written_before_it_began() -> None:
     assert made.safe_bytes(FILE) == 11
 
 
+def test_a_sync_that_its_process_never_ended_limits_no_later_one() -> None:
+    made = files()
+    fd = made.open(FILE, _CREATE)
+    sync_folder(made)
+    made.pwrite(fd, b"before", 0)
+    made.begin_sync(fd)
+    made.pwrite(fd, b"after", 6)
+    made.end_process()
+    made.fdatasync(made.open(FILE, os.O_RDWR))
+    assert made.safe_bytes(FILE) == 11
+
+
 def test_a_sync_does_not_cover_a_truncation_that_came_after_it_began() -> None:
     file = StoredFile(b"abcdef")
     file.write(b"gh", 6)

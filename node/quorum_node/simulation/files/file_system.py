@@ -208,6 +208,9 @@ class SimulatedFiles:
         """Its descriptors are gone; what it wrote stays in the page cache."""
         self._opened.clear()
         self.calls_left = None
+        for folder in self._folders.values():
+            for file in folder.files.values():
+                file.abandon_sync()
 
     def lose_power(self) -> None:
         """And come back."""

@@ -68,6 +68,10 @@ class StoredFile:
         """What is written from now on is not covered by the next `sync`, which is under way."""
         self._sync_limit, self._cut_in_sync = len(self.content), False
 
+    def abandon_sync(self) -> None:
+        """The process that began one has ended: the next one covers everything again."""
+        self._sync_limit, self._cut_in_sync = None, False
+
     def sync(self) -> None:
         """It came back: what was dirty when it began is on the disk."""
         limit = len(self.content) if self._sync_limit is None else self._sync_limit
