@@ -55,6 +55,8 @@ class Outcome:
     simulated_ms: float = 0.0
     partitions: int = 1
     static: bool = False
+    controlled: bool = False
+    """With the controller on top: such a history has no snapshots."""
     second_writes: int = 0
     calm_ms: float = 0.0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -219,6 +221,7 @@ class Story:
         if self.cluster.recovered is not None:
             outcome.struck[RECOVERY, "steady"] += 1
         outcome.static = self.static is not None
+        outcome.controlled = self.cluster.controlled
         outcome.epochs = max(h.replica.epoch for h in self.cluster.hosts.values())
         outcome.snapshots = self.cluster.snapshot_counts
         outcome.partitions = len(self.partitions)
