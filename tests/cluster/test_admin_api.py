@@ -28,22 +28,22 @@ NO_PARTITION = {"topic": "no", "partition": 0, "replicas": [1]}
 
 
 def test_documents_are_the_models(shared_quorum: LocalQuorum) -> None:
+    """What one answer says of the leader fits together; on a busy machine the next may be of another leader."""
     quorum = shared_quorum
-    leader = quorum.leader
     for node in quorum.nodes.values():
         get = lambda path, node=node: quorum.request("GET", path, node.id).content  # noqa: E731
         local = NodeDescription.model_validate_json(get("/v1/node"))
         assert (local.node_id, local.cluster_id) == (node.id, quorum.cluster_id)
-        assert local.role.value == ("leader" if node is leader else "follower")
-        assert local.leader_id == leader.id
+        assert (local.role.value == "leader") == (local.leader_id == node.id)
         assert [e.port for e in local.endpoints] == [node.port, node.admin_port]
         confirmed = QuorumDescription.model_validate(quorum.describe())
         assert confirmed.confirmed
-        assert confirmed.node_id == leader.id
+        assert confirmed.node_id == confirmed.leader_id
         own = QuorumDescription.model_validate_json(get("/v1/quorum"))
         assert own.node_id == node.id
         assert [v.id for v in own.voters] == [1, 2, 3]
-        assert all((v.log_end_offset >= 0) == (node is leader) for v in own.voters)
+        leads = own.leader_id == node.id
+        assert all((v.log_end_offset >= 0) == leads for v in own.voters)
         LogPage.model_validate_json(get("/v1/log"))
         VoterHistory.model_validate_json(get("/v1/voter-history"))
         assert quorum.request("GET", "/openapi.json", node.id).status_code == 200
