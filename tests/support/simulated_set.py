@@ -83,4 +83,5 @@ def check_snapshots(report: Report) -> None:
     assert len(whole) <= len(outcomes) / 20, whole
     for what in SNAPSHOT_EVENTS:
         histories = sum(outcome.snapshots[what] > 0 for outcome in outcomes)
-        assert histories > 1, f"{what}: {histories} histories"
+        # There are many kinds of faults: in a short set each rare event need not come of one.
+        assert histories > 1 or len(report.outcomes) < MANY, f"{what}: {histories} histories"
