@@ -31,7 +31,8 @@ def ask_voter(replica: ReplicaState, voter_id: int) -> None:
     """Ask the known voters of that id, wherever they may listen."""
     for key in replica.other_voters():
         if key.id == voter_id:
-            for endpoint in {replica.endpoint_of(key), *recorded_endpoints(replica, voter_id)}:
+            places = (replica.endpoint_of(key), *recorded_endpoints(replica, voter_id))
+            for endpoint in dict.fromkeys(places):  # in an order that no hash decides
                 if endpoint is not None:
                     _ask(replica, endpoint, key)
 

@@ -5,6 +5,7 @@ Owns the way from a range of seeds to a report. Must not know what a story conta
 
 import gc
 import multiprocessing
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -95,6 +96,8 @@ def run_seeds(
             if _take(report, result) >= stop_at_failures or time.monotonic() > stop_at_s:
                 break
         return report
+    # A seed plays the same history everywhere, also where a set of strings is walked through.
+    os.environ["PYTHONHASHSEED"] = "0"
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
         for result in pool.imap_unordered(run_seed, wanted, chunksize=4):

@@ -70,7 +70,7 @@ class ForgeryFaults:
         return VoteRequest(
             CLUSTER_ID,
             self._key(),
-            self._epoch(host) if replica.is_voter else min(self._epoch(host), replica.epoch),
+            self._believable_epoch(host),
             last_epoch,
             replica.log_end + self._random.randrange(1000),
             self._random.choice((host.key, self._key(), None)),
@@ -81,7 +81,7 @@ class ForgeryFaults:
         voter = self._random.choice((host.key, None))
         endpoint = self._random.choice((None, NOBODY, self._endpoint()))
         return BeginQuorumEpochRequest(
-            CLUSTER_ID, self._key().id, self._epoch(host), voter, endpoint
+            CLUSTER_ID, self._key().id, self._believable_epoch(host), voter, endpoint
         )
 
     def _end(self, host: SimulatedHost) -> Request:
@@ -117,6 +117,10 @@ class ForgeryFaults:
             answer=self._random.choice((-1, 0, 1 << 40)),
             corrupt=self._random.random() < 0.3,
         )
+
+    def _believable_epoch(self, host: SimulatedHost) -> int:
+        epoch = self._epoch(host)
+        return epoch if host.replica.is_voter else min(epoch, host.replica.epoch)
 
     def _key(self) -> ReplicaKey:
         """Somebody's, or nobody's."""
