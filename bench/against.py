@@ -26,7 +26,7 @@ import interpreter  # noqa: E402
 if __name__ == "__main__":
     interpreter.ensure()
 
-from our_nodes import OurCluster  # noqa: E402
+from our_nodes import STEADY_LEADER, OurCluster  # noqa: E402
 from page import Target, number, replace_section, table, targets_table  # noqa: E402
 from progress import Progress  # noqa: E402
 
@@ -42,7 +42,12 @@ CPU_LIMIT, LATENCY_LIMIT = 1.05, 1.10
 
 
 class CheckoutCluster(OurCluster):
-    """Nodes of another checkout, with the packages of this interpreter."""
+    """Nodes of another checkout, with the packages of this interpreter.
+
+    A node refuses keys that it does not know, so only what every version knows is set.
+    """
+
+    properties = STEADY_LEADER
 
     def __init__(self, directory: Path, sources: Path) -> None:
         super().__init__(directory)

@@ -5,15 +5,17 @@ address, and that one address may have more connections.
 """
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from contender import MEMBERS, Cluster, kafka_probe, python
 from kafka_client import Address, await_leader
 
 from support.local_quorum import LocalQuorum, wait_until
 
-STEADY_LEADER = {
-    "quorum.snapshot.handover": "false",
+STEADY_LEADER = {"quorum.snapshot.handover": "false"}
+MANY_CONNECTIONS = {
     # All clients and members are on one address here: more than the defaults allow from one.
     "max.connections": "8192",
     "max.connections.per.ip": "8192",
@@ -25,10 +27,11 @@ class OurCluster(Cluster):
 
     name = "metadataquorum"
     fault_window_seconds = 3.5
+    properties: ClassVar[Mapping[str, str]] = {**STEADY_LEADER, **MANY_CONNECTIONS}
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.quorum = LocalQuorum(directory, properties=STEADY_LEADER)
+        self.quorum = LocalQuorum(directory, properties=dict(self.properties))
 
     @property
     def cluster_id(self) -> str:
