@@ -38,7 +38,9 @@ _SUM_OR_COUNT = re.compile(
 def voters(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
     """One client's latency and a hundred clients' throughput, by number of voters."""
     for count in VOTERS:
-        with LocalQuorum(root / f"voters-{count}", count, properties=dict(OurCluster.properties)) as quorum:
+        with LocalQuorum(
+            root / f"voters-{count}", count, properties=dict(OurCluster.properties)
+        ) as quorum:
             quorum.form(WAIT_SECONDS)
             yield str(count), loads(quorum, seconds)
 
@@ -46,7 +48,9 @@ def voters(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
 def observers(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
     """The same with three voters, by number of observers that follow."""
     for count in OBSERVERS:
-        with LocalQuorum(root / f"observers-{count}", properties=dict(OurCluster.properties)) as quorum:
+        with LocalQuorum(
+            root / f"observers-{count}", properties=dict(OurCluster.properties)
+        ) as quorum:
             quorum.form(WAIT_SECONDS)
             followers = start_observers(quorum, count) if count else None
             try:
@@ -59,7 +63,9 @@ def observers(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]
 def commit_path(root: Path, seconds: float) -> Iterable[tuple[str, dict[str, Any]]]:
     """The leader's own latencies and a profile of it and of a follower, by number of clients."""
     for clients in CLIENTS:
-        with LocalQuorum(root / f"path-{clients}", properties=dict(OurCluster.properties)) as quorum:
+        with LocalQuorum(
+            root / f"path-{clients}", properties=dict(OurCluster.properties)
+        ) as quorum:
             for node in quorum.nodes.values():
                 node.module = "sampled_node"
             quorum.form(WAIT_SECONDS)
