@@ -59,6 +59,8 @@ class Described:
     view: QuorumView | None
     hinted_voters: frozenset[Key] | None
     older: QuorumView | None = None
+    hinted_epoch: int | None = None
+    """Leader epoch of who gave the hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class QuorumClient:
     async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
         """Ask one after the other until a majority has confirmed; `ips` in order of promise."""
         hinted: frozenset[Key] | None = None
+        hinted_epoch: int | None = None
         older: QuorumView | None = None
         try:
             async with asyncio.timeout(DESCRIBE_BUDGET_S):
@@ -122,10 +125,11 @@ class QuorumClient:
                     told = await self._describe(ip, confirmed=False)
                     if told is not None and told.voters and told.leader_epoch >= seen.epoch:
                         hinted = frozenset(Key(each.id, each.uuid) for each in told.voters)
+                        hinted_epoch = told.leader_epoch
                         break
         except TimeoutError:
             pass
-        return Described(None, hinted, older)
+        return Described(None, hinted, older, hinted_epoch)
 
     async def _describe(self, ip: str, *, confirmed: bool) -> QuorumDescription | None:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
@@ -197,6 +201,15 @@ class QuorumClient:
         except ValidationError:
             return Answer(False, str(answer.status_code), answer.text[:200])
         return Answer(False, told.code, told.message)
+
+
+async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> Described:
+    """What `ips` describe, in order of promise; an answer that is older than what was seen is not believed, and others are asked."""
+    told = await nodes.describe(ips)
+    outdated = told.hinted_epoch is not None and told.hinted_epoch < seen.epoch
+    if outdated or (told.view is not None and seen.is_older(told.view)):
+        return await nodes.describe(ips, seen)
+    return told
 
 
 def url_of(ip: str, path: str) -> str:

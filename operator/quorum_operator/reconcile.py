@@ -33,7 +33,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status, seconds_of
 from quorum_operator.planner.step import LatchFailure, Step, Wait, changes_something
-from quorum_operator.quorum_client import Described, QuorumClient, Seen
+from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 
 Object = dict[str, Any]
 
@@ -158,7 +158,7 @@ class Reconciler:
         ]
         answering.sort(key=lambda each: (_promise(each), each.node_id, -each.number))
         ips = [each.pod.ip for each in answering if each.pod is not None and each.pod.ip]
-        return incarnations, await self._nodes.describe(ips, seen)
+        return incarnations, await describe_newest(self._nodes, ips, seen)
 
     async def _execute(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation, step: Step

@@ -15,7 +15,7 @@ from quorum_operator.planner.observed import Confirmation, Key, Observation, Quo
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
-from quorum_operator.quorum_client import QuorumClient, Seen
+from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
 from support.modelled_pods import Disk, Pod, Set
 from support.quorum_model import STORAGE
 from support.recovery_model import RecoveryModel
@@ -184,7 +184,7 @@ def test_the_operator_asks_on_behind_an_answer_that_is_older(
 
     async def ask(seen: Seen) -> tuple[int | None, int | None]:
         async with httpx.AsyncClient(transport=httpx.MockTransport(serve)) as http:
-            found = await QuorumClient(http).describe(list(answers), seen)
+            found = await describe_newest(QuorumClient(http), list(answers), seen)
         named = [each.leader.id if each is not None else None for each in (found.view, found.older)]
         return named[0], named[1]
 
