@@ -25,7 +25,7 @@ from quorum_operator.turns import Place, Turns, has_ended
 from quorum_operator.workers import Workers
 
 STALE_AFTER_S = 180.0
-"""`/healthz` fails when some quorum had no good reconcile for this long."""
+"""`/healthz` fails when the workers stand still for this long: none has ended a reconcile that was due."""
 
 DEFINITION_RETRY_S = 2.0
 DEFINITION_GRACE_S = 10.0
@@ -160,9 +160,13 @@ class Application:
         await web.TCPSite(self._runner, host, port).start()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        age_s = self.metrics.staleness_s()
-        healthy = age_s <= STALE_AFTER_S
-        told = {"healthy": healthy, "lastReconcileAgeSeconds": round(age_s, 1)}
+        still_s = self.metrics.standstill_s()
+        healthy = still_s <= STALE_AFTER_S
+        told = {
+            "healthy": healthy,
+            "standstillSeconds": round(still_s, 1),
+            "lastReconcileAgeSeconds": round(self.metrics.staleness_s(), 1),
+        }
         return web.json_response(told, status=200 if healthy else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:

@@ -2,7 +2,7 @@
 
 Owns the way from a planned step to the calls that carry it out. Every write is create-only, or bound
 to the very version of the object that was judged, or a compare-and-set on the voters record. That
-someone else was faster is an outcome, not an error: the next reconcile sees what is.
+someone else was faster, or that the API server or a node refuses, is an outcome, not an error.
 """
 
 import json
@@ -12,24 +12,32 @@ from typing import Any
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
+from quorum_operator.attempts import Refused
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
+from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from quorum_operator.kube.token import read_token
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import Identity, Incarnation, Key, Observation
-from quorum_operator.quorum_client import Answer, QuorumClient
+from quorum_operator.planner.refusals import subject_of
+from quorum_operator.quorum_client import QuorumClient
+from quorum_operator.refused import by_api, by_node, is_outage
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a step. `changed`: look again at once."""
+    """What came of a step. `changed`: something was done, look again at once.
+
+    `refused`: what was not done, and why. `outdated`: because the objects are not as they were seen.
+    """
 
     changed: bool
     message: str = ""
+    refused: tuple[Refused, ...] = ()
+    outdated: bool = False
 
 
 class Executor:
@@ -47,13 +55,11 @@ class Executor:
         self._owner, self._spec, self._seen = owner, spec, seen
 
     async def execute(self, step: steps.Step) -> Outcome:
-        """Carry it out once; a conflict means that another look is needed."""
+        """Carry it out once. Raises ApiError only if the API server as a whole does not serve."""
         try:
             return await self._execute(step)
-        except AlreadyExists as error:
-            return Outcome(True, f"exists already: {error.message}")
-        except (Conflict, NotFound) as error:
-            return Outcome(True, f"changed meanwhile: {error.message}")
+        except ApiError as error:
+            return _not_done(subject_of(self._seen, step), error)
 
     async def _execute(self, step: steps.Step) -> Outcome:
         match step:
@@ -117,13 +123,35 @@ class Executor:
         return Outcome(True)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
-        space = self._owner.namespace
+        """Each by itself: one that is refused keeps no other from being made."""
+        outcomes = []
         for each in base_objects.build_all(self._owner, self._spec):
-            if f"{each['kind']}/{each['metadata']['name']}" in step.objects:
-                await self._api.apply(base_objects.path_of(each), each)
-        if f"Secret/{self._owner.token_secret}" in step.objects:
-            body = token_secret.build(self._owner, secrets.token_urlsafe(32))
-            await self._api.create(paths.namespaced("secrets", space), body)
+            subject = f"{each['kind']}/{each['metadata']['name']}"
+            if subject in step.objects:
+                outcomes.append(await self._apply(subject, each))
+        subject = f"Secret/{self._owner.token_secret}"
+        if subject in step.objects:
+            outcomes.append(await self._make_token(subject))
+        return Outcome(
+            any(each.changed for each in outcomes),
+            "; ".join(each.message for each in outcomes if each.message),
+            tuple(refused for each in outcomes for refused in each.refused),
+            any(each.outdated for each in outcomes),
+        )
+
+    async def _apply(self, subject: str, wanted: dict[str, Any]) -> Outcome:
+        try:
+            await self._api.apply(base_objects.path_of(wanted), wanted)
+        except ApiError as error:
+            return _not_done(subject, error)
+        return Outcome(True)
+
+    async def _make_token(self, subject: str) -> Outcome:
+        body = token_secret.build(self._owner, secrets.token_urlsafe(32))
+        try:
+            await self._api.create(paths.namespaced("secrets", self._owner.namespace), body)
+        except ApiError as error:
+            return _not_done(subject, error)
         return Outcome(True)
 
     async def _create_member(self, step: steps.CreateMember) -> Outcome:
@@ -211,10 +239,12 @@ class Executor:
     ) -> Outcome:
         view = self._seen.view
         assert view is not None
+        subject = subject_of(self._seen, step)
         leader = self._address(view.leader)
         token = await read_token(self._api, self._owner)
         if leader is None or token is None:
-            return Outcome(False, "the leader's pod or the admin token is gone")
+            text = "the leader's pod or the admin token is gone"
+            return Outcome(False, text, (Refused(subject, "NoAddress", text, 0.2, 15.0, 5),), True)
         match step:
             case steps.AddVoter(key, incarnation, position, count_newcomer):
                 host = self._owner.host(incarnation)
@@ -225,7 +255,10 @@ class Executor:
                 answer = await self._nodes.remove_voter(leader, token, key, position)
             case steps.TransferLeadership(_, successor):
                 answer = await self._nodes.resign(leader, token, successor.id)
-        return _outcome(answer)
+        if answer.done:
+            return Outcome(True)
+        told = json.dumps({"code": answer.code, "message": answer.message})
+        return Outcome(False, told, (by_node(subject, answer),), True)
 
     def _address(self, key: Key) -> str | None:
         for each in self._seen.incarnations:
@@ -241,7 +274,9 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
     ]
 
 
-def _outcome(answer: Answer) -> Outcome:
-    if answer.done:
-        return Outcome(True)
-    return Outcome(False, json.dumps({"code": answer.code, "message": answer.message}))
+def _not_done(subject: str, error: ApiError) -> Outcome:
+    if is_outage(error):
+        raise error
+    refused = by_api(subject, error)
+    outdated = isinstance(error, AlreadyExists | Conflict | NotFound)
+    return Outcome(False, refused.message, (refused,), outdated)

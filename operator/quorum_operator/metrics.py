@@ -1,4 +1,4 @@
-"""Prometheus metrics of the operator, and the staleness that `/healthz` judges by.
+"""Prometheus metrics of the operator, and the standstill that `/healthz` judges by.
 
 `reconcile_in_progress_start_time_seconds` is the start of the oldest reconcile under way (0 when
 there is none), so that `time() - x` alerts on a stuck one.
@@ -31,6 +31,8 @@ class Metrics:
         self.started_at = time.time()
         self._in_progress: dict[Reconciled, float] = {}
         self._last: dict[Reconciled, float] = {}
+        self._ended: dict[Reconciled, float] = {}
+        """When its last reconcile ended, in an error or not, or when the next one is due, if that is later."""
         self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
         place = ("namespace", "name")
         self._last_reconcile = Gauge(
@@ -97,6 +99,7 @@ class Metrics:
         began = self._in_progress.pop(resource)
         now = time.time()
         self._duration.observe(now - began)
+        self._ended[resource] = now
         if error is not None:
             self._failures.labels(error).inc()
             return
@@ -106,16 +109,27 @@ class Metrics:
     def forget(self, resource: Reconciled) -> None:
         """The resource is gone, or there is nothing to do for it any more."""
         self._last.pop(resource, None)
+        self._ended.pop(resource, None)
         self._last_reconcile.remove(*resource)
 
     def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
         self._last.setdefault(resource, time.time())
+        self._ended.setdefault(resource, time.time())
+
+    def wait(self, resource: Reconciled, seconds: float) -> None:
+        """Its next reconcile is due then."""
+        self._ended[resource] = time.time() + seconds
 
     def staleness_s(self) -> float:
         """Age of the last good reconcile of the resource that waits longest; 0 without any."""
         now = time.time()
         return max((now - at for at in self._last.values()), default=0.0)
+
+    def standstill_s(self) -> float:
+        """For how long no reconcile of any resource has ended, in an error or not, though one was due."""
+        now = time.time()
+        return min((max(now - at, 0.0) for at in self._ended.values()), default=0.0)
 
     def count_step(self, step: str, changed: bool) -> None:
         """A step was executed."""

@@ -1,28 +1,28 @@
 """One reconcile: observe → plan → execute exactly one step → write the status.
 
 Owns the order of these four and what is carried between them; holds no memory that a step rests on, so that
-a restarted operator, or a second one, goes on from what is there.
+a restarted operator, or a second one, goes on from what is there. A step that is refused is held back for a while, and
+the plan goes on without it; the status is written whatever was refused.
 """
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 from pydantic import ValidationError
 
+from quorum_operator.attempts import Attempts, Refused
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
 from quorum_operator.execute import Executor, Outcome
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import ApiError, Conflict, NotFound
-from quorum_operator.kube.events import post_event
+from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.conditions import CONFIRMED
-from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import (
     Confirmation,
     Incarnation,
@@ -31,15 +31,21 @@ from quorum_operator.planner.observed import (
     Wanted,
 )
 from quorum_operator.planner.plan import plan
+from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status, seconds_of
-from quorum_operator.planner.step import LatchFailure, Step, Wait, changes_something
+from quorum_operator.planner.step import Step, Wait, changes_something
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
+from quorum_operator.refused import by_api, is_outage
+from quorum_operator.report import Reporter, blocked, invalid
 
 Object = dict[str, Any]
 
-RETRY_REFUSED_S = 0.2
-RETRY_REFUSED_MAX_S = 5.0
 OBJECTS_PERIOD_S = 20.0
+MOST_REFUSED_STEPS = 16
+"""Steps that are tried in one reconcile, as long as all are refused."""
+WAIT_SHARE = 0.05
+"""Of the time that the same is waited for: until the next look."""
+WAIT_GROWN_MOST_S = 10.0
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -59,42 +65,99 @@ class Reconciler:
         self._api, self._nodes, self._metrics = api, nodes, metrics
         self._checked: dict[str, tuple[int, float]] = {}
         """Resource UID → generation and time at which all services and the like were in order."""
-        self._refused: dict[str, tuple[str, int]] = {}
-        """Resource UID → what was refused last, and how often in a row."""
+        self._attempts = Attempts()
+        self._reporter = Reporter(api, metrics)
+        self._waits: dict[str, tuple[str, float]] = {}
+        """Resource UID → what is waited for, and since when (monotonic)."""
+        self._uids: dict[tuple[str, str], str] = {}
 
     async def reconcile(self, namespace: str, name: str) -> Next:
-        """One pass; raises ApiError when the API server can't be used."""
+        """One pass; raises ApiError when the API server can't be used, or does not let the operator look."""
         path = paths.namespaced(PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None:
+            self._forget(namespace, name)
             return Next(gone=True)
         owner = Owner(name, namespace, resource["metadata"]["uid"])
+        self._uids[namespace, name] = owner.uid
         try:
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
-            earlier = MetadataQuorumStatus.model_validate(resource.get("status") or {})
         except ValidationError as error:
             _log.error("resource does not validate", quorum=name, error=str(error))
+            await self._reporter.hold(path, resource, invalid(_problems(error)))
             return Next()
-        seen = await self._observe(owner, spec, resource, earlier)
-        step = plan(seen)
-        outcome = await self._execute(owner, spec, seen, step)
-        refusals = self._count_refusals(owner, step, outcome)
-        status = build_status(seen, step, earlier, owner.selector)
-        await asyncio.gather(
-            self._tell(owner, step, outcome, refusals),
-            self._tell_news(owner, status, earlier),
-            self._write_status(path, resource, status, earlier, owner),
-        )
-        return _next(step, outcome, refusals)
+        earlier = _earlier(resource)
+        try:
+            seen = await self._observe(owner, spec, resource, earlier)
+            seen, step, due = await self._advance(owner, spec, seen)
+            status = build_status(seen, step, earlier, owner.selector)
+        except ApiError as error:
+            if not is_outage(error):
+                await self._reporter.hold(path, resource, blocked(by_api("reading", error)))
+            raise
+        except Exception as error:
+            # A bug, or an object that nobody expected: it is told where people look, and not only in the log.
+            text = (
+                f"{type(error).__name__}: {error}; the operator's log says more. It is tried again"
+            )
+            bug = Refused("this resource", "InternalError", text)
+            await self._reporter.hold(path, resource, blocked(bug))
+            raise
+        await self._reporter.write(path, resource, status, earlier, owner)
+        return due
 
-    def _count_refusals(self, owner: Owner, step: Step, outcome: Outcome) -> int:
-        if outcome.changed or not changes_something(step):
-            self._refused.pop(owner.uid, None)
-            return 0
-        last, times = self._refused.get(owner.uid, ("", 0))
-        times = times + 1 if last == outcome.message else 1
-        self._refused[owner.uid] = (outcome.message, times)
-        return times
+    def _forget(self, namespace: str, name: str) -> None:
+        uid = self._uids.pop((namespace, name), "")
+        self._attempts.forget(uid)
+        self._checked.pop(uid, None)
+        self._waits.pop(uid, None)
+
+    async def _advance(
+        self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation
+    ) -> tuple[Observation, Step, Next]:
+        """One step that changes something; where it is refused, the next one that does not build on it."""
+        uid, generation = owner.uid, seen.generation
+        for _ in range(MOST_REFUSED_STEPS):
+            refusals = self._attempts.refusals(uid, generation, seen.now)
+            seen = replace(seen, refusals=refusals)
+            step = plan(seen)
+            if not changes_something(step):
+                self._attempts.settled(uid, generation, seen.now)
+                return seen, step, self._wait(owner, step)
+            outcome = await self._execute(owner, spec, seen, step)
+            times = self._note(owner, seen, step, outcome)
+            await self._reporter.tell_step(owner, step, outcome, times)
+            if outcome.changed or outcome.outdated:
+                break
+        self._waits.pop(uid, None)
+        now = time.time()
+        seen = replace(seen, refusals=self._attempts.refusals(uid, generation, now))
+        first = next_attempt(replace(seen, now=now))
+        return seen, step, Next(0.0 if outcome.changed or first is None else first.retry_at - now)
+
+    def _note(self, owner: Owner, seen: Observation, step: Step, outcome: Outcome) -> int:
+        """Remember what came of it; how often in a row that was so."""
+        name, now = type(step).__name__, time.time()
+        of = owner.uid, seen.generation, name
+        times = [self._attempts.refused(*of, each, now) for each in outcome.refused]
+        if outcome.changed:
+            refused = {each.subject for each in outcome.refused}
+            done = [each for each in subjects_of(seen, step) if each not in refused]
+            times += [self._attempts.done(*of, each, now) for each in done]
+        return min(times, default=1)
+
+    def _wait(self, owner: Owner, step: Step) -> Next:
+        """The longer the same is waited for, the longer until the next look; changes wake the operator anyway."""
+        if not isinstance(step, Wait):
+            self._waits.pop(owner.uid, None)
+            return Next()
+        now = time.monotonic()
+        reason, since = self._waits.get(owner.uid, ("", now))
+        if reason != step.reason:
+            since = now
+        self._waits[owner.uid] = (step.reason, since)
+        grown_s = min((now - since) * WAIT_SHARE, WAIT_GROWN_MOST_S)
+        return Next(max(step.retry_after_s, grown_s))
 
     def _objects_are_due(self, owner: Owner, resource: Object) -> bool:
         """Services and ConfigMaps need no look in each reconcile of a repair."""
@@ -179,52 +242,6 @@ class Reconciler:
         )
         return outcome
 
-    async def _tell(self, owner: Owner, step: Step, outcome: Outcome, refusals: int) -> None:
-        """An event on the resource for every step; one that is refused again and again, once."""
-        if not changes_something(step) or refusals > 1:
-            return
-        warning = isinstance(step, LatchFailure) or not outcome.changed
-        message = step.reason + (f" — {outcome.message}" if outcome.message else "")
-        kind = "Warning" if warning else "Normal"
-        await self._post(owner, kind, type(step).__name__, message)
-
-    async def _tell_news(
-        self, owner: Owner, status: MetadataQuorumStatus, earlier: MetadataQuorumStatus
-    ) -> None:
-        """An event for each change of the status that people are told of."""
-        for each in news(status, earlier):
-            await self._post(owner, each.kind, each.reason, each.message)
-
-    async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
-        try:
-            await post_event(self._api, owner, kind=kind, reason=reason, message=message)
-        except ApiError as error:
-            _log.warning("event not posted", quorum=owner.name, error=str(error))
-
-    async def _write_status(
-        self,
-        path: str,
-        resource: Object,
-        status: MetadataQuorumStatus,
-        earlier: MetadataQuorumStatus,
-        owner: Owner,
-    ) -> None:
-        self._metrics.set_status(owner.namespace, owner.name, status)
-        if _comparable(status) == _comparable(earlier):
-            return
-        body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # A merge patch keeps what it does not name: what is gone must be named.
-        for key, old in (resource.get("status") or {}).items():
-            new = body.setdefault(key, None)
-            if isinstance(old, dict) and isinstance(new, dict):
-                body[key] = {**dict.fromkeys(old), **new}
-        version = resource["metadata"]["resourceVersion"]
-        patch = {"metadata": {"resourceVersion": version}, "status": body}
-        try:
-            await self._api.merge(f"{path}/status", patch)
-        except (Conflict, NotFound):
-            pass  # the resource has changed: the next reconcile, due at once, writes it
-
 
 def _promise(each: Incarnation) -> int:
     """Leaders first, then those that follow one, then the rest."""
@@ -260,19 +277,22 @@ def _unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
     return None
 
 
-def _comparable(status: MetadataQuorumStatus) -> Object:
-    """The status without what changes all the time and alone is worth no write."""
-    document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for member in document["members"]:
-        member.pop("lag", None)
-    return document
+def _earlier(resource: Object) -> MetadataQuorumStatus:
+    """The last status, without what somebody else wrote there and nobody can read."""
+    document = dict(resource.get("status") or {})
+    while True:
+        try:
+            return MetadataQuorumStatus.model_validate(document)
+        except ValidationError as error:
+            wrong = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(document)
+            if not wrong:
+                return MetadataQuorumStatus()
+            for key in wrong:
+                del document[key]
 
 
-def _next(step: Step, outcome: Outcome, refusals: int) -> Next:
-    if isinstance(step, Wait):
-        return Next(step.retry_after_s)
-    if outcome.changed:
-        return Next(0.0)
-    if changes_something(step):
-        return Next(min(RETRY_REFUSED_S * 2 ** min(refusals - 1, 8), RETRY_REFUSED_MAX_S))
-    return Next()
+def _problems(error: ValidationError) -> str:
+    """What is wrong with a spec, in one line."""
+    return "; ".join(
+        f"spec.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:4]
+    )

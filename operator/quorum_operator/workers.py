@@ -11,12 +11,15 @@ from typing import Protocol
 
 import structlog
 
+from quorum_operator.backoff import delay_s
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.metrics import Metrics, Reconciled
 from quorum_operator.reconcile import Next
 
 RETRY_ERROR_S = 1.0
-RETRY_ERROR_MAX_S = 15.0
+RETRY_ERROR_MAX_S = 60.0
+RETRY_WOKEN_MAX_S = 5.0
+"""After errors a change of the resource itself is looked at at once, a change of its parts at least so late."""
 RECONCILE_LIMIT_S = 60.0
 
 _log = structlog.get_logger("quorum_operator")
@@ -26,6 +29,8 @@ _log = structlog.get_logger("quorum_operator")
 class _Worker:
     task: asyncio.Task[None]
     wake: asyncio.Event
+    changed: asyncio.Event
+    """The resource itself has changed."""
 
 
 class Reconciling(Protocol):
@@ -61,12 +66,15 @@ class Workers:
         place = (namespace, name)
         worker = self._workers.get(place)
         if worker is not None and not worker.task.done():
+            worker.changed.set()
             worker.wake.set()
             return
-        wake = asyncio.Event()
+        wake, changed = asyncio.Event(), asyncio.Event()
         self._metrics.watch(Reconciled(self._kind, namespace, name))
-        task = asyncio.create_task(self._run(namespace, name, wake), name=f"{namespace}/{name}")
-        self._workers[place] = _Worker(task, wake)
+        task = asyncio.create_task(
+            self._run(namespace, name, wake, changed), name=f"{namespace}/{name}"
+        )
+        self._workers[place] = _Worker(task, wake, changed)
 
     async def stop(self) -> None:
         """Cancel all workers and wait for them; a step under way is safe to repeat."""
@@ -79,11 +87,14 @@ class Workers:
         """Those that have a worker."""
         return iter(tuple(self._workers))
 
-    async def _run(self, namespace: str, name: str, wake: asyncio.Event) -> None:
+    async def _run(
+        self, namespace: str, name: str, wake: asyncio.Event, changed: asyncio.Event
+    ) -> None:
         failures = 0
         resource = Reconciled(self._kind, namespace, name)
         while True:
             wake.clear()
+            changed.clear()
             self._metrics.begin(resource)
             error: str | None = None
             due = Next()
@@ -106,8 +117,14 @@ class Workers:
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s
             if failures:
-                after_s = min(RETRY_ERROR_S * 2 ** min(failures - 1, 5), RETRY_ERROR_MAX_S)
-            await _wait(wake, after_s)
+                after_s = delay_s(failures, RETRY_ERROR_S, RETRY_ERROR_MAX_S)
+            self._metrics.wait(resource, after_s)
+            if failures:
+                at_least_s = min(after_s, RETRY_WOKEN_MAX_S)
+                await _wait(changed, at_least_s)
+                after_s -= at_least_s
+            if not changed.is_set():
+                await _wait(wake, after_s)
         self._workers.pop((namespace, name), None)
         self._metrics.forget(resource)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
 from quorum_operator.planner.foreign_target import explain
+from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
 
@@ -31,6 +32,8 @@ ALTERATION_PENDING = "AlterationPending"
 """Somebody set target voters through AlterQuorum; the operator moves no voter meanwhile."""
 SPEC_INVALID = "SpecInvalid"
 """The spec can't be carried out as it is."""
+REFUSED = "Refused"
+"""The API server or a node refuses something that the operator does; the rest goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ def _findings(
         "SpecValid" if wrong is None else "SpecInvalid",
         wrong or "the spec can be carried out",
     )
+    yield _refused(at)
 
 
 OLDER_QUORUM = "voters from before a recovery"
@@ -153,6 +157,15 @@ def _even(at: Situation) -> Finding:
         else f"{size} voters"
     )
     return Finding(EVEN_VOTERS, even, "BetweenMoves" if even else "AsWanted", message)
+
+
+def _refused(at: Situation) -> Finding:
+    found = sorted(told(at.seen), key=lambda each: (each.since, each.subject))
+    if not found:
+        return Finding(REFUSED, False, "NothingRefused", "nothing is refused")
+    message = "; ".join(f"{each.step} of {each.subject}: {each.message}" for each in found[:4])
+    more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
+    return Finding(REFUSED, True, found[0].reason, message + more)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -8,7 +8,8 @@ together, so that the stay at the even size is one commit.
 
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
-from quorum_operator.planner.observed import Key, QuorumView
+from quorum_operator.planner.observed import Incarnation, Key, QuorumView
+from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Leaving, Situation, Slot
 from quorum_operator.planner.step import (
     AddVoter,
@@ -22,6 +23,9 @@ from quorum_operator.planner.step import (
 
 RETRY_PENDING_S = 0.1
 RETRY_CATCH_UP_S = 0.3
+RETRY_CATCH_UP_MOST_S = 10.0
+RETRY_CATCH_UP_SHARE = 0.02
+"""Of the time that a newcomer is there: until the next look at it."""
 RETRY_LIVE_S = 0.5
 RETRY_CAPPED_S = 60.0
 
@@ -49,6 +53,7 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
     """Start what a slot lacks, as an observer; or what keeps that from being done."""
     identity = at.identity
     assert identity is not None
+    refused: CreateMember | None = None
     for slot in at.slots:
         if slot.incarnation is not None or (successors_only and slot.replaces is None):
             continue
@@ -58,7 +63,7 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
         if slot.replaces is not None and at.recent_replacements() >= limit:
             reason = f"{limit} members were replaced within the last hour"
             return Wait(reason, "repair.maxReplacementsPerHour", RETRY_CAPPED_S)
-        return CreateMember(
+        step = CreateMember(
             node_id=slot.node_id,
             number=at.next_number(slot.node_id),
             formation=identity.index,
@@ -66,7 +71,11 @@ def create_newcomer(at: Situation, *, successors_only: bool = False) -> CreateMe
             replaces=slot.replaces,
             reason=_newcomer_reason(at, slot),
         )
-    return None
+        if held(at.seen, step) is None:
+            return step
+        refused = refused or step
+    # What others of the newcomers can do now, they do; only then is the refused one all that is left.
+    return None if at.caught_up else refused
 
 
 def _newcomer_reason(at: Situation, slot: Slot) -> str:
@@ -77,12 +86,28 @@ def _newcomer_reason(at: Situation, slot: Slot) -> str:
 
 
 def _wait_for_newcomers(at: Situation) -> Wait:
-    names = [slot.incarnation.name for slot in at.slots if slot.incarnation is not None]
+    """The longer it lasts, the longer until the next look: their pods' changes wake the operator anyway."""
+    newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
+    youngest = max((each.created_at for each in newcomers), default=at.now)
+    waited_s = max(at.now - youngest, 0.0)
     return Wait(
         "newcomers catch up as observers",
-        "not caught up yet: " + ", ".join(names),
-        RETRY_CATCH_UP_S,
+        "not caught up yet: " + ", ".join(map(_with_obstacle, newcomers)),
+        min(max(RETRY_CATCH_UP_S, waited_s * RETRY_CATCH_UP_SHARE), RETRY_CATCH_UP_MOST_S),
     )
+
+
+def _with_obstacle(each: Incarnation) -> str:
+    """Its name, and what keeps its pod from running."""
+    pod = each.pod
+    if pod is None:
+        return f"{each.name} (no pod yet)"
+    if pod.unschedulable is not None:
+        return f"{each.name} (can't be scheduled: {pod.unschedulable})"
+    if not pod.running and not pod.ready:
+        why = pod.mount_failure or pod.waiting_reason or pod.exit_message or pod.exit_reason
+        return each.name if why is None else f"{each.name} ({why})"
+    return each.name
 
 
 def _add_or_remove(at: Situation, view: QuorumView) -> Step:

@@ -98,6 +98,8 @@ class PodFacts:
     mount_failure: str | None = None
     unschedulable: str | None = None
     restart_hash: str | None = None
+    outdated: bool = False
+    """The StatefulSet has another template now than the one that this pod was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,8 @@ class Incarnation:
     recovery_given_up: bool = False
     """It is not to become that any more; it may have become it all the same."""
     template_hash: str | None = None
+    drift: str | None = None
+    """What somebody has changed on the StatefulSet since the operator wrote it."""
     restart_hash: str | None = None
     pod: PodFacts | None = None
     claim: ClaimFacts | None = None
@@ -272,6 +276,25 @@ class Templates:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A step that was refused, or that had no effect, and is held back until `retry_at` (seconds since 1970)."""
+
+    step: str
+    """Its kind."""
+    subject: str
+    """The object or voter that it is about, such as StatefulSet/demo-1-1."""
+    reason: str
+    """One word in CamelCase, such as QuotaExceeded."""
+    message: str
+    retry_at: float
+    since: float
+    times: int = 1
+    """How often in a row."""
+    tell: bool = True
+    """Whether people are told, or this passes by itself within moments."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything one reconcile saw."""
 
@@ -299,3 +322,5 @@ class Observation:
     """What is wrong with the spec beyond the reach of CEL, such as an unknown storage class."""
     unconfirmed_since: float | None = None
     """Since when no describe could be confirmed, by the last status."""
+    refusals: tuple[Refusal, ...] = ()
+    """Steps that were refused lately, by the API server or by a node."""

@@ -2,11 +2,12 @@
 
 The rules are tried in order; the first that has something to say decides. Latch first; then what
 must exist before pods; repair and scaling share one rule for membership (design, "The operator" and
-"Safety"), so that a repair never hides behind a readiness gate. Without a describe that a majority
-confirmed nothing is stopped, removed or deleted.
+"Safety"), so that a repair never hides behind a readiness gate. Templates come after it, except those of
+pods that can't start. Without a describe that a majority confirmed nothing is stopped, removed or deleted.
+A step that was refused is held back for a while (`refusals.py`), and the rules behind it go on unless they build on it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from quorum_operator.planner import evidence
 from quorum_operator.planner.foreign_target import hold_for_target
@@ -14,7 +15,8 @@ from quorum_operator.planner.formation import plan_formation, plan_identity, pla
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.planner.recovery import plan_recovery
-from quorum_operator.planner.restart import plan_idle_restart, plan_restart
+from quorum_operator.planner.refusals import goes_on, held, next_attempt, waiting_for
+from quorum_operator.planner.restart import is_unable_to_start, plan_idle_restart, plan_restart
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (
     ApplyObjects,
@@ -41,9 +43,27 @@ def plan(seen: Observation) -> Step:
     situation = Situation(seen)
     for rule in RULES:
         step = rule(situation)
-        if step is not None:
-            return step
-    return Nothing(f"{len(situation.voters)} voters, as wanted")
+        if step is None:
+            continue
+        refusal = held(seen, step)
+        if refusal is None:
+            return _until_next_attempt(seen, step)
+        if rule in _IN_ORDER or not goes_on(situation, step):
+            return waiting_for(seen, refusal)
+    return _until_next_attempt(seen, Nothing(f"{len(situation.voters)} voters, as wanted"))
+
+
+def _until_next_attempt(seen: Observation, step: Step) -> Step:
+    """A refused step is tried again when it is due, whatever else is waited for."""
+    coming = next_attempt(seen)
+    if coming is None or seen.deleting or seen.wanted.paused:
+        return step
+    if isinstance(step, Nothing):
+        return waiting_for(seen, coming)
+    if isinstance(step, Wait):
+        due_s = max(coming.retry_at - seen.now, 0.0)
+        return Wait(step.reason, step.blocked_by, min(step.retry_after_s, due_s))
+    return step
 
 
 def target(incarnation: Incarnation) -> Target:
@@ -111,11 +131,14 @@ def _paused(at: Situation) -> Step | None:
 
 
 def _objects(at: Situation) -> Step | None:
-    if not at.seen.stale_objects:
-        return None
-    return ApplyObjects(
-        at.seen.stale_objects, "missing or changed: " + _some(at.seen.stale_objects)
-    )
+    stale = at.seen.stale_objects
+    due = tuple(each for each in stale if held(at.seen, ApplyObjects((each,), "")) is None)
+    if due:
+        return ApplyObjects(due, "missing or changed: " + _some(due))
+    if stale and at.identity is not None and not at.identity.formed and at.view is None:
+        # No pod starts without its ConfigMap and Secret: nothing else is to be done yet.
+        return ApplyObjects(stale, "missing or changed: " + _some(stale))
+    return None
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -134,24 +157,40 @@ def _record_formed(at: Situation) -> Step | None:
 
 
 def _record_uuid(at: Situation) -> Step | None:
-    for each in at.current:
-        if each.uuid is None and each.report is not None and each.failed is None:
-            uuid = each.report.uuid
-            if any(other.uuid == uuid for other in at.seen.incarnations):
-                continue  # an answer from another pod's address
-            return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
-    return None
+    def record(each: Incarnation) -> Step | None:
+        if each.uuid is not None or each.report is None or each.failed is not None:
+            return None
+        uuid = each.report.uuid
+        if any(other.uuid == uuid for other in at.seen.incarnations):
+            return None  # an answer from another pod's address
+        return RecordReplicaUuid(target(each), uuid, f"{each.name} is replica {uuid}")
+
+    return _first(at, map(record, at.current))
+
+
+def _first(at: Situation, found: Iterable[Step | None]) -> Step | None:
+    """The first step that is not held back; a held one only where there is no other."""
+    back: Step | None = None
+    for step in found:
+        if step is not None and held(at.seen, step) is None:
+            return step
+        back = back or step
+    return back
 
 
 def _start(at: Situation) -> Step | None:
-    for each in at.current:
-        if each.replicas > 0 or each.failed is not None:
-            continue
+    def start(each: Incarnation) -> Step | None:
+        if each.failed is not None or each.replicas == 1:
+            return None
+        if each.replicas > 1 and each.stopped is None:
+            return StartMember(target(each), f"{each.name} has {each.replicas} replicas, not one")
         voter = each.key in at.voters
         # What a recovery stopped that was given up afterwards is as good as before.
-        if each.stopped is None or voter or each.stopped.startswith(FENCED):
-            return StartMember(target(each), f"{each.name} should run")
-    return None
+        idle = each.stopped is None or voter or each.stopped.startswith(FENCED)
+        wanted = each.replicas == 0 and idle
+        return StartMember(target(each), f"{each.name} should run") if wanted else None
+
+    return _first(at, map(start, at.current))
 
 
 def _stop_failed(at: Situation) -> Step | None:
@@ -164,15 +203,36 @@ def _stop_failed(at: Situation) -> Step | None:
     return None
 
 
+def _update_idle(at: Situation) -> Step | None:
+    """Templates of pods that can't start, newcomers first: an old one may be what keeps them from it."""
+    idle = [each for each in at.current if is_unable_to_start(each)]
+    return _first(at, (_update_of(at, each) for each in at.newcomers_first(idle)))
+
+
 def _update(at: Situation) -> Step | None:
-    for each in at.current:
-        wanted = at.seen.templates.get(each.name)
-        if wanted is None or each.failed is not None or each.stopped is not None:
-            continue
-        if each.template_hash != wanted.template_hash:
-            reason = f"the template of {each.name} is out of date"
-            return UpdateMember(each.node_id, each.number, target(each), reason)
-    return None
+    return _first(at, (_update_of(at, each) for each in at.newcomers_first(at.current)))
+
+
+def _update_of(at: Situation, each: Incarnation) -> Step | None:
+    wanted = at.seen.templates.get(each.name)
+    if wanted is None or each.failed is not None or each.stopped is not None:
+        return None
+    if each.template_hash == wanted.template_hash and each.drift is None:
+        return None
+    old = each.template_hash != wanted.template_hash
+    reason = "out of date" if old else f"changed by somebody: {each.drift}"
+    return UpdateMember(
+        each.node_id, each.number, target(each), f"the template of {each.name} is {reason}"
+    )
+
+
+def _membership(at: Situation) -> Step | None:
+    """While members are waited for, templates are brought up to date: nothing restarts by that."""
+    step = plan_membership(at)
+    if not isinstance(step, Wait):
+        return step
+    update = _update(at)
+    return update if update is not None and held(at.seen, update) is None else step
 
 
 def _unconfirmed(at: Situation) -> Step | None:
@@ -190,13 +250,17 @@ def _leftovers(at: Situation) -> Step | None:
     view = at.view
     if view is None or view.pending_change or not view.voters_committed:
         return None
-    for each in at.leftovers:
-        if each.replicas > 0:
-            return ScaleToZero(target(each), "left", f"{each.name} is no member any more")
-    for each in at.leftovers:
-        if each.replicas == 0 and each.stopped is not None and each.pod is None:
-            return DeleteIncarnation(target(each), f"{each.name} left and has stopped")
-    return None
+    stops = [
+        ScaleToZero(target(each), "left", f"{each.name} is no member any more")
+        for each in at.leftovers
+        if each.replicas > 0
+    ]
+    deletions = [
+        DeleteIncarnation(target(each), f"{each.name} left and has stopped")
+        for each in at.leftovers
+        if each.replicas == 0 and each.stopped is not None and each.pod is None
+    ]
+    return _first(at, [*stops, *deletions])
 
 
 def _rules() -> Iterator[Rule]:
@@ -211,14 +275,17 @@ def _rules() -> Iterator[Rule]:
     yield _record_uuid
     yield _stop_failed
     yield _start
-    yield _update
+    yield _update_idle
     yield plan_idle_restart
     yield plan_formation
     yield _unconfirmed
     yield hold_for_target
-    yield plan_membership
+    yield _membership
+    yield _update
     yield _leftovers
     yield plan_restart
 
 
 RULES: tuple[Rule, ...] = tuple(_rules())
+_IN_ORDER: frozenset[Rule] = frozenset({plan_new_formation, plan_recovery})
+"""Rules whose steps the ones behind them build on, whatever the step."""

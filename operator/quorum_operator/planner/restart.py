@@ -5,6 +5,7 @@ Owns the order only; whether a voter may be down for a moment is decided in `gat
 
 from quorum_operator.planner.gates import restart_gate
 from quorum_operator.planner.observed import Incarnation, PodFacts
+from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
 
@@ -12,15 +13,39 @@ RETRY_RESTART_S = 0.5
 
 
 def plan_idle_restart(at: Situation) -> Step | None:
-    """A pod whose container can't run (wrong image, wrong property) loses nothing by a restart.
+    """A pod that can't start (unschedulable, wrong image, wrong property) loses nothing by a restart.
 
-    It goes before membership: a newcomer that waits for the corrected image would block that.
+    It goes before membership, newcomers first: one that waits for the corrected template would block that.
     """
-    for each in at.current:
-        if _is_stale(at, each) and each.pod is not None and each.pod.waiting_reason is not None:
-            reason = f"{each.name} waits ({each.pod.waiting_reason}) with an old template"
-            return restart_of(at, each.pod, reason)
-    return None
+    back: Step | None = None
+    for each in at.newcomers_first(at.current):
+        pod = each.pod
+        if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
+            continue
+        why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
+        step = restart_of(at, pod, f"{each.name} waits ({why}) with an old template")
+        if held(at.seen, step) is None:
+            return step
+        back = back or step
+    return back
+
+
+def is_unable_to_start(each: Incarnation) -> bool:
+    """Whether its container does not run, or there is no pod where there should be one."""
+    pod = each.pod
+    if each.replicas == 0 or each.failed is not None:
+        return False
+    if pod is None:
+        return True
+    return not (pod.ready or pod.deleting) and (not pod.running or pod.waiting_reason is not None)
+
+
+def _is_replaceable(at: Situation, each: Incarnation) -> bool:
+    """Whether a new pod would be made from a newer template than this one was."""
+    wanted, pod = at.seen.templates.get(each.name), each.pod
+    if wanted is None or pod is None or each.template_hash != wanted.template_hash:
+        return False  # as long as the template is not up to date, the new pod would be like the old one
+    return pod.outdated or pod.restart_hash != wanted.restart_hash
 
 
 def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
@@ -77,4 +102,6 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
     wanted = at.seen.templates.get(each.name)
     if wanted is None or each.pod is None or each.pod.deleting or each.failed is not None:
         return False
+    if each.template_hash != wanted.template_hash:
+        return False  # its template comes first; where that is refused, a restart brings the same again
     return each.replicas > 0 and each.pod.restart_hash != wanted.restart_hash

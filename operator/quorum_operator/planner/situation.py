@@ -4,6 +4,7 @@ Owns the derivation; decides no step. All of it is recomputed from the observati
 that a reversed scale, a crash of the operator or a second operator need no memory.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -100,6 +101,10 @@ class Situation:
         index = self.identity.index if self.identity is not None else 0
         mine = [each for each in self.seen.incarnations if each.formation == index]
         return tuple(sorted(mine, key=lambda each: (each.node_id, each.number)))
+
+    def newcomers_first(self, members: Iterable[Incarnation]) -> list[Incarnation]:
+        """Those that are no voters before those that are, else as they come."""
+        return sorted(members, key=lambda each: each.key in self.voters)
 
     @cached_property
     def by_key(self) -> dict[Key, Incarnation]:

@@ -1,0 +1,131 @@
+"""What was tried for a resource, what came of it, and when each step may be tried again.
+
+Owns the memory that backs off: of refused steps, and of steps that were carried out and are planned again all the same.
+It is lost when the operator restarts, and no step rests on it: each is then tried once more.
+"""
+
+from dataclasses import dataclass, field
+
+from quorum_operator.backoff import delay_s
+from quorum_operator.planner.observed import Refusal
+from quorum_operator.planner.refusals import CONTESTED
+
+DONE_FIRST_S = 0.1
+DONE_MOST_S = 300.0
+"""Between two times that the same step is carried out."""
+REMEMBERED_S = 60.0
+"""A step that was not tried for this long beyond its delay begins anew."""
+CONTESTED_TIMES = 6
+"""From here on people are told that a step has no lasting effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why one thing could not be done. `passing`: so often in a row it is no news."""
+
+    subject: str
+    reason: str
+    message: str
+    first_s: float = 1.0
+    most_s: float = 60.0
+    passing: int = 0
+
+
+@dataclass(slots=True)
+class _Entry:
+    step: str
+    subject: str
+    since: float
+    last_at: float
+    retry_at: float = 0.0
+    times: int = 0
+    refused: Refused | None = None
+
+
+@dataclass(slots=True)
+class _Resource:
+    generation: int
+    entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
+
+
+class Attempts:
+    """Of all resources, by UID. Times are seconds since 1970 by the operator's clock."""
+
+    def __init__(self) -> None:
+        self._resources: dict[str, _Resource] = {}
+
+    def forget(self, uid: str) -> None:
+        """The resource is gone."""
+        self._resources.pop(uid, None)
+
+    def refusals(self, uid: str, generation: int, now: float) -> tuple[Refusal, ...]:
+        """What is held back, or refused until it is tried again. A changed resource begins anew."""
+        known = self._of(uid, generation)
+        for key, each in list(known.entries.items()):
+            pause = max(each.retry_at - each.last_at, 0.0)
+            # A clock that was set back must not hold anything for longer than that.
+            if not each.last_at - pause <= now <= each.retry_at + pause + REMEMBERED_S:
+                del known.entries[key]
+        return tuple(
+            _told(each)
+            for each in known.entries.values()
+            if each.refused is not None or each.retry_at > now or each.times >= CONTESTED_TIMES
+        )
+
+    def done(self, uid: str, generation: int, step: str, subject: str, now: float) -> int:
+        """It was carried out; returns how often in a row."""
+        entry = self._entry(uid, generation, step, subject, now)
+        if entry.refused is not None:
+            entry.refused, entry.times, entry.since = None, 0, now
+        entry.times, entry.last_at = entry.times + 1, now
+        entry.retry_at = now + delay_s(entry.times, DONE_FIRST_S, DONE_MOST_S)
+        return entry.times
+
+    def refused(self, uid: str, generation: int, step: str, refused: Refused, now: float) -> int:
+        """It was not; returns how often in a row for this reason."""
+        entry = self._entry(uid, generation, step, refused.subject, now)
+        before = entry.refused
+        if before is None:
+            entry.times, entry.since = 0, now
+        entry.refused, entry.times, entry.last_at = refused, entry.times + 1, now
+        entry.retry_at = now + delay_s(entry.times, refused.first_s, refused.most_s)
+        return 1 if before is None or before.reason != refused.reason else entry.times
+
+    def settled(self, uid: str, generation: int, now: float) -> None:
+        """The plan wants nothing that could be tried now: what is due is not wanted any more."""
+        entries = self._of(uid, generation).entries
+        for key, each in list(entries.items()):
+            if each.refused is not None and each.retry_at <= now:
+                del entries[key]
+
+    def _of(self, uid: str, generation: int) -> _Resource:
+        known = self._resources.get(uid)
+        if known is None or known.generation != generation:
+            known = self._resources[uid] = _Resource(generation)
+        return known
+
+    def _entry(self, uid: str, generation: int, step: str, subject: str, now: float) -> _Entry:
+        entries = self._of(uid, generation).entries
+        return entries.setdefault((step, subject), _Entry(step, subject, now, now))
+
+
+def _told(each: _Entry) -> Refusal:
+    refused = each.refused
+    if refused is not None:
+        reason, message, tell = refused.reason, refused.message, each.times > refused.passing
+    else:
+        reason, tell = CONTESTED, each.times >= CONTESTED_TIMES
+        message = (
+            f"done {each.times} times within {max(each.last_at - each.since, 1.0):.0f} s, and needed again each time:"
+            " somebody else changes it back. Find out who (kubectl get --show-managed-fields) and stop that"
+        )
+    return Refusal(
+        each.step,
+        each.subject,
+        reason,
+        message,
+        each.retry_at,
+        each.since,
+        each.times,
+        tell,
+    )

@@ -1,0 +1,104 @@
+"""Steps that were refused, and what the plan does without them.
+
+Owns what a refused step is about, which steps are held back until their next attempt, and whether the rules behind a
+held step may go on. The memory of refusals is `attempts.py`; here they are facts of the observation.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import Observation, Refusal
+from quorum_operator.planner.step import Step
+
+if TYPE_CHECKING:
+    from quorum_operator.planner.situation import Situation
+
+CONTESTED = "Contested"
+"""Reason: the operator mends an object, and somebody changes it back every time."""
+
+_ON_A_SET = (
+    steps.UpdateMember,
+    steps.RecordReplicaUuid,
+    steps.LatchFailure,
+    steps.BeginRecovery,
+    steps.GiveUpRecovery,
+    steps.ScaleToZero,
+    steps.StartMember,
+    steps.DeleteIncarnation,
+)
+_CLOSING = (steps.LatchFailure, steps.ScaleToZero)
+"""Steps that keep a replica from running again: where they are refused nothing else is done to it."""
+_IN_ORDER = (
+    steps.CreateIdentity,
+    steps.AddVoter,
+    steps.RemoveVoter,
+    steps.TransferLeadership,
+    steps.BeginRecovery,
+    steps.GiveUpRecovery,
+)
+"""Steps that the ones behind them build on."""
+
+
+def subject_of(seen: Observation, step: Step) -> str:
+    """The object that a step changes, as `Kind/name`; a voter by its key. ApplyObjects has several: the first."""
+    match step:
+        case steps.CreateIdentity(index) | steps.RecordFormed(index):
+            return f"ConfigMap/{seen.name}-identity" + (f"-{index}" if index > 1 else "")
+        case steps.ApplyObjects(objects):
+            return objects[0]
+        case steps.CreateMember():
+            return f"StatefulSet/{seen.name}-{step.node_id}-{step.number}"
+        case steps.RestartMember(pod):
+            return f"Pod/{pod}"
+        case steps.AddVoter(key) | steps.RemoveVoter(key) | steps.TransferLeadership(key):
+            return f"voter {key.id} ({key.uuid})"
+    return f"StatefulSet/{step.target.name}" if isinstance(step, _ON_A_SET) else ""
+
+
+def subjects_of(seen: Observation, step: Step) -> tuple[str, ...]:
+    """All objects that a step changes."""
+    if isinstance(step, steps.ApplyObjects):
+        return step.objects
+    return (subject_of(seen, step),)
+
+
+def held(seen: Observation, step: Step) -> Refusal | None:
+    """The refusal because of which this step is not to be tried yet."""
+    subject, kind = subject_of(seen, step), type(step).__name__
+    for each in seen.refusals:
+        if each.retry_at <= seen.now:
+            continue
+        if (each.step, each.subject) == (kind, subject):
+            return each
+        closing = each.step in {one.__name__ for one in _CLOSING}
+        if closing and subject in {each.subject, f"Pod/{each.subject.partition('/')[2]}-0"}:
+            return each
+    return None
+
+
+def goes_on(at: "Situation", step: Step) -> bool:
+    """Whether the rules behind a held step may be asked: they do not build on it."""
+    if isinstance(step, steps.RecordFormed):
+        # The last initial voter may join only when this is written (design, Safety).
+        return at.view is not None and at.view.formed
+    return not isinstance(step, _IN_ORDER)
+
+
+def waiting_for(seen: Observation, refusal: Refusal) -> steps.Wait:
+    """The plan where nothing else is to be done."""
+    return steps.Wait(
+        f"{refusal.step} of {refusal.subject} is tried again later",
+        f"refused ({refusal.reason}): {refusal.message}",
+        max(refusal.retry_at - seen.now, 0.0),
+    )
+
+
+def next_attempt(seen: Observation) -> Refusal | None:
+    """The refused step that is tried again first."""
+    coming = [each for each in seen.refusals if each.retry_at > seen.now]
+    return min(coming, key=lambda each: each.retry_at, default=None)
+
+
+def told(seen: Observation) -> tuple[Refusal, ...]:
+    """Refusals that people are told of: not those that pass by themselves within moments."""
+    return tuple(each for each in seen.refusals if each.tell)

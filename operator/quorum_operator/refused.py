@@ -1,0 +1,65 @@
+"""What the API server or a node answered, as a reason in one word and words for people."""
+
+from quorum_node.api import ErrorCode
+from quorum_operator.attempts import Refused
+from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
+from quorum_operator.quorum_client import Answer
+
+TOKEN_REFUSED = "TokenRefused"
+"""Reason: a node does not take the admin token."""
+
+_TOO_MANY_REQUESTS = 429
+_WHAT_TO_DO = {
+    "QuotaExceeded": "Raise the ResourceQuota of the namespace, or lower what the spec asks for.",
+    "AdmissionDenied": "Change the policy that refuses it, or the spec so that it complies.",
+    "Invalid": "Correct the spec: the API server does not accept what it makes.",
+    "Forbidden": "Give the operator's service account the right to do so (see its ClusterRole).",
+    "Unauthorized": "The API server does not know the operator's credentials: check its service account.",
+    "AlreadyExists": "It is there and not this resource's: delete or rename it, or use another name.",
+    "ServerError": "Nothing was changed: see the API server and its admission webhooks.",
+}
+
+
+def is_outage(error: ApiError) -> bool:
+    """Whether the API server as a whole does not serve; else it refuses this very call."""
+    told = error.status >= 500 and "webhook" in error.message
+    return not told and (error.status in {0, _TOO_MANY_REQUESTS} or error.status >= 500)
+
+
+def by_api(subject: str, error: ApiError) -> Refused:
+    """Why the API server did not do it."""
+    if isinstance(error, Conflict | NotFound):
+        # Somebody was faster: the next look sees what is. Only when that goes on is it news.
+        return Refused(subject, "Conflict", f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
+    reason = _reason(error)
+    advice = _WHAT_TO_DO.get(reason, "")
+    message = f"{error.message.rstrip('. ')}. {advice}".strip()
+    if isinstance(error, AlreadyExists):
+        return Refused(subject, reason, message, 0.2, 60.0, 2)
+    return Refused(subject, reason, message)
+
+
+def _reason(error: ApiError) -> str:
+    said = error.message.lower()
+    if isinstance(error, AlreadyExists):
+        return "AlreadyExists"
+    if error.status == 401:
+        return "Unauthorized"
+    if "exceeded quota" in said or "failed quota" in said:
+        return "QuotaExceeded"
+    if "webhook" in said or "admissionpolicy" in said or "denied the request" in said:
+        return "AdmissionDenied" if error.status < 500 else "ServerError"
+    if error.status == 403:
+        return "Forbidden"
+    return "Invalid" if error.status < 500 and not isinstance(error, Unavailable) else "ServerError"
+
+
+def by_node(subject: str, answer: Answer) -> Refused:
+    """Why a node did not do it."""
+    if answer.code in {ErrorCode.UNAUTHORIZED, "401", "403"}:
+        message = (
+            f"the leader's node does not take the admin token: {answer.message}. A node reads the Secret when it"
+            " starts: the operator restarts members that started before the Secret was changed, one by one"
+        )
+        return Refused(subject, TOKEN_REFUSED, message, 1.0, 60.0)
+    return Refused(subject, "NodeRefused", f"{answer.code}: {answer.message}", 0.2, 15.0, 5)

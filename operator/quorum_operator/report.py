@@ -1,0 +1,149 @@
+"""What people are told of a resource: its status, and events on it.
+
+Owns when an event is posted and when the status is written. What is said is made by the planner's pure parts.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+
+from quorum_operator.attempts import Refused
+from quorum_operator.crd import Condition, MetadataQuorumStatus
+from quorum_operator.desired.names import Owner
+from quorum_operator.execute import Outcome
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import ApiError, Conflict, NotFound
+from quorum_operator.kube.events import post_event
+from quorum_operator.metrics import Metrics
+from quorum_operator.planner.conditions import REFUSED, SPEC_INVALID, Finding
+from quorum_operator.planner.news import news
+from quorum_operator.planner.status import condition_of
+from quorum_operator.planner.step import LatchFailure, Step
+
+Object = dict[str, Any]
+
+TOLD_TIMES = 3
+"""A step that is carried out again and again is told of so often."""
+
+_log = structlog.get_logger("quorum_operator")
+
+
+class Reporter:
+    """Writes to any MetadataQuorum."""
+
+    def __init__(self, api: KubeApi, metrics: Metrics) -> None:
+        self._api, self._metrics = api, metrics
+
+    async def tell_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
+        """An event for a step; `times`: how often in a row it was done, or refused for the same reason."""
+        if outcome.refused:
+            if times == 1:
+                told = "; ".join(f"{each.subject}: {each.reason}" for each in outcome.refused)
+                message = f"{step.reason} — {told} — {outcome.message}"
+                await self._post(owner, "Warning", type(step).__name__, message)
+        elif times <= TOLD_TIMES:
+            kind = "Warning" if isinstance(step, LatchFailure) else "Normal"
+            message = step.reason + (f" — {outcome.message}" if outcome.message else "")
+            await self._post(owner, kind, type(step).__name__, message)
+
+    async def write(
+        self,
+        path: str,
+        resource: Object,
+        status: MetadataQuorumStatus,
+        earlier: MetadataQuorumStatus,
+        owner: Owner,
+    ) -> None:
+        """The status, if it has changed, and an event for each change that people are told of."""
+        told = [
+            self._post(owner, each.kind, each.reason, each.message)
+            for each in news(status, earlier)
+        ]
+        await asyncio.gather(self._write_status(path, resource, status, earlier, owner), *told)
+
+    async def hold(self, path: str, resource: Object, finding: Finding) -> None:
+        """One condition where no status can be made: the rest stays as it was last seen.
+
+        It is written, and told by an event, when it begins to hold or its reason or message changes.
+        """
+        meta = resource["metadata"]
+        before = _conditions(resource)
+        said = condition_of(
+            finding, before, generation=int(meta.get("generation", 0)), now=time.time()
+        )
+        if any(
+            (each.type, each.status, each.reason, each.message)
+            == (said.type, said.status, said.reason, said.message)
+            for each in before
+        ):
+            return
+        others = [each for each in before if each.type != said.type]
+        body = [each.model_dump(mode="json", by_alias=True) for each in (*others, said)]
+        owner = Owner(meta["name"], meta["namespace"], meta["uid"])
+        await self._patch(path, resource, {"conditions": body}, owner)
+        await self._post(owner, "Warning", said.reason, said.message)
+
+    async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
+        try:
+            await post_event(self._api, owner, kind=kind, reason=reason, message=message)
+        except ApiError as error:
+            _log.warning("event not posted", quorum=owner.name, error=str(error))
+
+    async def _write_status(
+        self,
+        path: str,
+        resource: Object,
+        status: MetadataQuorumStatus,
+        earlier: MetadataQuorumStatus,
+        owner: Owner,
+    ) -> None:
+        self._metrics.set_status(owner.namespace, owner.name, status)
+        if _comparable(status) == _comparable(earlier):
+            return
+        body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        # A merge patch keeps what it does not name: what is gone must be named.
+        for key, old in (resource.get("status") or {}).items():
+            new = body.setdefault(key, None)
+            if isinstance(old, dict) and isinstance(new, dict):
+                body[key] = {**dict.fromkeys(old), **new}
+        await self._patch(path, resource, body, owner)
+
+    async def _patch(self, path: str, resource: Object, body: Object, owner: Owner) -> None:
+        version = resource["metadata"]["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version}, "status": body}
+        try:
+            await self._api.merge(f"{path}/status", patch)
+        except (Conflict, NotFound):
+            _log.debug("status not written: the resource has changed", quorum=owner.name)
+
+
+def blocked(refused: Refused) -> Finding:
+    """The condition of a resource that can't even be looked at."""
+    return Finding(REFUSED, True, refused.reason, f"{refused.subject}: {refused.message}")
+
+
+def invalid(problems: str) -> Finding:
+    """The condition of a resource whose spec the operator can't read."""
+    text = f"{problems}. Correct the spec; until then nothing is done for this resource"
+    return Finding(SPEC_INVALID, True, "SpecInvalid", text)
+
+
+def _conditions(resource: Object) -> list[Condition]:
+    found = (resource.get("status") or {}).get("conditions") or []
+    kept = []
+    for each in found:
+        try:
+            kept.append(Condition.model_validate(each))
+        except ValueError:
+            continue  # somebody else wrote it: it is not ours to keep
+    return kept
+
+
+def _comparable(status: MetadataQuorumStatus) -> Object:
+    """The status without what changes all the time and alone is worth no write."""
+    document = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for member in document["members"]:
+        member.pop("lag", None)
+    return document
