@@ -1,0 +1,293 @@
+"""A Kubernetes API that keeps its objects in a dictionary, for tests of the real reconcile in one process.
+
+`KeptObjects` has the calls of `KubeApi`; it refuses what `refuse` raises for. No controller makes pods of StatefulSets:
+`running_quorum` makes what the operator and the controllers would have made long ago. What a real API server says to the
+operator's calls is tested on a real one (`tests/harness`).
+"""
+
+import asyncio
+import copy
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
+from quorum_operator.kube import paths
+from quorum_operator.kube.errors import AlreadyExists, NotFound
+from quorum_operator.metrics import Metrics
+from quorum_operator.planner.observed import Identity, Key, NodeReport, QuorumView, ReplicaView
+from quorum_operator.quorum_client import Described
+from quorum_operator.reconcile import Reconciler
+
+Object = dict[str, Any]
+SPACE, NAME = "space", "demo"
+OWNER = names.Owner(NAME, SPACE, "uid-of-demo")
+IDENTITY = Identity(1, "c1", 1, "U1", 3, formed=True, resource_version="1")
+
+
+def time_text(seconds_ago: float) -> str:
+    at = datetime.now(UTC).timestamp() - seconds_ago
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class KeptObjects:
+    """Objects by path. `writes`: verb and path of all changes but events and the status."""
+
+    def __init__(self, spec: Object) -> None:
+        self.objects: dict[str, Object] = {}
+        self.refuse: Callable[[str, str], None] = lambda verb, path: None
+        self.calls: Counter[str] = Counter()
+        self.writes: list[tuple[str, str]] = []
+        self.events: list[Object] = []
+        self.resource_path = paths.namespaced("metadataquorums", SPACE, NAME)
+        self._serial = 1
+        self.objects[self.resource_path] = {
+            "metadata": {**self._meta(NAME), "uid": OWNER.uid},
+            "spec": spec,
+        }
+
+    @property
+    def resource(self) -> Object:
+        return self.objects[self.resource_path]
+
+    @property
+    def status(self) -> Object:
+        found: Object = self.resource.get("status") or {}
+        return found
+
+    def condition(self, kind: str) -> Object:
+        """A condition of the status; empty without one."""
+        found = self.status.get("conditions", [])
+        return next((each for each in found if each["type"] == kind), {})
+
+    def change_spec(self, **changes: object) -> None:
+        """As `kubectl apply` does."""
+        self.resource["spec"].update(changes)
+        self.resource["metadata"]["generation"] += 1
+        self._touch(self.resource)
+
+    def created(self, plural: str) -> list[str]:
+        """Names of the objects of a kind that were made."""
+        return [
+            path.rpartition("/")[2]
+            for verb, path in self.writes
+            if verb == "create" and f"/{plural}/" in path
+        ]
+
+    async def get(self, path: str) -> Object | None:
+        await self._called("get", path)
+        return copy.deepcopy(self.objects.get(path))
+
+    async def find(
+        self, path: str, *, labels: str | None = None, fields: str | None = None
+    ) -> list[Object]:
+        await self._called("list", path)
+        found = [each for key, each in self.objects.items() if key.rpartition("/")[0] == path]
+        if labels is not None:
+            wanted = dict(each.split("=") for each in labels.split(","))
+            found = [each for each in found if wanted.items() <= each["metadata"]["labels"].items()]
+        if fields is not None and fields.startswith("metadata.name="):
+            found = [each for each in found if each["metadata"]["name"] == fields.partition("=")[2]]
+        elif fields is not None:
+            found = []
+        return copy.deepcopy(found)
+
+    async def create(self, path: str, body: Object) -> Object:
+        if path.endswith("/events"):
+            await self._called("create", path)
+            self.events.append(body)
+            return body
+        place = f"{path}/{body['metadata']['name']}"
+        await self._changing("create", place)
+        if place in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{place} already exists")
+        return self._keep(place, body)
+
+    async def apply(self, path: str, body: Object) -> Object:
+        await self._changing("apply", path)
+        return self._keep(path, _merged(self.objects.get(path, {}), body))
+
+    async def merge(self, path: str, body: Object) -> Object:
+        if path.endswith("/status"):
+            await self._called("merge", path)
+            place = path.removesuffix("/status")
+            self.objects[place] = _merged(self.objects[place], {"status": body["status"]})
+            return self.objects[place]
+        await self._changing("merge", path)
+        if path not in self.objects:
+            raise NotFound(404, "NotFound", path)
+        said = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
+        return self._keep(path, _merged(self.objects[path], {**body, "metadata": said}))
+
+    async def patch(self, path: str, operations: list[Object]) -> Object:
+        await self._changing("patch", path)
+        found = copy.deepcopy(self.objects[path])
+        for each in operations:
+            if each["op"] == "test":
+                continue
+            *parents, last = (
+                part.replace("~1", "/") for part in each["path"].strip("/").split("/")
+            )
+            at = found
+            for part in parents:
+                at = at[part]
+            at[last] = each.get("value")
+        return self._keep(path, found)
+
+    async def delete(self, path: str, **conditions: object) -> None:
+        await self._changing("delete", path)
+        if self.objects.pop(path, None) is None:
+            raise NotFound(404, "NotFound", path)
+
+    async def _called(self, verb: str, path: str) -> None:
+        self.calls[verb] += 1
+        await asyncio.sleep(0)
+        if verb in {"get", "list"}:
+            self.refuse(verb, path)
+
+    async def _changing(self, verb: str, path: str) -> None:
+        await self._called(verb, path)
+        self.refuse(verb, path)
+        self.writes.append((verb, path))
+
+    def _meta(self, name: str) -> Object:
+        self._serial += 1
+        return {
+            "name": name,
+            "namespace": SPACE,
+            "uid": f"uid-{self._serial}",
+            "generation": 1,
+            "resourceVersion": str(self._serial),
+            "creationTimestamp": time_text(0),
+        }
+
+    def _keep(self, path: str, body: Object) -> Object:
+        kept = copy.deepcopy(body)
+        kept["metadata"] = {**self._meta(path.rpartition("/")[2]), **kept["metadata"]}
+        self._touch(kept)
+        self.objects[path] = kept
+        return copy.deepcopy(kept)
+
+    def _touch(self, found: Object) -> None:
+        self._serial += 1
+        found["metadata"]["resourceVersion"] = str(self._serial)
+
+
+def _merged(old: Object, new: Object) -> Object:
+    result = copy.deepcopy(old)
+    for key, value in new.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = _merged(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+class SoundNodes:
+    """Calls of `QuorumClient`: every pod serves, 1 leads; the `silent` have not fetched for long."""
+
+    def __init__(self, members: int, silent: tuple[int, ...] = ()) -> None:
+        self.members, self.silent = members, silent
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        if node_id in self.silent:
+            return None
+        role = "leader" if node_id == 1 else "follower"
+        return NodeReport(f"U{node_id}", "c1", role, True, True, "ok")
+
+    async def describe(self, ips: list[str]) -> Described:
+        voters = tuple(
+            ReplicaView(Key(each, f"U{each}"), each not in self.silent, each not in self.silent)
+            for each in range(1, self.members + 1)
+        )
+        if not ips:
+            return Described(None, None)
+        view = QuorumView("c1", Key(1, "U1"), 4, voters, (), 17, 3, True, False, True, True, 3)
+        return Described(view, None)
+
+
+def running_quorum(members: int = 3, **spec: object) -> KeptObjects:
+    """All objects as they are when the quorum has run for long, with local volumes."""
+    document = {
+        "replicas": members,
+        "storage": {"size": "1Gi", "storageClassName": "local"},
+        **spec,
+    }
+    model = MetadataQuorumSpec.model_validate(document)
+    api = KeptObjects(document)
+    born = identity.build(
+        OWNER, index=1, cluster_id="c1", founder_id=1, founder_uuid="U1", initial_voters=3
+    )
+    born["metadata"]["annotations"] = {names.ANNOTATION_FORMED: "true"}
+    _put(api, paths.namespaced("configmaps", SPACE), born)
+    for each in base_objects.build_all(OWNER, model):
+        _put(api, base_objects.path_of(each).rpartition("/")[0], each)
+    _put(api, paths.namespaced("secrets", SPACE), token_secret.build(OWNER, "old"))
+    _put(
+        api,
+        paths.storage_class("local").rpartition("/")[0],
+        {"metadata": {"name": "local", "labels": {}}},
+    )
+    for node_id in range(1, members + 1):
+        _add_member(api, model, node_id)
+    api.writes.clear()
+    return api
+
+
+def set_path(node_id: int, number: int = 1) -> str:
+    return paths.namespaced("statefulsets", SPACE, OWNER.member(node_id, number))
+
+
+def pod_path(node_id: int, number: int = 1) -> str:
+    return paths.namespaced("pods", SPACE, f"{OWNER.member(node_id, number)}-0")
+
+
+def _put(api: KeptObjects, collection: str, body: Object) -> None:
+    api._keep(f"{collection}/{body['metadata']['name']}", body)
+
+
+def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int) -> None:
+    member = stateful_set.Member(node_id, 1, IDENTITY, founder=node_id == 1)
+    owned = stateful_set.build(OWNER, spec, member)
+    name, labels = owned["metadata"]["name"], owned["metadata"]["labels"]
+    owned["metadata"]["creationTimestamp"] = time_text(99_999)
+    owned["metadata"]["annotations"][names.ANNOTATION_UUID] = f"U{node_id}"
+    _put(api, paths.namespaced("statefulsets", SPACE), owned)
+    pod = copy.deepcopy(owned["spec"]["template"])
+    pod["metadata"].update(name=f"{name}-0", creationTimestamp=time_text(99_999))
+    pod["spec"]["nodeName"] = f"h{node_id}"
+    pod["status"] = {
+        "phase": "Running",
+        "podIP": f"10.0.0.{node_id}",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"state": {"running": {}}}],
+    }
+    _put(api, paths.namespaced("pods", SPACE), pod)
+    claim = {
+        "metadata": {"name": f"data-{name}-0", "labels": labels},
+        "spec": {"volumeName": f"pv{node_id}"},
+        "status": {"phase": "Bound"},
+    }
+    _put(api, paths.namespaced("persistentvolumeclaims", SPACE), claim)
+    rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"h{node_id}"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
+    volume = {
+        "metadata": {"name": f"pv{node_id}", "labels": {}},
+        "spec": {"nodeAffinity": affinity},
+        "status": {"phase": "Bound"},
+    }
+    _put(api, paths.volume("x").rpartition("/")[0], volume)
+    host = {
+        "metadata": {"name": f"h{node_id}", "labels": {"kubernetes.io/hostname": f"h{node_id}"}}
+    }
+    _put(api, paths.NODES, host)
+
+
+def reconciler(api: KeptObjects, nodes: Any) -> Reconciler:
+    """The operator's own, on these."""
+    unchecked: Any = api
+    return Reconciler(unchecked, nodes, Metrics())

@@ -1,0 +1,248 @@
+"""What the API server refuses: told on the resource, tried again later and later, and in nobody else's way."""
+
+import asyncio
+import json
+
+import pytest
+
+from quorum_operator.crd import KIND
+from quorum_operator.desired import names
+from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, Unavailable
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Reconciler
+from quorum_operator.workers import Workers
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+    set_path,
+)
+
+QUOTA = Forbidden(403, "Forbidden", "exceeded quota: few, requested: count/statefulsets.apps=1")
+POLICY = Invalid(422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request: no")
+DOWN = Unavailable(
+    503, "ServiceUnavailable", "the server is currently unable to handle the request"
+)
+WEBHOOK = Unavailable(500, "InternalError", 'failed calling webhook "w": connection refused')
+
+
+def refusing(error: ApiError, *verbs_and_parts: tuple[str, str], api: KeptObjects) -> None:
+    def refuse(verb: str, path: str) -> None:
+        if any(verb == one and part in path for one, part in verbs_and_parts):
+            raise error
+
+    api.refuse = refuse
+
+
+def with_a_dead_disk(api: KeptObjects, node_id: int) -> None:
+    owned = api.objects[set_path(node_id)]
+    owned["spec"]["replicas"] = 0
+    owned["metadata"]["annotations"] |= {
+        names.ANNOTATION_FAILED: json.dumps({"reason": "StorageFailed", "at": 1}),
+        names.ANNOTATION_STOPPED: "StorageFailed",
+    }
+    del api.objects[pod_path(node_id)]
+
+
+def reconcile(api: KeptObjects, nodes: SoundNodes, times: int = 1) -> Reconciler:
+    made = reconciler(api, nodes)
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    return made
+
+
+def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
+    metrics = Metrics()
+
+    async def run() -> None:
+        workers = Workers(KIND, reconciler(api, nodes), metrics, 10.0)
+        workers.ensure(SPACE, NAME)
+        await asyncio.sleep(seconds)
+        await workers.stop()
+
+    asyncio.run(run())
+    return metrics
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(QUOTA, "QuotaExceeded"), (POLICY, "AdmissionDenied"), (WEBHOOK, "ServerError")],
+)
+def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason: str) -> None:
+    api = KeptObjects({})
+    refusing(error, ("create", "/configmaps/"), api=api)
+    reconcile(api, SoundNodes(0))
+    refused = api.condition("Refused")
+    assert (refused["status"], refused["reason"]) == ("True", reason)
+    assert "ConfigMap/demo-identity" in refused["message"]
+    assert error.message.rstrip(". ") in refused["message"]
+    [event] = api.events
+    assert event["type"] == "Warning"
+    assert error.message[:60] in event["message"]
+
+
+@pytest.mark.parametrize("error", [QUOTA, POLICY])
+def test_a_refused_template_keeps_no_dead_disk_from_being_replaced(error: ApiError) -> None:
+    api = running_quorum(5)
+    with_a_dead_disk(api, 3)
+    api.change_spec(affinity={"podAntiAffinity": {}})
+    refusing(error, ("patch", "/statefulsets/"), api=api)
+    reconcile(api, SoundNodes(5, silent=(3,)), times=2)
+    assert api.created("statefulsets") == ["demo-3-2"]
+    refused = api.condition("Refused")
+    assert (refused["status"], "StatefulSet/demo-1-1" in refused["message"]) == ("True", True)
+
+
+def test_repair_goes_before_templates() -> None:
+    api = running_quorum(5)
+    with_a_dead_disk(api, 2)
+    api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
+    reconcile(api, SoundNodes(5, silent=(2,)))
+    assert [verb for verb, _ in api.writes] == ["create"]
+
+
+def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
+    api = running_quorum(3)
+    api.change_spec(replicas=5, image="other:1")
+    refusing(QUOTA, ("create", "/statefulsets/"), api=api)
+    reconcile(api, SoundNodes(3), times=4)
+    patched = {path for verb, path in api.writes if verb == "patch"}
+    assert patched == {set_path(each) for each in (1, 2, 3)}
+    assert "demo-5-1" in api.condition("Refused")["message"]
+
+
+def test_a_refused_service_keeps_no_failed_member_from_being_replaced() -> None:
+    api = running_quorum(5)
+    with_a_dead_disk(api, 4)
+    del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
+    refusing(QUOTA, ("apply", "/services/"), api=api)
+    reconcile(api, SoundNodes(5, silent=(4,)))
+    assert api.created("statefulsets") == ["demo-4-2"]
+
+
+def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() -> None:
+    api = running_quorum(5)
+    with_a_dead_disk(api, 5)
+    broken = api.objects[pod_path(4)]["status"]
+    broken["containerStatuses"] = [{"state": {"terminated": {"exitCode": 74}}}]
+    api.change_spec(image="other:1")
+    refusing(POLICY, ("merge", "demo-4-1"), api=api)
+    nodes = SoundNodes(5, silent=(4, 5))
+    reconcile(api, nodes, times=9)
+    assert api.created("statefulsets") == ["demo-5-2"]
+    assert not [path for _, path in api.writes if "demo-4-1" in path]
+
+
+def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
+    api = KeptObjects({})
+    refusing(QUOTA, ("create", "/configmaps/"), api=api)
+
+    async def run() -> None:
+        made = reconciler(api, SoundNodes(0))
+        await made.reconcile(SPACE, NAME)
+        assert api.condition("Refused")["status"] == "True"
+        api.refuse = lambda verb, path: None
+        await made.reconcile(SPACE, NAME)
+        assert not api.created("configmaps"), "not before it is due"
+        api.change_spec(replicas=5)  # who changes the resource need not wait
+        await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    assert api.created("configmaps") == ["demo-identity"]
+    assert api.condition("Refused")["status"] == "False"
+
+
+@pytest.mark.parametrize("error", [QUOTA, AlreadyExists(409, "AlreadyExists", "exists already")])
+def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
+    api = KeptObjects({})
+    attempts = 0
+
+    def refuse(verb: str, path: str) -> None:
+        nonlocal attempts
+        if verb == "create" and "configmaps" in path:
+            attempts += 1
+            raise error
+
+    api.refuse = refuse
+    run_worker(api, SoundNodes(0), 3.5)
+    assert 2 <= attempts <= 7
+    assert sum(api.calls.values()) < 50 * 3.5
+    assert len(api.events) <= 1
+
+
+def test_a_step_that_has_no_effect_makes_few_calls_and_is_told() -> None:
+    """Somebody takes the template back each time, at once."""
+    api = running_quorum(3)
+    old = json.loads(json.dumps(api.objects[set_path(2)]))
+    api.change_spec(image="other:1")
+
+    def undo(verb: str, path: str) -> None:
+        if path == api.resource_path:
+            api.objects[set_path(2)] = json.loads(json.dumps(old))
+
+    api.refuse = undo
+    run_worker(api, SoundNodes(3), 7.0)
+    tries = [path for verb, path in api.writes if verb == "patch" and path == set_path(2)]
+    assert 3 <= len(tries) <= 8
+    refused = api.condition("Refused")
+    assert (refused["status"], refused["reason"]) == ("True", "Contested")
+    assert "demo-2-1" in refused["message"]
+
+
+def test_an_api_server_that_is_down_is_no_refusal() -> None:
+    api = KeptObjects({})
+    refusing(DOWN, ("create", "/configmaps/"), api=api)
+    with pytest.raises(Unavailable):
+        reconcile(api, SoundNodes(0))
+    assert not api.condition("Refused")
+
+
+def test_what_the_operator_may_not_read_is_told() -> None:
+    api = running_quorum(3)
+    denied = Forbidden(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
+    refusing(denied, ("list", "/pods"), api=api)
+    with pytest.raises(Forbidden):
+        reconcile(api, SoundNodes(3))
+    refused = api.condition("Refused")
+    assert (refused["status"], refused["reason"]) == ("True", "Forbidden")
+    assert "cannot list" in refused["message"]
+    assert [each["reason"] for each in api.events] == ["Forbidden"]
+
+
+def test_a_resource_that_does_not_validate_says_so() -> None:
+    api = running_quorum(3)
+    api.change_spec(replicas="many")
+    reconcile(api, SoundNodes(3), times=3)
+    told = api.condition("SpecInvalid")
+    assert told["status"] == "True"
+    assert "spec.replicas" in told["message"]
+    assert len(api.events) == 1
+    api.change_spec(replicas=3)
+    reconcile(api, SoundNodes(3))
+    assert api.condition("SpecInvalid")["status"] == "False"
+
+
+def test_an_object_that_nobody_expected_is_told_on_the_resource() -> None:
+    api = running_quorum(3)
+    api.objects[set_path(2)]["metadata"]["annotations"][names.ANNOTATION_STORAGE] = "no JSON"
+    with pytest.raises(ValueError):
+        reconcile(api, SoundNodes(3))
+    assert api.condition("Refused")["reason"] == "InternalError"
+
+
+def test_a_status_that_somebody_spoilt_is_written_anew() -> None:
+    api = running_quorum(3)
+    reconcile(api, SoundNodes(3))
+    assert api.status["newestEpoch"] == 4
+    api.resource["status"]["members"] = "none"
+    reconcile(api, SoundNodes(3))
+    assert len(api.status["members"]) == 3
+    assert api.status["newestEpoch"] == 4
