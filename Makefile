@@ -71,6 +71,10 @@ harness: programs ## the operator against kube-apiserver and etcd alone, killed 
 e2e: venv ## the whole product on kind
 	@$(PYTEST) -m "e2e and not long" tests/e2e $(ARGS)
 
+.PHONY: anything
+anything: venv ## rounds of random acts on kind: SEEDS="7 12..20", ARGS="--acts fail-disk,kill-9" of these alone, ARGS=--again
+	@PYTHONPATH=tests $(PY) -m support.anything $(or $(SEEDS),1..300) $(ARGS)
+
 .PHONY: requirements
 requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/requirements.md
 	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) $(RESULTS:%=--requirements-results=%) tests

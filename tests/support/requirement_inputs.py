@@ -94,6 +94,10 @@ class Inputs:
             known = self._digests[test_file] = self._digest(self.covered(test_file))
         return known
 
+    def under(self, *names: str) -> Digest:
+        """Of all files at or below these names, without what they import."""
+        return self._digest(frozenset(file for name in names for file in self._below(name)))
+
     def covered(self, test_file: str) -> frozenset[str]:
         """Paths of all inputs, relative to the repository."""
         folder = Path(test_file).parent

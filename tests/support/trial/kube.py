@@ -4,7 +4,7 @@ kubectl would do, but each start of it costs more on a small machine than the wh
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,16 @@ class Kube:
 
     def get(self, path: str, *, timeout_s: float = _CALL_TIMEOUT_S) -> Json:
         return self.call("GET", path, timeout_s=timeout_s)
+
+    def lines(
+        self, path: str, query: Mapping[str, str], *, quiet_s: float = _CALL_TIMEOUT_S
+    ) -> Iterator[str]:
+        """An answer as it comes, line by line, until it ends or is quiet for so long."""
+        timeout = httpx.Timeout(_CALL_TIMEOUT_S, read=quiet_s)
+        with self._client.stream("GET", path, params=query, timeout=timeout) as answer:
+            if not answer.is_success:
+                raise ApiError("GET", path, answer.status_code, answer.read().decode())
+            yield from answer.iter_lines()
 
     def find(self, path: str) -> Json | None:
         """The object, or None when there is none."""

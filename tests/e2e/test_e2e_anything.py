@@ -1,0 +1,46 @@
+"""Anything goes: rounds of random acts on the spec and on all that the operator owns, overlapping and under load.
+
+Each round is decided by its seed alone and settles in two minutes (support.anything). A failed one prints what
+was done and `make anything SEEDS=n`, which plays it again.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.anything.catalogue import DRAWN
+from support.anything.drawing import draw
+from support.anything.ledger import ledger
+from support.anything.rounds import rounds
+from support.anything.running import run_round
+from support.trial.arena import Arena
+from support.trial.stage import Stage
+
+_SHORT = (1, 2)
+_PARTS, _ROUNDS_EACH = 12, 25
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.requirement("OP-03", "OP-04")
+@pytest.mark.parametrize("seed", _SHORT)
+def test_whatever_is_done_the_quorum_settles(arena: Arena, seed: int) -> None:
+    run_round(arena, draw(seed, DRAWN), print)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(_ROUNDS_EACH * 500)
+@pytest.mark.parametrize("part", range(1, _PARTS + 1))
+def test_three_hundred_rounds_settle(
+    ready_stage: Stage, record_property: Callable[[str, object], None], part: int
+) -> None:
+    """Rounds that were passed on this very tree are not played again, so that a run can be resumed."""
+    first = (part - 1) * _ROUNDS_EACH + 1
+    found = rounds(ready_stage, range(first, first + _ROUNDS_EACH), DRAWN, ledger(), print)
+    passed = found.passed.values()
+    record_property("rounds", len(passed))
+    record_property("played now", found.played)
+    if passed:
+        record_property("longest s", max(each.settled_s for each in passed))
+        record_property("records", sum(each.acknowledged for each in passed))
+    assert not found.failures, "\n\n".join(found.failures)
+    assert len(passed) == _ROUNDS_EACH

@@ -1,0 +1,93 @@
+"""What an act is: one small declaration. Pure: nothing here touches a cluster.
+
+An act is a generator function. It does something up to its `yield`, which says what was done; an act that
+is a passing nuisance takes it back after the `yield`. Its first line of documentation says what it is.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from support.harness.kube_api import Json
+
+if TYPE_CHECKING:
+    from support.anything.hands import Hands
+
+Doing: TypeAlias = Iterator[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One act of a round as the seed decided it. `rank` and `choice` are read modulo what there is."""
+
+    act: "Act"
+    at_s: float
+    lasts_s: float | None
+    rank: int
+    leader: bool
+    choice: int
+
+    def one_of(self, options: tuple[str, ...]) -> str:
+        """What the seed chose of them."""
+        return options[self.choice % len(options)]
+
+    def __str__(self) -> str:
+        lasts = f" for {self.lasts_s:.1f} s" if self.lasts_s is not None else ""
+        whom = "leader" if self.leader else f"rank {self.rank}"
+        return f"{self.at_s:5.1f} s {self.act.name}{lasts} ({whom}, choice {self.choice})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A condition in which a round may rest: its message says what a person has to do.
+
+    `says` is a regular expression that the message has to match; `answer` does exactly that and tells so.
+    """
+
+    type: str
+    says: str
+    answer: "Callable[[Hands, str], str]"
+
+    def holds(self, condition: Json) -> bool:
+        """Whether this condition is true and says what to do."""
+        return condition["status"] == "True" and bool(re.search(self.says, condition["message"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A declaration.
+
+    `lasts_s`: a passing nuisance lasts so long, from and to; None for what stays.
+    `destroys`: how many voters it may cost, so that no round destroys a majority by its own hands.
+    `wants`: the number of replicas that it asks for.
+    `endings`: in which conditions it may end instead of settling.
+    """
+
+    name: str
+    family: str
+    what: str
+    do: "Callable[[Hands, Drawn], Doing]"
+    lasts_s: tuple[float, float] | None = None
+    destroys: int = 0
+    wants: int | None = None
+    endings: tuple[Ending, ...] = ()
+
+
+def act(
+    *,
+    lasts_s: tuple[float, float] | None = None,
+    destroys: int = 0,
+    wants: int | None = None,
+    endings: tuple[Ending, ...] = (),
+) -> "Callable[[Callable[[Hands, Drawn], Doing]], Act]":
+    """Makes an act of a generator function, named by it."""
+
+    def made(do: "Callable[[Hands, Drawn], Doing]") -> Act:
+        assert do.__doc__, f"{do.__name__} says nothing of itself"
+        family = do.__module__.rpartition(".")[2].removesuffix("_acts")
+        name = do.__name__.replace("_", "-")
+        what = do.__doc__.splitlines()[0].rstrip(".")
+        return Act(name, family, what, do, lasts_s, destroys, wants, endings)
+
+    return made

@@ -1,0 +1,223 @@
+"""What people's hands can do: find a member, an object or a host, change the spec, and put things right again.
+
+Owns what is wanted now (`good`), so that a nuisance that passes leaves what was asked for meanwhile. Waits for
+nothing that the operator does.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from support.anything.act import Drawn
+from support.harness.kube_api import ApiError, Json
+from support.trial import installation, kube
+from support.trial.arena import Arena
+from support.trial.bed import Disk, network, nodes, run
+
+UUID = "metadataquorum.dev/replica-uuid"
+_EDIT_TRIES = 10
+_FIELDS_AT_FIRST = (
+    "config",
+    "resources",
+    "affinity",
+    "tolerations",
+    "nodeSelector",
+    "retire",
+    "imagePullPolicy",
+    "repair",
+    "spread",
+    "replacementOrder",
+    "deletionPolicy",
+    "paused",
+    "terminationGracePeriodSeconds",
+    "recovery",
+)
+
+
+class NothingThere(Exception):
+    """What the act is about is not there at this moment: nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A StatefulSet that should run a member, by name; its pod and claim follow from that."""
+
+    name: str
+    node_id: int
+    uuid: str | None
+
+    @property
+    def pod(self) -> str:
+        return f"{self.name}-0"
+
+    @property
+    def claim(self) -> str:
+        return f"data-{self.name}-0"
+
+
+class Hands:
+    """On one quorum, whose resource was applied with `spec`."""
+
+    def __init__(self, arena: Arena, spec: Json) -> None:
+        self.arena = arena
+        self.quorum = arena.the_quorum
+        self.api = arena.stage.api
+        self.namespace, self.name = self.quorum.namespace, self.quorum.name
+        self.good: Json = {**dict.fromkeys(_FIELDS_AT_FIRST), **spec}
+
+    # ---- What there is
+
+    @cached_property
+    def _set_name(self) -> re.Pattern[str]:
+        return re.compile(rf"{re.escape(self.name)}-(\d+)-(\d+)")
+
+    def sets(self) -> list[Json]:
+        """Its StatefulSets, by name: labels are among what is changed."""
+        every = self.api.list(kube.apps(self.namespace, "statefulsets"))
+        return [each for each in every if self._set_name.fullmatch(each["metadata"]["name"])]
+
+    def pods(self) -> list[Json]:
+        every = self.api.list(kube.core(self.namespace, "pods"))
+        names = ((each, each["metadata"]["name"].removesuffix("-0")) for each in every)
+        return [each for each, name in names if self._set_name.fullmatch(name)]
+
+    def members(self) -> list[Member]:
+        """Those that should run."""
+        return sorted(self._members(), key=lambda each: each.name)
+
+    def _members(self) -> Iterator[Member]:
+        for each in self.sets():
+            name = each["metadata"]["name"]
+            found = self._set_name.fullmatch(name)
+            if found and each["spec"]["replicas"] > 0:
+                notes = each["metadata"].get("annotations") or {}
+                yield Member(name, int(found[1]), notes.get(UUID))
+
+    def member(self, drawn: Drawn) -> Member:
+        """The leader's, or that of the rank."""
+        members = self.members()
+        if not members:
+            raise NothingThere("no StatefulSet")
+        if drawn.leader:
+            described = self.quorum.describe()
+            for each in members:
+                if described is not None and each.uuid == described.leader_uuid:
+                    return each
+        return members[drawn.rank % len(members)]
+
+    def other(self, drawn: Drawn, than: Member) -> Member:
+        """Another member than this one."""
+        others = [each for each in self.members() if each != than]
+        if not others:
+            raise NothingThere("no other member")
+        return others[drawn.rank % len(others)]
+
+    def host_of(self, member: Member) -> str:
+        """The Node that its pod was put on."""
+        pod = self.api.find(kube.core(self.namespace, "pods", member.pod))
+        host = pod["spec"].get("nodeName") if pod is not None else None
+        if host is None:
+            raise NothingThere(f"no pod {member.pod} on a host")
+        return str(host)
+
+    def address_of(self, member: Member) -> str:
+        pod = self.api.find(kube.core(self.namespace, "pods", member.pod))
+        address = pod["status"].get("podIP") if pod is not None else None
+        if address is None:
+            raise NothingThere(f"no pod {member.pod} with an address")
+        return str(address)
+
+    def disk_of(self, member: Member) -> Disk:
+        claim = self.api.find(kube.core(self.namespace, "persistentvolumeclaims", member.claim))
+        volume = claim["spec"].get("volumeName", "") if claim is not None else ""
+        if not volume.startswith("disk-"):
+            raise NothingThere(f"{member.claim} is on no disk that can fail: {volume or 'none'}")
+        return Disk.of_volume(volume)
+
+    @property
+    def workers(self) -> list[str]:
+        names = nodes.node_names(self.arena.stage.cluster)
+        return sorted(each for each in names if "worker" in each)
+
+    def core(self, plural: str, name: str) -> str:
+        return kube.core(self.namespace, plural, name)
+
+    def set_path(self, member: Member) -> str:
+        return kube.apps(self.namespace, "statefulsets", member.name)
+
+    @property
+    def owned(self) -> dict[str, str]:
+        """What belongs to the quorum but to no member: name for people → path."""
+        return {
+            "service nodes": self.core("services", f"{self.name}-nodes"),
+            "service admin": self.core("services", f"{self.name}-admin"),
+            "service bootstrap": self.core("services", f"{self.name}-bootstrap"),
+            "config": self.core("configmaps", f"{self.name}-config"),
+            "identity": self.core("configmaps", f"{self.name}-identity"),
+            "token secret": self.core("secrets", f"{self.name}-admin"),
+            "disruption budget": kube.policy(self.namespace, "poddisruptionbudgets", self.name),
+        }
+
+    def missing(self) -> list[str]:
+        """Which of those are not there."""
+        return [name for name, path in self.owned.items() if self.api.find(path) is None]
+
+    # ---- Changing
+
+    def edit(self, path: str, change: Callable[[Json], None]) -> Json:
+        """Read, change, write; again when somebody else was faster."""
+        for tries_left in reversed(range(_EDIT_TRIES)):
+            found = self.api.find(path)
+            if found is None:
+                raise NothingThere(path)
+            change(found)
+            try:
+                return self.api.call("PUT", path, found)
+            except ApiError as error:
+                if error.status != 409 or not tries_left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def want(self, **fields: object) -> None:
+        """For good: what is restored later is this."""
+        self.wish(**fields)
+        self.good.update(fields)
+
+    def wish(self, **fields: object) -> None:
+        """For now. None takes a field out."""
+
+        def change(resource: Json) -> None:
+            resource["spec"].update(fields)
+            for name in [name for name, value in fields.items() if value is None]:
+                del resource["spec"][name]
+
+        self.edit(self.quorum.path, change)
+
+    def restore(self, *names: str) -> None:
+        """Back to what is wanted for good."""
+        self.wish(**{name: self.good.get(name) for name in names})
+
+    def delete(self, path: str, *, grace_s: int | None = None) -> None:
+        if not self.api.delete(path, grace_s=grace_s):
+            raise NothingThere(path)
+
+    def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
+        command = [*installation.kubectl_command(self.arena.stage.kubeconfig), *words]
+        return run(command, timeout_s=timeout_s, check=False).stdout
+
+    # ---- Putting right what is no part of the quorum
+
+    def deployment(self) -> str:
+        return kube.apps(installation.OPERATOR_NAMESPACE, "deployments", installation.RELEASE)
+
+    def calm(self) -> None:
+        """Hosts, links and the operator as they were, whatever became of the round."""
+        self.api.merge(self.deployment(), {"spec": {"replicas": 1}})
+        known = {each["metadata"]["name"] for each in self.api.list(kube.NODES)}
+        for host in self.workers:
+            network.heal(host)
+            if host not in known:
+                nodes.restart_kubelet(host)
+            else:
+                self.api.merge(f"{kube.NODES}/{host}", {"spec": {"unschedulable": None}})

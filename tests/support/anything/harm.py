@@ -1,0 +1,81 @@
+"""Did the operator take a quorum below its majority? Pure: from samples of who was live, and what it stopped.
+
+People's hands may do so, and do; the operator may not. A voter that went less than `KNOWN_AFTER_S` before is
+still counted as live, as no operator could have known.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from support.harness.kube_api import Json
+
+KNOWN_AFTER_S = 6.0
+"""A leader takes a voter for live until its fetch timeout has passed, and its pod is looked at every other second."""
+
+_STOPPING = frozenset({"ScaleToZero", "RestartMember", "DeleteIncarnation"})
+_BY_A_PERSON = ("FencedByRecovery", "the quorum is recovered from", "sole voter")
+_SET = re.compile(r"\b[a-z][-a-z0-9]*-(\d+)-\d+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Who was live at one moment: voters that follow the leader, itself included, whose pods run.
+
+    Names are those of the StatefulSets. `size`: of the voter set.
+    """
+
+    at: float
+    size: int
+    live: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A step of the operator that ends a member's process."""
+
+    at: float
+    step: str
+    name: str
+    reason: str
+
+
+def stops(steps: Sequence[Json]) -> list[Stop]:
+    """Of the records of the operator's log: steps that were carried out and end a process."""
+    return [
+        Stop(each["at"], each["step"], found[0], each["reason"])
+        for each in steps
+        if each["step"] in _STOPPING and each.get("changed")
+        if not any(words in each["reason"] for words in _BY_A_PERSON)
+        if (found := _SET.search(each["reason"])) is not None
+    ]
+
+
+def harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> list[str]:
+    """A sentence for each stop that left fewer than a majority of live voters."""
+    return list(_harm(samples, stopped))
+
+
+def _harm(samples: Sequence[Sample], stopped: Sequence[Stop]) -> Iterator[str]:
+    for each in stopped:
+        window = [one for one in samples if each.at - KNOWN_AFTER_S <= one.at < each.at]
+        if not window or each.name not in window[-1].live:
+            continue
+        size = window[-1].size
+        others = {
+            name
+            for one in window
+            for name in one.live
+            if name != each.name and not _stopped_between(stopped, name, one.at, each.at)
+        }
+        # A single voter can't be restarted otherwise; it may never be scaled away.
+        if size == 1 and each.step == "RestartMember":
+            continue
+        if len(others) < size // 2 + 1:
+            yield (
+                f"{each.step} of {each.name} ({each.reason}) left {sorted(others)} live of {size} voters"
+            )
+
+
+def _stopped_between(stopped: Sequence[Stop], name: str, start: float, end: float) -> bool:
+    return any(other.name == name and start - 1.0 <= other.at < end for other in stopped)

@@ -1,0 +1,193 @@
+"""Acts on what members stand on: disks, claims, hosts, links and quotas."""
+
+from support.anything.act import Act, Doing, Drawn, Ending, act
+from support.anything.hands import Hands
+from support.harness.kube_api import ApiError, Json
+from support.trial import kube
+from support.trial.bed import network, nodes
+
+_PASSES = (4.0, 15.0)
+_QUOTA = "by-hand"
+
+
+@act(destroys=1)
+def fail_disk(hands: Hands, drawn: Drawn) -> Doing:
+    """Shut a member's disk down: every access gives EIO."""
+    member = hands.member(drawn)
+    hands.arena.stage.volumes.disks.fail(hands.disk_of(member))
+    yield f"shut down the disk of {member.name}"
+
+
+@act(destroys=1, lasts_s=_PASSES)
+def fail_disk_and_heal(hands: Hands, drawn: Drawn) -> Doing:
+    """Shut a member's disk down, and bring it back as it was."""
+    member = hands.member(drawn)
+    disk = hands.disk_of(member)
+    hands.arena.stage.volumes.disks.fail(disk)
+    yield f"shut down the disk of {member.name}"
+    hands.arena.stage.volumes.disks.heal(disk)
+
+
+def _empty_the_disks(hands: Hands, message: str) -> str:
+    """What the condition asks for: room on the disks that are full."""
+    disks = hands.arena.stage.volumes.disks
+    emptied = []
+    for disk in disks.all():
+        if (disks.mount_point(disk) / ".filler").exists():
+            disks.empty(disk)
+            emptied.append(str(disk))
+    return f"made room on {', '.join(emptied)}"
+
+
+_DISK_IS_FULL = Ending("DiskFull", "make room|enlarge the volume", _empty_the_disks)
+
+
+@act(endings=(_DISK_IS_FULL,))
+def fill_disk(hands: Hands, drawn: Drawn) -> Doing:
+    """Fill a member's disk."""
+    member = hands.member(drawn)
+    hands.arena.stage.volumes.disks.fill(hands.disk_of(member))
+    yield f"filled the disk of {member.name}"
+
+
+@act(destroys=1)
+def delete_claim(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete a member's claim: it is Terminating under the pod."""
+    member = hands.member(drawn)
+    hands.delete(hands.core("persistentvolumeclaims", member.claim))
+    yield f"deleted {member.claim}"
+
+
+@act(destroys=1)
+def delete_claim_and_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete a member's claim and its pod: an empty volume takes its place."""
+    member = hands.member(drawn)
+    hands.delete(hands.core("persistentvolumeclaims", member.claim))
+    hands.api.delete(hands.core("pods", member.pod))
+    yield f"deleted {member.claim} and {member.pod}"
+
+
+@act(destroys=1)
+def delete_volume(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the PersistentVolume under a member's claim."""
+    member = hands.member(drawn)
+    volume = hands.disk_of(member).volume_name
+    hands.delete(f"{kube.VOLUMES}/{volume}")
+    yield f"deleted {volume} under {member.claim}"
+
+
+@act(lasts_s=_PASSES)
+def cordon(hands: Hands, drawn: Drawn) -> Doing:
+    """Cordon a member's host for a while."""
+    host = hands.host_of(hands.member(drawn))
+    hands.kubectl("cordon", host)
+    yield f"cordoned {host}"
+    hands.kubectl("uncordon", host)
+
+
+@act(lasts_s=_PASSES)
+def drain(hands: Hands, drawn: Drawn) -> Doing:
+    """Drain a member's host, and uncordon it."""
+    host = hands.host_of(hands.member(drawn))
+    # The operator may live there, too: it goes, as it would for anybody.
+    options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=8s")
+    hands.kubectl("drain", host, *options)
+    yield f"drained {host}"
+    hands.kubectl("uncordon", host)
+
+
+@act(lasts_s=_PASSES)
+def delete_node_object(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the Node object of a member's host; its kubelet comes back with it."""
+    host = hands.host_of(hands.member(drawn))
+    hands.delete(f"{kube.NODES}/{host}")
+    yield f"deleted Node {host}"
+    nodes.restart_kubelet(host)
+
+
+@act()
+def restart_kubelet(hands: Hands, drawn: Drawn) -> Doing:
+    """Restart the kubelet of a member's host."""
+    host = hands.host_of(hands.member(drawn))
+    nodes.restart_kubelet(host)
+    yield f"restarted the kubelet of {host}"
+
+
+@act(lasts_s=_PASSES)
+def cut_member_off(hands: Hands, drawn: Drawn) -> Doing:
+    """Drop every packet from and to a member's pod, for a while."""
+    member = hands.member(drawn)
+    host = hands.host_of(member)
+    network.cut_pod(host, hands.address_of(member))
+    yield f"cut {member.pod} off"
+    network.heal(host)
+
+
+@act(lasts_s=_PASSES)
+def cut_pair(hands: Hands, drawn: Drawn) -> Doing:
+    """Drop the packets between two members, for a while."""
+    one = hands.member(drawn)
+    other = hands.other(drawn, one)
+    host = hands.host_of(one)
+    network.cut_pair(host, hands.address_of(one), hands.address_of(other))
+    yield f"cut the link of {one.pod} and {other.pod}"
+    network.heal(host)
+
+
+@act(lasts_s=_PASSES)
+def cut_one_way(hands: Hands, drawn: Drawn) -> Doing:
+    """Drop the packets from one member to another, but not back, for a while."""
+    one = hands.member(drawn)
+    other = hands.other(drawn, one)
+    host = hands.host_of(one)
+    network.cut_one_way(host, hands.address_of(one), hands.address_of(other))
+    yield f"cut the way from {one.pod} to {other.pod}"
+    network.heal(host)
+
+
+@act(lasts_s=_PASSES)
+def cut_host_off(hands: Hands, drawn: Drawn) -> Doing:
+    """Drop every packet from and to a member's host, for a while."""
+    host = hands.host_of(hands.member(drawn))
+    network.cut_node(host)
+    yield f"cut {host} off"
+    network.heal(host)
+
+
+@act(lasts_s=_PASSES)
+def quota(hands: Hands, drawn: Drawn) -> Doing:
+    """Set a quota under which no pod, claim or StatefulSet can be made, for a while."""
+    what = drawn.one_of(("pods", "persistentvolumeclaims", "count/statefulsets.apps", "configmaps"))
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": _QUOTA},
+        "spec": {"hard": {what: "0"}},
+    }
+    path = hands.core("resourcequotas", _QUOTA)
+    try:
+        hands.api.create(path.rpartition("/")[0], body)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+    yield f"quota: no {what}"
+    hands.api.delete(path)
+
+
+ACTS: tuple[Act, ...] = (
+    fail_disk,
+    fail_disk_and_heal,
+    fill_disk,
+    delete_claim,
+    delete_claim_and_pod,
+    delete_volume,
+    cordon,
+    drain,
+    delete_node_object,
+    restart_kubelet,
+    cut_member_off,
+    cut_pair,
+    cut_one_way,
+    cut_host_off,
+    quota,
+)

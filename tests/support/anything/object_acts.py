@@ -1,0 +1,260 @@
+"""Acts on the objects that the operator owns, as people delete, scale, edit and relabel them by hand."""
+
+from support.anything.act import Act, Doing, Drawn, act
+from support.anything.hands import UUID, Hands
+from support.harness.kube_api import Json
+
+_BASE = ("service nodes", "service admin", "service bootstrap", "config", "disruption budget")
+
+
+@act(destroys=1)
+def delete_set(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the StatefulSet of a member, and its pod with it."""
+    member = hands.member(drawn)
+    hands.delete(hands.set_path(member))
+    yield f"deleted StatefulSet {member.name}"
+
+
+@act(destroys=1)
+def orphan_set(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the StatefulSet of a member with --cascade=orphan."""
+    member = hands.member(drawn)
+    hands.kubectl("-n", hands.namespace, "delete", "statefulset", member.name, "--cascade=orphan")
+    yield f"deleted StatefulSet {member.name}, its pod stays"
+
+
+@act()
+def scale_set_to_zero(hands: Hands, drawn: Drawn) -> Doing:
+    """Scale the StatefulSet of a member to zero."""
+    member = hands.member(drawn)
+    hands.api.merge(hands.set_path(member), {"spec": {"replicas": 0}})
+    yield f"scaled {member.name} to 0"
+
+
+@act()
+def scale_set_to_two(hands: Hands, drawn: Drawn) -> Doing:
+    """Scale the StatefulSet of a member to two."""
+    member = hands.member(drawn)
+    hands.api.merge(hands.set_path(member), {"spec": {"replicas": 2}})
+    yield f"scaled {member.name} to 2"
+
+
+@act()
+def edit_set(hands: Hands, drawn: Drawn) -> Doing:
+    """Edit the template of a StatefulSet."""
+    member = hands.member(drawn)
+
+    def change(found: Json) -> None:
+        found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 77
+        found["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"
+
+    hands.edit(hands.set_path(member), change)
+    yield f"edited the template of {member.name}"
+
+
+@act()
+def delete_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the pod of a member."""
+    member = hands.member(drawn)
+    hands.delete(hands.core("pods", member.pod))
+    yield f"deleted pod {member.pod}"
+
+
+@act()
+def delete_pod_by_force(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the pod of a member with --grace-period=0."""
+    member = hands.member(drawn)
+    hands.delete(hands.core("pods", member.pod), grace_s=0)
+    yield f"deleted pod {member.pod} by force"
+
+
+@act()
+def delete_all_pods(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the pods of all members at once."""
+    names = [each["metadata"]["name"] for each in hands.pods()]
+    for name in names:
+        hands.api.delete(hands.core("pods", name))
+    yield f"deleted pods {names}"
+
+
+@act()
+def delete_base_object(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete a service, the config or the disruption budget."""
+    name = drawn.one_of(_BASE)
+    hands.delete(hands.owned[name])
+    yield f"deleted the {name}"
+
+
+@act()
+def delete_identity(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the identity ConfigMap."""
+    hands.delete(hands.owned["identity"])
+    yield "deleted the identity"
+
+
+@act()
+def delete_token(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the Secret with the token of the admin API."""
+    hands.delete(hands.owned["token secret"])
+    yield "deleted the token secret"
+
+
+@act()
+def strip_base_object(hands: Hands, drawn: Drawn) -> Doing:
+    """Take labels and annotations off a service, the config or the disruption budget."""
+    name = drawn.one_of(_BASE)
+    hands.edit(hands.owned[name], _stripped)
+    yield f"stripped the {name}"
+
+
+@act()
+def strip_identity(hands: Hands, drawn: Drawn) -> Doing:
+    """Take labels and annotations off the identity."""
+    hands.edit(hands.owned["identity"], _stripped)
+    yield "stripped the identity"
+
+
+@act()
+def strip_token(hands: Hands, drawn: Drawn) -> Doing:
+    """Take labels and annotations off the token's Secret."""
+    hands.edit(hands.owned["token secret"], _stripped)
+    yield "stripped the token secret"
+
+
+@act()
+def strip_set(hands: Hands, drawn: Drawn) -> Doing:
+    """Take labels and annotations off a StatefulSet."""
+    member = hands.member(drawn)
+    hands.edit(hands.set_path(member), _stripped)
+    yield f"stripped StatefulSet {member.name}"
+
+
+@act()
+def strip_set_uuid(hands: Hands, drawn: Drawn) -> Doing:
+    """Take the replica UUID off a StatefulSet."""
+    member = hands.member(drawn)
+    hands.api.merge(hands.set_path(member), {"metadata": {"annotations": {UUID: None}}})
+    yield f"took the UUID off {member.name}"
+
+
+@act()
+def strip_pod_notes(hands: Hands, drawn: Drawn) -> Doing:
+    """Take the annotations off a pod."""
+    member = hands.member(drawn)
+    hands.edit(
+        hands.core("pods", member.pod), lambda found: found["metadata"].pop("annotations", None)
+    )
+    yield f"took the annotations off {member.pod}"
+
+
+@act()
+def strip_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Take the labels off a pod."""
+    member = hands.member(drawn)
+    hands.edit(hands.core("pods", member.pod), _stripped)
+    yield f"stripped {member.pod}"
+
+
+@act()
+def relabel_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Give a pod the label of another instance."""
+    member = hands.member(drawn)
+    labels = {"app.kubernetes.io/instance": "somebody-else"}
+    hands.api.merge(hands.core("pods", member.pod), {"metadata": {"labels": labels}})
+    yield f"relabelled {member.pod}"
+
+
+@act()
+def strip_claim(hands: Hands, drawn: Drawn) -> Doing:
+    """Take labels and annotations of ours off a claim."""
+    member = hands.member(drawn)
+    hands.edit(hands.core("persistentvolumeclaims", member.claim), _unlabelled)
+    yield f"stripped {member.claim}"
+
+
+@act()
+def disown(hands: Hands, drawn: Drawn) -> Doing:
+    """Take the owner off an object."""
+    name = drawn.one_of((*_BASE, "token secret"))
+    hands.edit(hands.owned[name], lambda found: found["metadata"].pop("ownerReferences", None))
+    yield f"took the owner off the {name}"
+
+
+@act()
+def edit_service(hands: Hands, drawn: Drawn) -> Doing:
+    """Let a service select somebody else's pods."""
+    name = drawn.one_of(("service nodes", "service admin", "service bootstrap"))
+    selector = {"app.kubernetes.io/instance": "somebody-else"}
+    hands.api.merge(hands.owned[name], {"spec": {"selector": selector}})
+    yield f"edited the selector of the {name}"
+
+
+@act()
+def edit_config(hands: Hands, drawn: Drawn) -> Doing:
+    """Edit the properties in the ConfigMap."""
+
+    def change(found: Json) -> None:
+        found["data"] = {key: f"{value}\n# by hand\n" for key, value in found["data"].items()}
+
+    hands.edit(hands.owned["config"], change)
+    yield "edited the config"
+
+
+@act()
+def edit_budget(hands: Hands, drawn: Drawn) -> Doing:
+    """Let the disruption budget allow everything."""
+
+    def change(found: Json) -> None:
+        found["spec"].pop("minAvailable", None)
+        found["spec"]["maxUnavailable"] = "100%"
+
+    hands.edit(hands.owned["disruption budget"], change)
+    yield "edited the disruption budget"
+
+
+@act()
+def strip_resource(hands: Hands, drawn: Drawn) -> Doing:
+    """Empty the status of the resource."""
+    hands.api.merge(f"{hands.quorum.path}/status", {"status": None})
+    yield "emptied the status"
+
+
+def _stripped(found: Json) -> None:
+    found["metadata"].pop("labels", None)
+    found["metadata"].pop("annotations", None)
+
+
+def _unlabelled(found: Json) -> None:
+    """What binds a claim to its volume is Kubernetes' own."""
+    found["metadata"].pop("labels", None)
+    notes = found["metadata"].get("annotations") or {}
+    found["metadata"]["annotations"] = {k: v for k, v in notes.items() if "kubernetes.io" in k}
+
+
+ACTS: tuple[Act, ...] = (
+    delete_set,
+    orphan_set,
+    scale_set_to_zero,
+    scale_set_to_two,
+    edit_set,
+    delete_pod,
+    delete_pod_by_force,
+    delete_all_pods,
+    delete_base_object,
+    delete_identity,
+    delete_token,
+    strip_base_object,
+    strip_identity,
+    strip_token,
+    strip_set,
+    strip_set_uuid,
+    strip_pod_notes,
+    strip_pod,
+    relabel_pod,
+    strip_claim,
+    disown,
+    edit_service,
+    edit_config,
+    edit_budget,
+    strip_resource,
+)

@@ -1,0 +1,75 @@
+"""Acts on processes: nodes and the operator, killed, frozen, away or doubled."""
+
+from support.anything.act import Act, Doing, Drawn, act
+from support.anything.hands import Hands
+from support.trial import installation, kube
+
+_PASSES = (3.0, 10.0)
+
+
+@act()
+def kill_9(hands: Hands, drawn: Drawn) -> Doing:
+    """Kill the process of a member with SIGKILL."""
+    member = hands.member(drawn)
+    hands.arena.faults.kill_9(member.pod)
+    yield f"killed the process of {member.pod}"
+
+
+@act()
+def kill_9_all(hands: Hands, drawn: Drawn) -> Doing:
+    """Kill the processes of all members with SIGKILL."""
+    for member in hands.members():
+        hands.arena.faults.kill_9(member.pod)
+    yield "killed the processes of all members"
+
+
+@act(lasts_s=_PASSES)
+def freeze(hands: Hands, drawn: Drawn) -> Doing:
+    """Stop the process of a member with SIGSTOP, and let it go on."""
+    member = hands.member(drawn)
+    hands.arena.faults.freeze(member.pod)
+    yield f"froze the process of {member.pod}"
+    hands.arena.faults.thaw(member.pod)
+
+
+@act()
+def kill_operator(hands: Hands, drawn: Drawn) -> Doing:
+    """Kill the operator's process with SIGKILL."""
+    hands.arena.kill_operator()
+    yield "killed the operator"
+
+
+@act()
+def delete_operator_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the operator's pod by force."""
+    for pod in installation.operator_pods(hands.api):
+        path = kube.core(installation.OPERATOR_NAMESPACE, "pods", pod["metadata"]["name"])
+        hands.api.delete(path, grace_s=0)
+    yield "deleted the operator's pod"
+
+
+@act(lasts_s=_PASSES)
+def operator_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Scale the operator to nothing for a while."""
+    hands.api.merge(hands.deployment(), {"spec": {"replicas": 0}})
+    yield "the operator is scaled to 0"
+    hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
+
+
+@act(lasts_s=_PASSES)
+def two_operators(hands: Hands, drawn: Drawn) -> Doing:
+    """Run two operators for a while."""
+    hands.api.merge(hands.deployment(), {"spec": {"replicas": 2}})
+    yield "the operator is scaled to 2"
+    hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
+
+
+ACTS: tuple[Act, ...] = (
+    kill_9,
+    kill_9_all,
+    freeze,
+    kill_operator,
+    delete_operator_pod,
+    operator_away,
+    two_operators,
+)

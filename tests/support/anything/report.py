@@ -1,0 +1,69 @@
+"""What a person needs of a round that failed: how to repeat it, what was done, and what was seen."""
+
+import httpx
+
+from support.anything.drawing import Round
+from support.anything.hands import Hands
+from support.anything.operator_log import OperatorLog
+from support.harness.kube_api import ApiError, Json
+from support.trial import kube
+
+_EVENTS = 60
+_LOG_LINES = 40
+
+
+def again(plan: Round) -> str:
+    """The command that plays the same round."""
+    return f"make anything SEEDS={plan.seed}"
+
+
+def report(
+    hands: Hands, plan: Round, diary: list[str], problems: list[str], log: OperatorLog
+) -> str:
+    """The whole text."""
+    parts = {
+        "problems": problems,
+        "again": [again(plan)],
+        "drawn": str(plan).splitlines(),
+        "what happened": diary,
+        "conditions": _conditions(hands),
+        "events": _events(hands),
+        "the operator's steps": [_step(each) for each in log.steps()],
+        "the operator's log": log.tail(_LOG_LINES),
+    }
+    return "\n".join(
+        f"--- {title}\n" + "\n".join(f"  {line}" for line in lines)
+        for title, lines in parts.items()
+    )
+
+
+def _conditions(hands: Hands) -> list[str]:
+    try:
+        status = hands.quorum.status()
+    except (ApiError, httpx.HTTPError) as error:
+        return [repr(error)]
+    told = [
+        f"{each['type']}={each['status']} {each['reason']} since {each['lastTransitionTime']}: {each['message']}"
+        for each in status.get("conditions", [])
+    ]
+    members = [str(each) for each in status.get("members", [])]
+    return [*told, f"plan {status.get('plan')}", *members]
+
+
+def _events(hands: Hands) -> list[str]:
+    try:
+        events = hands.api.list(kube.core(hands.namespace, "events"))
+    except (ApiError, httpx.HTTPError) as error:
+        return [repr(error)]
+    events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
+    return [
+        f"{each.get('lastTimestamp') or each.get('eventTime')} {each['involvedObject']['kind']}/"
+        f"{each['involvedObject']['name']} {each.get('reason')}: {each.get('message', '')[:200]}"
+        for each in events[-_EVENTS:]
+    ]
+
+
+def _step(record: Json) -> str:
+    outcome = f" — {record['outcome']}" if record.get("outcome") else ""
+    done = "" if record.get("changed") else " (not done)"
+    return f"{record['timestamp']} {record['step']}{done}: {record['reason']}{outcome}"

@@ -1,0 +1,73 @@
+"""Many rounds, one after the other, each in a namespace of its own; what was passed before is not played again."""
+
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from support.anything.act import Act
+from support.anything.drawing import draw
+from support.anything.ledger import Ledger, Passed
+from support.anything.running import RoundFailed, Say, run_round
+from support.trial import diagnostics
+from support.trial.arena import Arena
+from support.trial.bed import TestbedError, state_directory
+from support.trial.stage import Stage
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of them: passed ones by seed, reports of the others, and how many were played now."""
+
+    passed: dict[int, Passed] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    played: int = 0
+
+
+def rounds(
+    ready: Stage,
+    seeds: Iterable[int],
+    acts: Sequence[Act],
+    kept: Ledger | None,
+    say: Say,
+    *,
+    seconds: float = float("inf"),
+) -> Found:
+    """Goes on after a failure. `kept`: where passed rounds are written; `seconds`: no new round later."""
+    begun, found = time.monotonic(), Found()
+    before = kept.passed() if kept is not None else {}
+    for seed in seeds:
+        if seed in before:
+            found.passed[seed] = before[seed]
+            continue
+        if time.monotonic() - begun > seconds:
+            break
+        found.played += 1
+        try:
+            passed = found.passed[seed] = _played(ready, seed, acts, say)
+        except (AssertionError, TestbedError) as failure:
+            found.failures.append(f"seed {seed}: {failure}")
+            continue
+        if kept is not None:
+            kept.add(seed, passed)
+    return found
+
+
+def _played(ready: Stage, seed: int, acts: Sequence[Act], say: Say) -> Passed:
+    plan = draw(seed, acts)
+    say(str(plan))
+    folder = state_directory() / "anything" / str(seed)
+    shutil.rmtree(folder, ignore_errors=True)
+    arena = Arena(ready, f"anything-{seed}", number=seed, folder=folder)
+    arena.prepare()
+    try:
+        passed = run_round(arena, plan, say)
+    except RoundFailed as failure:
+        say(f"seed {seed}: FAILED\n{failure}")
+        collected = diagnostics.collect(arena.namespace, ready.kubeconfig, arena.quorum)
+        say(f"seed {seed}: diagnostics in {collected}")
+        raise
+    finally:
+        arena.remove()
+    say(f"seed {seed}: {passed}")
+    return passed

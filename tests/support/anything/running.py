@@ -1,0 +1,159 @@
+"""One round on kind: the quorum, the load, the acts in their time, and the judgement."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import httpx
+
+from support.anything.act import Doing, Drawn, Ending
+from support.anything.drawing import Round
+from support.anything.hands import Hands, NothingThere
+from support.anything.harm import harm, stops
+from support.anything.ledger import Passed
+from support.anything.report import report
+from support.anything.settled import unsettled
+from support.anything.watching import Watch
+from support.harness.kube_api import ApiError
+from support.trial.arena import Arena
+from support.trial.bed import TestbedError
+
+SETTLED_S = 120.0
+SLOTS = 7
+"""Disks on each worker: a round may move every member twice."""
+
+_LOOK_S = 0.5
+_CALM_LOOKS = 3
+_REFUSALS = (NothingThere, ApiError, TestbedError, AssertionError, httpx.HTTPError)
+
+Say = Callable[[str], None]
+
+
+class RoundFailed(AssertionError):
+    """The message is the report."""
+
+
+@dataclass(slots=True)
+class Diary:
+    """What was done, with times since the round began."""
+
+    say: Say
+    begun: float = field(default_factory=time.monotonic)
+    lines: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        line = f"[{time.monotonic() - self.begun:6.1f} s] {text}"
+        self.lines.append(line)
+        self.say(line)
+
+
+def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
+    """Raises RoundFailed when it does not settle, harm was done, or something was lost."""
+    diary = Diary(say)
+    arena.stage.provide_disks(SLOTS)
+    spec = arena.document(replicas=plan.replicas, **plan.choices)["spec"]
+    arena.create_under_load(plan.replicas, **plan.choices)
+    hands = Hands(arena, spec)
+    diary.note(f"{plan.replicas} voters serve")
+    problems: list[str] = []
+    answered: list[str] = []
+    settled_s, acknowledged = 0.0, 0
+    with Watch(hands) as watch:
+        try:
+            _play(hands, plan, diary)
+            settled_s, answered, problems = _settle(hands, plan, diary)
+        finally:
+            hands.calm()
+    problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
+    if not problems:
+        try:
+            acknowledged = arena.prove_nothing_lost().acknowledged
+        except AssertionError as error:
+            problems = [f"records: {error}"]
+    if problems:
+        raise RoundFailed(report(hands, plan, diary.lines, problems, watch.log))
+    return Passed(round(settled_s, 1), acknowledged, tuple(answered))
+
+
+def _play(hands: Hands, plan: Round, diary: Diary) -> None:
+    """Each act at its time, each nuisance taken back at its own; all are taken back in the end."""
+    begun = time.monotonic()
+    agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))
+    under_way: dict[int, Doing] = {}
+    try:
+        while agenda:
+            due, number = agenda.pop(0)
+            time.sleep(max(0.0, begun + due - time.monotonic()))
+            drawn = plan.acts[number]
+            if number in under_way:
+                _take_back(drawn, under_way.pop(number), diary)
+                continue
+            doing = _begin(hands, drawn, diary)
+            if doing is not None and drawn.lasts_s is not None:
+                under_way[number] = doing
+                agenda = sorted([*agenda, (time.monotonic() - begun + drawn.lasts_s, number)])
+    finally:
+        for number, doing in under_way.items():
+            _take_back(plan.acts[number], doing, diary)
+
+
+def _begin(hands: Hands, drawn: Drawn, diary: Diary) -> Doing | None:
+    doing = drawn.act.do(hands, drawn)
+    try:
+        diary.note(f"{drawn.act.name}: {next(doing)}")
+    except _REFUSALS as error:
+        diary.note(f"{drawn.act.name}: not done: {error}")
+        return None
+    return doing
+
+
+def _take_back(drawn: Drawn, doing: Doing, diary: Diary) -> None:
+    try:
+        next(doing, None)
+        diary.note(f"{drawn.act.name}: over")
+    except _REFUSALS as error:
+        diary.note(f"{drawn.act.name}: could not be taken back: {error}")
+
+
+def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], list[str]]:
+    """Seconds until it was settled, conditions that were answered, and what is not as wanted."""
+    begun = time.monotonic()
+    deadline = begun + SETTLED_S
+    answered: list[str] = []
+    open_endings = list(_endings(plan))
+    calm, found = 0, ["nobody looked"]
+    while calm < _CALM_LOOKS:
+        news = look(hands)
+        if news != found:
+            diary.note("; ".join(news) or "as wanted")
+        found = news
+        calm = 0 if found else calm + 1
+        if time.monotonic() > deadline:
+            return time.monotonic() - begun, answered, [f"not settled: {each}" for each in found]
+        for ending in list(open_endings):
+            condition = hands.quorum.condition(ending.type)
+            if condition is not None and ending.holds(condition):
+                open_endings.remove(ending)
+                diary.note(f"a person answers {ending.type}: {condition['message']}")
+                words = ending.answer(hands, condition["message"])
+                diary.note(words)
+                answered.append(ending.type)
+                deadline = time.monotonic() + SETTLED_S
+        time.sleep(_LOOK_S)
+    diary.note(f"settled after {time.monotonic() - begun:.1f} s")
+    return time.monotonic() - begun, answered, []
+
+
+def _endings(plan: Round) -> Iterator[Ending]:
+    for drawn in plan.acts:
+        yield from drawn.act.endings
+
+
+def look(hands: Hands) -> list[str]:
+    """What is not as wanted now."""
+    try:
+        resource = hands.quorum.resource()
+        described = hands.quorum.describe()
+        return unsettled(resource, described, int(hands.good["replicas"]), hands.missing())
+    except (ApiError, httpx.HTTPError) as error:
+        return [f"the API server: {error!r}"]

@@ -1,0 +1,68 @@
+"""Is the quorum as wanted again? Pure: from the resource, a confirmed description and what stands beside them.
+
+Settled means: the wanted voters are live and confirmed, no condition complains, and the plan is to do nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from support.harness.kube_api import Json
+from support.trial.quorum import Described
+
+GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed"})
+"""Every other condition is a complaint when it is true."""
+
+
+def unsettled(
+    resource: Json, described: Described | None, wanted: int, missing: Iterable[str]
+) -> list[str]:
+    """What is not as wanted, in words; nothing when it is settled. `missing`: objects that are not there."""
+    return [
+        *_of_voters(described, wanted),
+        *_of_status(resource),
+        *_of_members(resource, described),
+        *(f"{each} is missing" for each in missing),
+    ]
+
+
+def _of_voters(described: Described | None, wanted: int) -> Iterator[str]:
+    if described is None:
+        yield "no majority confirms a leader"
+    elif not described.healthy(wanted):
+        voters = ", ".join(
+            f"{each.id}{'' if each.fetching and each.caught_up else ' (not live)'}"
+            for each in described.voters
+        )
+        yield f"voters {voters}{'' if described.settled else ' (a change is pending)'}, wanted are {wanted}"
+
+
+def _of_status(resource: Json) -> Iterator[str]:
+    status = resource.get("status") or {}
+    generation = resource["metadata"]["generation"]
+    if status.get("observedGeneration") != generation:
+        yield f"the status is of generation {status.get('observedGeneration')}, not {generation}"
+    if status.get("phase") != "Ready":
+        yield f"phase {status.get('phase')}"
+    plan = status.get("plan") or {}
+    if plan.get("step") != "Nothing":
+        blocked = f", blocked by {plan['blockedBy']}" if plan.get("blockedBy") else ""
+        yield f"plan {plan.get('step')}: {plan.get('reason')}{blocked}"
+    for condition in complaints(resource):
+        told = f"{condition['type']}={condition['status']}"
+        yield f"{told} ({condition['reason']}): {condition['message']}"
+
+
+def complaints(resource: Json) -> list[Json]:
+    """Conditions that are not as they should be."""
+    conditions: list[Json] = (resource.get("status") or {}).get("conditions", [])
+    return [
+        each
+        for each in conditions
+        if each["status"] != ("True" if each["type"] in GOOD_WHEN_TRUE else "False")
+    ]
+
+
+def _of_members(resource: Json, described: Described | None) -> Iterator[str]:
+    members = (resource.get("status") or {}).get("members", [])
+    told = {(each["id"], each.get("uuid")) for each in members if each.get("voter")}
+    if described is not None and told != described.keys:
+        yield f"the status names voters {sorted(told, key=str)}, the leader {sorted(described.keys)}"

@@ -1,0 +1,94 @@
+"""Who was live all along, by a thread that looks twice a second, and what the operator logged meanwhile."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from support.anything.hands import UUID, Hands
+from support.anything.harm import Sample
+from support.anything.operator_log import OperatorLog
+from support.harness.kube_api import ApiError, Json
+from support.trial.quorum import Quorum
+
+_LOOK_S = 0.5
+EXIT_BUG = 70
+"""The exit code of a node that found itself wrong."""
+
+
+class Watch:
+    """A context manager. `samples`: in order of time. `problems`: processes that ended by a bug."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        # One of its own: a handle remembers who answered last.
+        self._quorum = Quorum(hands.api, hands.namespace, hands.name)
+        self.log = OperatorLog(hands.api, hands.namespace)
+        self.samples: list[Sample] = []
+        self._exits: set[tuple[str, int]] = set()
+        self._names: dict[str, str] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.log.look()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self.log.end()
+        self._thread.join(30)
+
+    @property
+    def problems(self) -> list[str]:
+        bugs = [f"{pod} ended with exit code {code}" for pod, code in sorted(self._exits)]
+        return [*bugs, *self.log.bugs()]
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            try:
+                self.log.look()
+                self._look()
+            except (ApiError, httpx.HTTPError):
+                continue  # a host that is cut off, an API server that is busy
+
+    def _look(self) -> None:
+        for found in self._hands.sets():
+            uuid = (found["metadata"].get("annotations") or {}).get(UUID)
+            if uuid is not None:
+                self._names[uuid] = found["metadata"]["name"]
+        running = set()
+        for pod in self._hands.pods():
+            name = pod["metadata"]["name"]
+            self._exits.update((name, code) for code in _exit_codes(pod) if code == EXIT_BUG)
+            if (
+                pod["status"].get("phase") == "Running"
+                and "deletionTimestamp" not in pod["metadata"]
+            ):
+                running.add(name.removesuffix("-0"))
+        described = self._quorum.describe()
+        if described is None:
+            return
+        live = {
+            self._names.get(each.uuid, each.uuid)
+            for each in described.voters
+            if (each.fetching and each.caught_up) or each.uuid == described.leader_uuid
+        }
+        self.samples.append(Sample(time.time(), len(described.voters), frozenset(live & running)))
+
+
+def _exit_codes(pod: Json) -> list[int]:
+    states = [
+        status.get(key, {}).get("terminated")
+        for status in pod["status"].get("containerStatuses", [])
+        for key in ("state", "lastState")
+    ]
+    return [state["exitCode"] for state in states if state]
