@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from quorum_node.raft import discovery, fetch_following, transitions
-from quorum_node.raft.messages import CurrentLeader
+from quorum_node.raft import begin_end_epoch, discovery, fetch_following, transitions, vote
+from quorum_node.raft.messages import CurrentLeader, VoteRequest
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.simulation import recovered
 
@@ -29,6 +29,30 @@ def follow_the_older_quorum(patch: Patch) -> None:
         patch.setattr(module, "is_of_older_quorum", never)
 
 
+def elect_a_candidate_of_the_older_quorum(patch: Patch) -> None:
+    """A voter that has seen a recovery gives its vote by epochs and logs alone.
+
+    Would: let old voters that have led above the recovered epoch win with the vote of one that had joined the recovered quorum.
+    """
+
+    def never(replica: ReplicaState, request: VoteRequest) -> bool:
+        return False
+
+    patch.setattr(vote, "is_older_candidate", never)
+
+
+def believe_a_leader_of_the_older_quorum(patch: Patch) -> None:
+    """A BeginQuorumEpoch is followed whatever its sender knows of recoveries.
+
+    Would: lead a replica that has seen the recovery to whoever leads the old voters, in any epoch above its own.
+    """
+
+    def never(replica: ReplicaState, told: int) -> bool:
+        return False
+
+    patch.setattr(begin_end_epoch, "lacks_recovery", never)
+
+
 def recover_in_the_next_epoch(patch: Patch) -> None:
     """`--recover` goes one epoch ahead of the survivor's.
 
@@ -42,6 +66,14 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         follow_the_older_quorum,
         "tests/unit/raft/test_raft_recovered_quorum.py::test_it_is_refused_also_with_epochs_above_the_recovered_ones",
+    ),
+    (
+        elect_a_candidate_of_the_older_quorum,
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_an_old_voter_that_has_seen_the_recovery_does_not_elect_another_old_one",
+    ),
+    (
+        believe_a_leader_of_the_older_quorum,
+        "tests/unit/raft/test_raft_recovered_quorum.py::test_a_leader_of_the_older_quorum_is_not_followed_for_its_begin",
     ),
 )
 FAULTS_FOR: dict[Break, frozenset[str]] = {

@@ -7,12 +7,7 @@ import pytest
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from support.simulated_set import ROWS, check
 
-OPEN_FINDINGS = {
-    59: "a rotten disk is found only after the voters have shrunk to two: the fault takes more than a quorum survives",
-    101: "a voter that saw a recovery votes for a candidate of the older quorum: Vote does not carry the recovery",
-}
-"""Seeds that fail, and why; each goes away with the mend of its cause."""
-SHORT = [seed for seed in range(1, 121) if seed not in OPEN_FINDINGS]
+SHORT = range(1, 121)
 """Three times as many as any deliberate break takes to be caught by the kinds of faults that it is about (`test_breaks.py`)."""
 
 

@@ -19,6 +19,9 @@ from quorum_node.schema.schema import (
 TAG_STATIC_VOTERS = 20000
 """Private: ids that a candidate of a static quorum is configured with, while it knows no UUIDs."""
 
+TAG_RECOVERED_EPOCH = 20001
+"""Private: the last recovery of the quorum that the sender knows of (`raft/seen_recoveries.py`); -1: not told."""
+
 TAG_DRAFT_ERROR = 20000
 """Private: the draft's own error code (`errors.py`), where a shipped API has none of that name."""
 
@@ -57,6 +60,7 @@ class VoteRequestPartition(Message):
     static_voters: tuple[int, ...] = wire(
         Array(INT32), tag=TAG_STATIC_VOTERS, default=(), ignorable=True
     )
+    recovered_epoch: int = wire(INT32, tag=TAG_RECOVERED_EPOCH, default=-1, ignorable=True)
 
 
 @message()
@@ -86,6 +90,7 @@ class VoteResponsePartition(Message):
     leader_epoch: int = wire(INT32)
     vote_granted: bool = wire(BOOL)
     draft_error: int = wire(INT16, tag=TAG_DRAFT_ERROR, default=0)
+    recovered_epoch: int = wire(INT32, tag=TAG_RECOVERED_EPOCH, default=-1, ignorable=True)
 
 
 @message()
@@ -115,6 +120,7 @@ class BeginQuorumEpochRequestPartition(Message):
     voter_directory_id: UUID | None = wire(UUID_TYPE, since=1, default=None, ignorable=True)
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
+    recovered_epoch: int = wire(INT32, since=1, tag=TAG_RECOVERED_EPOCH, default=-1, ignorable=True)
 
 
 @message()
@@ -148,6 +154,7 @@ class EpochResponsePartition(Message):
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
     draft_error: int = wire(INT16, since=1, tag=TAG_DRAFT_ERROR, default=0, ignorable=True)
+    recovered_epoch: int = wire(INT32, since=1, tag=TAG_RECOVERED_EPOCH, default=-1, ignorable=True)
 
 
 @message()

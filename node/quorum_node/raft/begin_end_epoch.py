@@ -20,8 +20,10 @@ from quorum_node.raft.messages import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
 )
+from quorum_node.raft.outputs import OlderQuorum
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
 from quorum_node.raft.roles import Follower, Resigned, Unattached
+from quorum_node.raft.seen_recoveries import lacks_recovery, told_leader
 from quorum_node.raft.static_quorum import is_addressed
 from quorum_node.raft.transitions import (
     become_follower,
@@ -48,6 +50,7 @@ def send_begin(replica: ReplicaState, leader: Leader) -> None:
                 replica.epoch,
                 key,
                 replica.controller_endpoint,
+                replica.recovered_epoch,
             )
             replica.send(endpoint, request, key)
     leader.begin_failures += 1
@@ -82,7 +85,8 @@ def handle_begin(replica: ReplicaState, request_id: int, request: BeginQuorumEpo
             become_follower(replica, request.leader_epoch, leader_id, endpoint)
         else:
             error = RaftError.UNKNOWN_LEADER_EPOCH
-    replica.respond(request_id, BeginQuorumEpochResponse(error, replica.current_leader()))
+    told = told_leader(replica, None, request.recovered_epoch)
+    replica.respond(request_id, BeginQuorumEpochResponse(error, told))
 
 
 def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoint) -> bool:
@@ -145,6 +149,10 @@ def _begin_error(replica: ReplicaState, request: BeginQuorumEpochRequest) -> Raf
         return RaftError.INVALID_CLUSTER_ID
     if not is_addressed(replica, request.voter):
         return RaftError.INVALID_VOTER_KEY
+    if lacks_recovery(replica, request.recovered_epoch):
+        leader = CurrentLeader(request.leader_id, request.leader_epoch, request.leader_endpoint)
+        replica.out.append(OlderQuorum(leader, replica.recovered_epoch))
+        return RaftError.UNKNOWN_LEADER_EPOCH
     if request.leader_epoch < replica.epoch:
         return RaftError.FENCED_LEADER_EPOCH
     if request.leader_id < 0:

@@ -5,6 +5,9 @@ Source: KIP-595, "Replication Progress Timeout for Zombie Leader" (K595-16): wit
 majority of voters for the fetch timeout the leader stops serving and looks for the current quorum;
 it becomes follower or observer of the newer epoch when it finds one. As shipped, it resigns at once
 instead of leading on until then: who waits for it is answered sooner.
+
+A voter that stopped fetching while a majority goes on is told again who leads, as shipped. Its answer may tell
+of a newer epoch, of which a leader that has a majority hears from nobody else: so it is after a recovery.
 """
 
 from quorum_node.raft.leadership import Leader
@@ -31,5 +34,11 @@ def check_quorum(replica: ReplicaState, leader: Leader) -> None:
     deadline_ms = heard_ms + replica.config.fetch_timeout_ms
     if deadline_ms <= replica.now_ms:
         become_resigned(replica)
-    else:
-        leader.check_quorum_deadline_ms = deadline_ms
+        return
+    leader.check_quorum_deadline_ms = deadline_ms
+    silent_since_ms = replica.now_ms - replica.config.fetch_timeout_ms
+    lost = {key for key in replica.other_voters() if last_heard_ms(key) <= silent_since_ms}
+    if not lost <= leader.unendorsed:
+        leader.unendorsed |= lost
+        leader.begin_failures = 0
+        leader.begin_deadline_ms = replica.now_ms

@@ -23,7 +23,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.replica_state import Outstanding, ReplicaState
-from quorum_node.raft.seen_recoveries import is_kept_from, leader_told_to
+from quorum_node.raft.seen_recoveries import is_kept_from, told_leader
 from quorum_node.raft.transitions import observe_leader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 
@@ -41,7 +41,7 @@ def handle_discover_brokers(
     if request.replica.id >= 0 and request.endpoint is not None:
         heard = HeardEndpoint(request.replica, request.boot_timestamp_ms, request.endpoint)
         _hear(replica, heard, asked=False)
-    leader = leader_told_to(replica, request.replica)
+    leader = told_leader(replica, request.replica, -1)
     response = DiscoverBrokersResponse(
         RaftError.NONE, leader, replica.cluster_id, known_brokers(replica)
     )

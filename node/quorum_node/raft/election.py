@@ -232,5 +232,6 @@ def _ask(replica: ReplicaState, role: Prospective | Candidate, key: ReplicaKey) 
         voter=key,
         pre_vote=isinstance(role, Prospective),
         static_voters=asked_ids(replica),
+        recovered_epoch=replica.recovered_epoch,
     )
     replica.send(endpoint, request, key)

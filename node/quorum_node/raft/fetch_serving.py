@@ -45,7 +45,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         error = error or RaftError.NOT_QUORUM_LEADER
         start = replica.start.end_offset
         replica.respond(
-            request_id, FetchResponse(error, told_leader(replica, request), log_start_offset=start)
+            request_id, FetchResponse(error, _told_leader(replica, request), log_start_offset=start)
         )
         if is_superseded(replica, request):
             if isinstance(leader, Leader):
@@ -64,7 +64,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         doubtful = _note_contact(replica, leader, request, min(agreed, request.fetch_offset))
         if doubtful and isinstance(elsewhere, SnapshotId):  # which would hide what was lost
             start, round_told = replica.start.end_offset, leader.tell_round()
-            told = told_leader(replica, request)
+            told = _told_leader(replica, request)
             asked_again = FetchResponse(
                 RaftError.NONE, told, log_start_offset=start, answer=round_told
             )
@@ -76,7 +76,7 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
             request_id,
             FetchResponse(
                 RaftError.OFFSET_OUT_OF_RANGE,
-                told_leader(replica, request),
+                _told_leader(replica, request),
                 _told_high_watermark(replica, leader),
                 replica.start.end_offset,
                 diverging=elsewhere if isinstance(elsewhere, DivergingEpoch) else None,
@@ -101,6 +101,11 @@ def handle_fetch(replica: ReplicaState, request_id: int, request: FetchRequest) 
         _answer(replica, leader, request_id, request, checked=True)
     else:
         _answer_or_park(replica, leader, request_id, request, behind)
+
+
+def _told_leader(replica: ReplicaState, request: FetchRequest) -> CurrentLeader:
+    # (A newcomer's log may be empty: that it tells of no recovery says nothing.)
+    return told_leader(replica, request.replica, request.recovered_epoch or -1)
 
 
 def answer_voters(replica: ReplicaState, leader: Leader) -> None:

@@ -44,6 +44,7 @@ class VoteRequest:
     """`voter` is the key asked (None before v1). A pre-vote carries the sender's current epoch.
 
     `static_voters`: ids of a static quorum whose UUIDs the candidate does not know yet.
+    `recovered_epoch`: that of the candidate's log (-1: not told); see `seen_recoveries.py`.
     """
 
     cluster_id: str | None
@@ -54,6 +55,7 @@ class VoteRequest:
     voter: ReplicaKey | None = None
     pre_vote: bool = False
     static_voters: tuple[int, ...] = ()
+    recovered_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,14 @@ class VoteResponse:
 # BeginQuorumEpoch
 @dataclass(frozen=True, slots=True)
 class BeginQuorumEpochRequest:
-    """`leader_endpoint` is the leader's controller listener (None before v1)."""
+    """`leader_endpoint` is the leader's controller listener (None before v1). `recovered_epoch` as in a Vote."""
 
     cluster_id: str | None
     leader_id: int
     leader_epoch: int
     voter: ReplicaKey | None = None
     leader_endpoint: Endpoint | None = None
+    recovered_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,7 @@ class ReplicaState:
                 state.cluster_id,
                 self.config.initial_voters,
                 target_voters=state.target_voters,
+                recovered_epoch=history.recovered_epoch,
             )
             history.reset(
                 VotersEntry(
@@ -289,8 +290,8 @@ class ReplicaState:
 
     @property
     def recovered_epoch(self) -> int:
-        """Of the last recovery that the log knows of."""
-        return self.voters.latest.record.recovered_epoch
+        """Of the last recovery that the log knows of, 0 for none."""
+        return self.voters.recovered_epoch
 
     def current_leader(self) -> CurrentLeader:
         """What every response carries."""

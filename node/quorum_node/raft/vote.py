@@ -11,6 +11,7 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
   nobody else's reaches it may be the only one who can win. (The simulation showed the draft's rule
   alone without a leader for good, with three of four voters alive. Granting is safe: the vote counts
   only in the candidate's own voter set, and the log comparison holds for everyone.)
+* A candidate of the quorum from before a recovery that this replica has seen: refused, and its epoch is not taken.
 * A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
   candidate's log then makes it a voter, by a record that has not arrived here yet.
 * Before a static quorum has formed, votes are asked for by id alone: see `static_quorum.py`.
@@ -28,7 +29,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower, Prospective, Unattached
-from quorum_node.raft.seen_recoveries import leader_told_to
+from quorum_node.raft.seen_recoveries import is_older_candidate, told_leader
 from quorum_node.raft.static_quorum import refuse_candidate
 from quorum_node.raft.transitions import become_unattached
 from quorum_node.records.identity import ReplicaKey
@@ -37,7 +38,7 @@ from quorum_node.records.identity import ReplicaKey
 def handle_vote(replica: ReplicaState, request_id: int, request: VoteRequest) -> None:
     """Grant or refuse."""
     granted, error = _decide(replica, request)
-    leader = leader_told_to(replica, request.candidate)
+    leader = told_leader(replica, request.candidate, request.recovered_epoch)
     replica.respond(request_id, VoteResponse(error, leader, granted))
 
 
@@ -47,6 +48,8 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
     refusal = _wrong_voter(replica, request)
     if refusal is not None:
         return False, refusal
+    if is_older_candidate(replica, request):
+        return False, RaftError.INCONSISTENT_VOTER_SET
     if request.candidate_epoch < replica.epoch:
         return False, RaftError.FENCED_LEADER_EPOCH
     if not within_step(replica.epoch, request.candidate_epoch):

@@ -115,6 +115,12 @@ class VoterHistory:
     def __init__(self, base: VotersEntry | None = None) -> None:
         self._entries = [base or VotersEntry(-1, -1, VoterSet(), VotersRecord(()))]
         self._committed = 0
+        self.recovered_epoch = self._last_recovery()
+        """Epoch of the last recovery that these records tell of, 0 for none."""
+
+    def _last_recovery(self) -> int:
+        """A stock leader's records lack it, and undo no recovery that an earlier one tells of."""
+        return max(entry.record.recovered_epoch for entry in self._entries)
 
     @property
     def latest(self) -> VotersEntry:
@@ -138,11 +144,13 @@ class VoterHistory:
         """A voters record at `offset`, behind all others."""
         assert offset > self.latest.offset, f"voters at {offset} after {self.latest.offset}"
         self._entries.append(VotersEntry(offset, epoch, VoterSet(record.voters), record))
+        self.recovered_epoch = self._last_recovery()
 
     def rebase(self, voters: VoterSet) -> None:
         """Another set to start from, as long as no record says who the voters are."""
         assert self.latest.offset < 0, "a voters record is known"
         self._entries = [VotersEntry(-1, -1, voters, VotersRecord(voters.voters))]
+        self.recovered_epoch = 0
 
     def truncate(self, end_offset: int) -> bool:
         """Undo records from `end_offset` on; True if the latest set changed by that.
@@ -153,6 +161,7 @@ class VoterHistory:
         while len(self._entries) > 1 and self._entries[-1].offset >= end_offset:
             assert len(self._entries) - 1 > self._committed, "a committed voter set was truncated"
             self._entries.pop()
+        self.recovered_epoch = self._last_recovery()
         return len(self._entries) != before
 
     def commit(self, high_watermark: int) -> list[VotersEntry]:
@@ -168,6 +177,7 @@ class VoterHistory:
         """The log begins behind a snapshot with these voters; None: it says nothing of them."""
         self._entries = [base or self.committed]
         self._committed = 0
+        self.recovered_epoch = self._last_recovery()
 
     def before(self, end_offset: int) -> list[VotersEntry]:
         """Sets of a state up to `end_offset`, which is not before the first set; the last is in force."""

@@ -240,8 +240,11 @@ class MembershipPlan:
         self._cluster.ask(leader, request, lambda response: None)
 
     def _death_is_news(self) -> bool:
-        """A member's disk died and nobody has noticed: what is begun now might be beyond help."""
-        return any(host.disk.broken for host in self.wanted)
+        """A member's disk is lost and nobody has noticed: what is begun now might be beyond help.
+
+        So it is with bits that turned over, too: the replica may find them when few voters are left.
+        """
+        return any(host.machine.counts_as_lost for host in self.wanted)
 
     def _is_wanted(self, key: ReplicaKey) -> bool:
         return any(host.key == key for host in self.wanted)

@@ -6,8 +6,17 @@ import pytest
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.messages import NO_LEADER, FetchRequest, voter_entry
+from quorum_node.raft.messages import (
+    NO_LEADER,
+    BeginQuorumEpochRequest,
+    CurrentLeader,
+    FetchRequest,
+    VoteRequest,
+    VoteResponse,
+    voter_entry,
+)
 from quorum_node.raft.outputs import AppendBatch, OlderQuorum, Output, Superseded
+from quorum_node.raft.transitions import observe_leader
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import LeaderChange, VotersRecord, decode_control, encode_control
@@ -21,12 +30,13 @@ DISTANCE = 1 << 16
 class Split(Cores):
     """Voters 1, 2, 3 and observer 4. 1 is recovered as the sole voter while 2 and 3 run on without it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *voters: str, observer: str = "4") -> None:
         super().__init__(self._note)
         self.refused: list[tuple[str, OlderQuorum]] = []
         self.told: list[tuple[str, Superseded]] = []
-        self.founder = self.quorum("1", "2", "3")
-        self.four = self.start("4", bootstrap=["1", "2", "3"])
+        names = voters or ("1", "2", "3")
+        self.founder = self.quorum(*names)
+        self.four = self.start(observer, bootstrap=list(names))
         self.propose(self.founder, "before")
         self.advance(600)
 
@@ -69,6 +79,16 @@ class Split(Cores):
         )
         node.config = replace(node.config, founder=False)
         self.restart(node)
+
+    def lift(self, *nodes: Node) -> None:
+        """Old voters have heard the new epochs from somebody: they go on above them."""
+        epoch = self.founder.replica.epoch + 3
+        for node in nodes:
+            self.crash(node)
+            assert node.state is not None
+            node.state = replace(node.state, leader_epoch=epoch, voted=None, leader_id=NO_LEADER)
+        for node in nodes:
+            self.restart(node)
 
     def rejoin(self) -> None:
         """The links are back. Old voters hear of the recovery, and those end that know more to be committed."""
@@ -127,15 +147,7 @@ def test_it_is_refused_also_with_epochs_above_the_recovered_ones() -> None:
     four = cores.four
     seen = four.committed_values()
     cores.crash(new)
-    for name in "23":
-        node = cores.nodes[name]
-        cores.crash(node)
-        assert node.state is not None
-        node.state = replace(
-            node.state, leader_epoch=new.replica.epoch + 3, voted=None, leader_id=-1
-        )
-    for name in "23":
-        cores.restart(cores.nodes[name])
+    cores.lift(*(cores.nodes[name] for name in "23"))
     cores.partition(["2", "3", "4"], ["1"])
     cores.advance(60_000)
     old = next(cores.nodes[name] for name in "23" if cores.nodes[name].is_leader)
@@ -150,6 +162,158 @@ def test_it_is_refused_also_with_epochs_above_the_recovered_ones() -> None:
     cores.advance(1_000)
     assert write in new.committed
     assert four.committed_values()[-1] == "goes on"
+
+
+def test_an_old_voter_that_has_seen_the_recovery_does_not_elect_another_old_one() -> None:
+    """3 has led above the recovered epoch, so its log wins the comparison; 5 is one of its voters."""
+    cores = Split("1", "2", "3", "4", "5", observer="6")
+    old = [cores.nodes[name] for name in "234"]
+    five = cores.nodes["5"]
+    for node in (*old, five):
+        cores.crash(node)
+    cores.recover(cores.founder)
+    cores.advance(5_000)
+    cores.restart(five)
+    cores.advance(10_000)
+    assert recovered_epoch(five) == recovered_epoch(cores.founder)
+    cores.partition(["1", "5", "6"], ["2", "3", "4"])
+    for node in old:
+        cores.restart(node)
+    cores.lift(*old)
+    cores.advance(20_000)
+    leader = next(node for node in old if node.is_leader)
+    assert leader.replica.epochs.last_epoch > cores.founder.replica.epoch
+    cores.crash(leader)
+    left = [node for node in old if node is not leader]
+    cores.partition(["1", "6"], [*(node.name for node in left), "5"])
+    epoch = five.replica.epoch
+    cores.advance(60_000)
+    assert not any(node.is_leader for node in left), "two of five elect nobody"
+    assert five.replica.epoch == epoch, "nor does it take their epochs"
+    assert five.replica.leader_id in (NO_LEADER, 1)
+    assert recovered_epoch(five) == recovered_epoch(cores.founder)
+
+
+@pytest.mark.parametrize("pre_vote", [False, True])
+@pytest.mark.parametrize(
+    ("candidate", "told"),
+    [
+        pytest.param(key_of(2), 0, id="an old voter"),
+        pytest.param(key_of(2), -1, id="an old voter that says nothing of recoveries"),
+        pytest.param(key_of(9), 0, id="a newcomer of the older quorum"),
+    ],
+)
+def test_no_vote_for_a_candidate_of_the_older_quorum(
+    candidate: ReplicaKey, told: int, pre_vote: bool
+) -> None:
+    cores = Split()
+    new, _ = cores.split()
+    four, epoch = cores.four, cores.four.replica.epoch
+    cores.crash(new)
+    cores.advance(60_000)
+    for asked in (epoch, epoch + 5):
+        request = VoteRequest(
+            CLUSTER_ID,
+            candidate,
+            asked,
+            asked,
+            last_epoch_end_offset=1_000,
+            voter=four.key,
+            pre_vote=pre_vote,
+            recovered_epoch=told,
+        )
+        answer = cores.request(four, request)
+        assert isinstance(answer, VoteResponse)
+        assert not answer.vote_granted
+        assert answer.leader == CurrentLeader(NO_LEADER, 0), "it hears of no epoch either"
+    assert four.replica.epoch == epoch
+    assert four.replica.voted is None
+
+
+@pytest.mark.parametrize("told", [-1, "recovered"])
+def test_strangers_that_may_be_of_the_recovered_quorum_get_the_vote(told: int | str) -> None:
+    """A voter by a record that has not arrived here: stock Kafka, which says nothing, or one that has seen it."""
+    cores = Split()
+    new, _ = cores.split()
+    four, epoch = cores.four, cores.four.replica.epoch
+    seen = recovered_epoch(new) if told == "recovered" else -1
+    cores.crash(new)
+    cores.advance(60_000)
+    request = VoteRequest(
+        CLUSTER_ID, key_of(9), epoch + 1, epoch, 1_000, four.key, recovered_epoch=seen
+    )
+    answer = cores.request(four, request)
+    assert isinstance(answer, VoteResponse)
+    assert answer.vote_granted
+    assert four.replica.voted == key_of(9)
+
+
+def test_a_leader_of_the_older_quorum_is_not_followed_for_its_begin() -> None:
+    cores = Split()
+    new, _ = cores.split()
+    four, epoch = cores.four, cores.four.replica.epoch
+    cores.crash(new)
+    cores.advance(60_000)
+    request = BeginQuorumEpochRequest(
+        CLUSTER_ID, 2, epoch + 5, four.key, endpoints_of("2")[0], recovered_epoch=0
+    )
+    answer = cores.request(four, request)
+    assert answer is not None
+    assert answer.error is not RaftError.NONE
+    assert answer.leader == CurrentLeader(NO_LEADER, 0)
+    assert four.replica.epoch == epoch
+    assert four.replica.leader_id == NO_LEADER
+    assert (
+        "4",
+        OlderQuorum(CurrentLeader(2, epoch + 5, endpoints_of("2")[0]), recovered_epoch(new)),
+    ) in cores.refused
+
+
+@pytest.mark.parametrize("kind", ["vote", "begin"])
+def test_an_answer_of_the_older_quorum_teaches_no_leader(kind: str) -> None:
+    """Somebody of the older quorum answers at the address of a voter of the recovered one."""
+    cores = Split()
+    new, old = cores.split()
+    cores.lift(*(cores.nodes[name] for name in "23"))
+    cores.partition(["2", "3"], ["1"])
+    cores.advance(20_000)
+    old = next(cores.nodes[name] for name in "23" if cores.nodes[name].is_leader)
+    request: VoteRequest | BeginQuorumEpochRequest
+    if kind == "vote":
+        request = VoteRequest(
+            CLUSTER_ID, key_of(9), 1, 1, 1, key_of(8), recovered_epoch=recovered_epoch(new)
+        )
+    else:
+        request = BeginQuorumEpochRequest(
+            CLUSTER_ID, 9, 1, key_of(8), None, recovered_epoch=recovered_epoch(new)
+        )
+    answer = cores.request(old, request)
+    assert answer is not None
+    assert answer.leader.leader_epoch > new.replica.epoch
+    assert answer.leader.recovered_epoch == 0, "it tells that it knows of none"
+    four = cores.four
+    epoch = four.replica.epoch
+    observe_leader(four.replica, answer.leader)
+    assert four.replica.epoch == epoch
+    assert four.replica.leader_id != old.key.id
+
+
+def test_the_survivor_ends_the_older_quorum_when_it_is_within_reach() -> None:
+    """Nobody asks the older leader, and it needs nobody: it tells the voter that it has lost that it leads."""
+    cores = Split("2", "1", "3")
+    old, survivor = cores.founder, cores.nodes["1"]
+    others = [cores.nodes[name] for name in "23"]
+    cores.crash(cores.four)
+    cores.partition(["1"], ["2", "3"])
+    cores.recover(survivor)
+    cores.advance(20_000)
+    assert survivor.is_leader
+    assert old.is_leader, "it has led since before the recovery, and the survivor had followed it"
+    cores.heal()
+    cores.advance(30_000)
+    assert not old.is_leader
+    assert survivor.is_leader
+    assert all(node.halted or node.replica.leader_id == survivor.key.id for node in others)
 
 
 def test_a_newcomer_of_the_new_quorum_is_served_and_nobody_is_blamed() -> None:

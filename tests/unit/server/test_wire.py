@@ -38,12 +38,15 @@ REQUESTS: list[raft.OutboundRequest] = [
     raft.ReadOffsetRequest("c", 1_700_000_000_000),
     raft.ReadOffsetRequest(None, -1, stale=True),
     raft.AddVoterRequest("c", ME, (HERE,), 2000, ack_when_committed=False),
+    raft.VoteRequest("c", ME, 8, 6, 40, OTHER, recovered_epoch=0),
+    raft.VoteRequest("c", ME, 8, 6, 40, OTHER, recovered_epoch=65_537),
+    raft.BeginQuorumEpochRequest("c", 1, 8, OTHER, HERE, 65_537),
 ]
 
 
 @pytest.mark.requirement("K650-02")
 def test_an_older_version_has_no_place_for_a_pre_vote_or_a_self_join() -> None:
-    vote, pre_vote, join = REQUESTS[1], REQUESTS[2], REQUESTS[-1]
+    vote, pre_vote, join = REQUESTS[1], REQUESTS[2], REQUESTS[9]
     assert [can_carry([(0, vote)], version) for version in (0, 1, 2)] == [True] * 3
     assert [can_carry([(0, pre_vote)], version) for version in (0, 1, 2)] == [False, False, True]
     assert [can_carry([(0, join)], version) for version in (0, 1)] == [False, True]

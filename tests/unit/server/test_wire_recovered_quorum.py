@@ -1,14 +1,17 @@
-"""What a Fetch and its answer tell of the last recovery: nothing, while there was none."""
+"""What peers tell of the last recovery. A Fetch and its answer say nothing while there was none."""
 
 from dataclasses import replace
 
 import pytest
 
+from quorum_node.protocol.elections import BeginQuorumEpochResponse, VoteResponse
 from quorum_node.protocol.fetch import FetchRequest, FetchResponse
 from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.codec import decode, encode
+from quorum_node.server.wire.epochs import begin_answers, begin_request, join_begin
 from quorum_node.server.wire.fetch import fetch_answers, fetch_request, join_fetch, split_fetch
+from quorum_node.server.wire.vote import join_vote, vote_answers, vote_request
 from support.raft.cores import CLUSTER_ID, key_of
 
 pytestmark = [pytest.mark.requirement("OP-07")]
@@ -60,3 +63,16 @@ def test_an_answer_that_says_never_differs_from_one_that_does_not_say(
             smallest = size_bytes
         else:
             assert size_bytes > smallest
+
+
+@pytest.mark.parametrize("recovered_epoch", [-1, 0, 65_537])
+def test_answers_to_votes_and_begins_tell_it(recovered_epoch: int) -> None:
+    leader = replace(LEADER, recovered_epoch=recovered_epoch)
+    vote = vote_request([(0, raft.VoteRequest(CLUSTER_ID, key_of(2), 3, 3, 10, key_of(1)))])
+    voted = join_vote(vote, [raft.VoteResponse(RaftError.NONE, leader, True)])
+    (answer,) = vote_answers(decode(VoteResponse, 2, encode(voted, 2)), [0])
+    assert answer.leader == leader
+    begin = begin_request([(0, raft.BeginQuorumEpochRequest(CLUSTER_ID, 1, 3, key_of(2)))])
+    endorsed = join_begin(begin, [raft.BeginQuorumEpochResponse(RaftError.NONE, leader)])
+    (answer,) = begin_answers(decode(BeginQuorumEpochResponse, 1, encode(endorsed, 1)), [0])
+    assert answer.leader == leader

@@ -51,6 +51,7 @@ def split_begin(body: BeginQuorumEpochRequest) -> Split:
                 part.leader_epoch,
                 addressee(body.voter_id, part.voter_directory_id),
                 endpoint,
+                part.recovered_epoch,
             ),
         )
         for topic in body.topics
@@ -124,6 +125,7 @@ def _partition(index: int, answer: Answer) -> EpochResponsePartition:
         leader_id=leader.leader_id,
         leader_epoch=leader.leader_epoch,
         draft_error=told_draft_error(answer),
+        recovered_epoch=leader.recovered_epoch,
     )
 
 
@@ -138,6 +140,7 @@ def begin_request(
             voter_directory_id=request.voter.uuid if request.voter else None,
             leader_id=request.leader_id,
             leader_epoch=request.leader_epoch,
+            recovered_epoch=request.recovered_epoch,
         )
         for number, request in parts
     )
@@ -199,7 +202,9 @@ def _outcomes(
         if body.error_code or part is None:
             outcomes.append((missing_answer(body.error_code), NO_LEADER))
         else:
-            leader = named_leader(part.leader_id, part.leader_epoch, body.node_endpoints)
+            leader = named_leader(
+                part.leader_id, part.leader_epoch, body.node_endpoints, part.recovered_epoch
+            )
             error = raft_error(part.error_code, part.draft_error)
             outcomes.append((error, leader))
     return outcomes

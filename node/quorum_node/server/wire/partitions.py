@@ -90,14 +90,17 @@ def missing_answer(top_level_code: int) -> RaftError:
 
 
 def named_leader(
-    leader_id: int, leader_epoch: int, endpoints: Sequence[NodeEndpoint]
+    leader_id: int,
+    leader_epoch: int,
+    endpoints: Sequence[NodeEndpoint],
+    recovered_epoch: int = -1,
 ) -> raft.CurrentLeader:
     """The leader that an answer names, with its endpoint if that is there."""
     for each in endpoints:
         if each.node_id == leader_id:
             endpoint = Endpoint(CONTROLLER, each.host, each.port)
-            return raft.CurrentLeader(leader_id, leader_epoch, endpoint)
-    return raft.CurrentLeader(leader_id, leader_epoch)
+            return raft.CurrentLeader(leader_id, leader_epoch, endpoint, recovered_epoch)
+    return raft.CurrentLeader(leader_id, leader_epoch, None, recovered_epoch)
 
 
 def addressee(voter_id: int, directory_id: UUID | None) -> ReplicaKey | None:

@@ -43,6 +43,7 @@ def split_vote(body: VoteRequest) -> Split:
                 voter=addressee(body.voter_id, part.voter_directory_id),
                 pre_vote=part.pre_vote,
                 static_voters=part.static_voters,
+                recovered_epoch=part.recovered_epoch,
             ),
         )
         for topic in body.topics
@@ -76,6 +77,7 @@ def _partition(index: int, answer: Answer) -> VoteResponsePartition:
         leader_epoch=leader.leader_epoch,
         vote_granted=isinstance(answer, raft.VoteResponse) and answer.vote_granted,
         draft_error=told_draft_error(answer),
+        recovered_epoch=leader.recovered_epoch,
     )
 
 
@@ -93,6 +95,7 @@ def vote_request(parts: Sequence[tuple[int, raft.VoteRequest]]) -> VoteRequest:
             last_offset=request.last_epoch_end_offset,
             pre_vote=request.pre_vote,
             static_voters=request.static_voters,
+            recovered_epoch=request.recovered_epoch,
         )
         for number, request in parts
     )
@@ -117,7 +120,9 @@ def vote_answers(body: VoteResponse, numbers: Sequence[int]) -> list[raft.Inboun
         if body.error_code or part is None:
             answers.append(raft.VoteResponse(missing_answer(body.error_code), NO_LEADER))
             continue
-        leader = named_leader(part.leader_id, part.leader_epoch, body.node_endpoints)
+        leader = named_leader(
+            part.leader_id, part.leader_epoch, body.node_endpoints, part.recovered_epoch
+        )
         error = raft_error(part.error_code, part.draft_error)
         answers.append(raft.VoteResponse(error, leader, part.vote_granted))
     return answers
