@@ -21,7 +21,7 @@ from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from quorum_operator.kube.token import read_token
 from quorum_operator.planner import step as steps
-from quorum_operator.planner.observed import Identity, Incarnation, Key, Observation
+from quorum_operator.planner.observed import Identity, Incarnation, Key, LabelDrift, Observation
 from quorum_operator.planner.refusals import subject_of
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_api, by_node, is_outage
@@ -32,12 +32,14 @@ class Outcome:
     """What came of a step. `changed`: something was done, look again at once.
 
     `refused`: what was not done, and why. `outdated`: because the objects are not as they were seen.
+    `exists`: something that no look has shown has that name.
     """
 
     changed: bool
     message: str = ""
     refused: tuple[Refused, ...] = ()
     outdated: bool = False
+    exists: bool = False
 
 
 class Executor:
@@ -67,6 +69,8 @@ class Executor:
                 return await self._create_identity(step)
             case steps.ApplyObjects():
                 return await self._apply_objects(step)
+            case steps.RestoreLabels(objects):
+                return await self._restore_labels(objects)
             case steps.CreateMember():
                 return await self._create_member(step)
             case steps.UpdateMember():
@@ -132,12 +136,7 @@ class Executor:
         subject = f"Secret/{self._owner.token_secret}"
         if subject in step.objects:
             outcomes.append(await self._make_token(subject))
-        return Outcome(
-            any(each.changed for each in outcomes),
-            "; ".join(each.message for each in outcomes if each.message),
-            tuple(refused for each in outcomes for refused in each.refused),
-            any(each.outdated for each in outcomes),
-        )
+        return _together(outcomes)
 
     async def _apply(self, subject: str, wanted: dict[str, Any]) -> Outcome:
         try:
@@ -154,6 +153,19 @@ class Executor:
             return _not_done(subject, error)
         return Outcome(True)
 
+    async def _restore_labels(self, objects: tuple[LabelDrift, ...]) -> Outcome:
+        """Of the very objects that were seen; Kubernetes gives a pod back to its StatefulSet by them."""
+        return _together([await self._restore(each) for each in objects])
+
+    async def _restore(self, each: LabelDrift) -> Outcome:
+        path = paths.namespaced(paths.plural_of(each.kind), self._owner.namespace, each.name)
+        body = {"metadata": {"uid": each.uid, "labels": dict(each.labels)}}
+        try:
+            await self._api.merge(path, body)
+        except ApiError as error:
+            return _not_done(f"{each.kind}/{each.name}", error)
+        return Outcome(True)
+
     async def _create_member(self, step: steps.CreateMember) -> Outcome:
         member = stateful_set.Member(
             node_id=step.node_id,
@@ -163,6 +175,13 @@ class Executor:
             replaces=step.replaces,
         )
         body = stateful_set.build(self._owner, self._spec, member)
+        name = self._owner.claim(self._owner.member(step.node_id, step.number))
+        claim = paths.namespaced("persistentvolumeclaims", self._owner.namespace, name)
+        if await self._api.get(claim) is not None:
+            # A new member begins with an empty disk: it would be given whatever this one holds.
+            raise AlreadyExists(
+                409, "AlreadyExists", f"PersistentVolumeClaim {name} already exists"
+            )
         await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
         return Outcome(True)
 
@@ -274,9 +293,20 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
     ]
 
 
+def _together(outcomes: list[Outcome]) -> Outcome:
+    """Of a step on several objects, each by itself."""
+    return Outcome(
+        any(each.changed for each in outcomes),
+        "; ".join(each.message for each in outcomes if each.message),
+        tuple(refused for each in outcomes for refused in each.refused),
+        any(each.outdated for each in outcomes),
+    )
+
+
 def _not_done(subject: str, error: ApiError) -> Outcome:
     if is_outage(error):
         raise error
     refused = by_api(subject, error)
     outdated = isinstance(error, AlreadyExists | Conflict | NotFound)
-    return Outcome(False, refused.message, (refused,), outdated)
+    exists = isinstance(error, AlreadyExists)
+    return Outcome(False, refused.message, (refused,), outdated, exists)

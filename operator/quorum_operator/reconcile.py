@@ -21,6 +21,7 @@ from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.observe import Cluster, observe, with_report
+from quorum_operator.kube.searches import Searches
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.observed import (
@@ -66,6 +67,7 @@ class Reconciler:
         self._checked: dict[str, tuple[int, float]] = {}
         """Resource UID → generation and time at which all services and the like were in order."""
         self._attempts = Attempts()
+        self._searches = Searches()
         self._reporter = Reporter(api, metrics)
         self._waits: dict[str, tuple[str, float]] = {}
         """Resource UID → what is waited for, and since when (monotonic)."""
@@ -109,6 +111,7 @@ class Reconciler:
     def _forget(self, namespace: str, name: str) -> None:
         uid = self._uids.pop((namespace, name), "")
         self._attempts.forget(uid)
+        self._searches.forget(uid)
         self._checked.pop(uid, None)
         self._waits.pop(uid, None)
 
@@ -125,6 +128,8 @@ class Reconciler:
                 self._attempts.settled(uid, generation, seen.now)
                 return seen, step, self._wait(owner, step)
             outcome = await self._execute(owner, spec, seen, step)
+            if outcome.exists:
+                self._searches.widen(uid)
             times = self._note(owner, seen, step, outcome)
             await self._reporter.tell_step(owner, step, outcome, times)
             if outcome.changed or outcome.outdated:
@@ -173,10 +178,14 @@ class Reconciler:
         earlier: MetadataQuorumStatus,
     ) -> Observation:
         check = self._objects_are_due(owner, resource)
-        cluster = await observe(self._api, owner, spec, check_objects=check)
+        search = self._searches.begin(owner.uid, earlier, time.monotonic())
+        cluster = await observe(
+            self._api, owner, spec, check_objects=check, known=search.known, wide=search.wide
+        )
         if check and not cluster.stale_objects:
             self._checked[owner.uid] = (resource["metadata"]["generation"], time.monotonic())
         incarnations, described = await self._ask_nodes(cluster, _seen(earlier))
+        self._searches.end(owner.uid, cluster, described.view)
         meta = resource["metadata"]
         invalid = None
         if not cluster.storage_class_exists:
@@ -192,6 +201,8 @@ class Reconciler:
             deleting="deletionTimestamp" in meta,
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
+            label_drift=cluster.label_drift,
+            foreign_objects=cluster.foreign_objects,
             incarnations=incarnations,
             used_numbers=cluster.used_numbers,
             templates=cluster.templates,
@@ -221,6 +232,7 @@ class Reconciler:
         ]
         answering.sort(key=lambda each: (_promise(each), each.node_id, -each.number))
         ips = [each.pod.ip for each in answering if each.pod is not None and each.pod.ip]
+        ips += [stray.ip for stray in cluster.strays]
         return incarnations, await describe_newest(self._nodes, ips, seen)
 
     async def _execute(

@@ -58,6 +58,17 @@ def test_a_call_is_traced_to_its_rule(
     assert right(Call(0, method, "", path, query, b"")) == expected
 
 
+def unlabel(scene: Scene, plural: str, name: str) -> None:
+    """Takes a label away, and waits until the operator has put it back."""
+    path, label = kube.core(scene.namespace, plural, name), "app.kubernetes.io/instance"
+    scene.api.merge(path, {"metadata": {"labels": {label: None}}})
+    wait_for(
+        f"the label of {name}",
+        lambda: label in scene.api.get(path)["metadata"]["labels"],
+        timeout_s=30,
+    )
+
+
 @pytest.mark.long
 def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
     operator, proxy = scene.add_operator()
@@ -68,6 +79,8 @@ def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
         "a restarted pod", lambda: any(c.path.endswith("-0") for c in proxy.calls), timeout_s=60
     )
     quorum.wait_ready(3)
+    unlabel(scene, "pods", "q-3-1-0")
+    unlabel(scene, "persistentvolumeclaims", "data-q-3-1-0")
     reassignment = scene.api.create(kube.reassignments(scene.namespace), REASSIGNMENT)
     path = kube.reassignments(scene.namespace, reassignment["metadata"]["name"])
     wait_for("its status", lambda: "status" in scene.api.get(path), timeout_s=30)

@@ -7,16 +7,18 @@
 - apiGroups: [metadataquorum.dev]
   resources: [metadataquorums/status, partitionreassignments/status]
   verbs: [patch]
+# get: what no label leads to any more is read by its name.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
+# patch: labels that somebody has edited are put back.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, watch, delete]
+  verbs: [get, list, watch, patch, delete]
 # Claims are made and deleted by the StatefulSets' own controller.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, watch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, create, patch]

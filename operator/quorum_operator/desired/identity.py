@@ -7,6 +7,11 @@ from quorum_operator.desired.names import PREFIX, Owner, metadata
 LABEL_IDENTITY = f"{PREFIX}/identity"
 
 
+def labels(owner: Owner, index: int) -> dict[str, str]:
+    """Labels of the `index`-th formation's identity."""
+    return {**owner.labels, LABEL_IDENTITY: str(index)}
+
+
 def build(
     owner: Owner,
     *,
@@ -18,7 +23,7 @@ def build(
 ) -> dict[str, Any]:
     """The ConfigMap; whoever creates it first decides, every later attempt is refused."""
     meta = metadata(owner, owner.identity(index))
-    meta["labels"] = {**owner.labels, LABEL_IDENTITY: str(index)}
+    meta["labels"] = labels(owner, index)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

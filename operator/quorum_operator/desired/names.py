@@ -1,5 +1,6 @@
 """Names, labels, annotations, ports and paths: where the operator's objects are found again."""
 
+import re
 from dataclasses import dataclass
 
 APP = "metadataquorum"
@@ -36,6 +37,10 @@ CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
 
 USER_ID = 65532
+
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
+_MEMBER = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+_POD = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})-0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,41 @@ class Owner:
     def member(self, node_id: int, number: int) -> str:
         """The StatefulSet of one incarnation."""
         return f"{self.name}-{node_id}-{number}"
+
+    def pod(self, member: str) -> str:
+        """The only pod of a StatefulSet."""
+        return f"{member}-0"
+
+    def claim(self, member: str) -> str:
+        """The claim of that pod."""
+        return f"data-{member}-0"
+
+    def parse_member(self, name: str) -> tuple[int, int] | None:
+        """Node id and incarnation that the name of a StatefulSet says, if it is one of this quorum's."""
+        return self._parse(_MEMBER, name)
+
+    def parse_pod(self, name: str) -> tuple[int, int] | None:
+        """The same of a pod's name."""
+        return self._parse(_POD, name)
+
+    def parse_claim(self, name: str) -> tuple[int, int] | None:
+        """The same of a claim's name."""
+        prefix = "data-"
+        return self._parse(_POD, name.removeprefix(prefix)) if name.startswith(prefix) else None
+
+    def parse_identity(self, name: str) -> int | None:
+        """Which formation an identity object is of, by its name."""
+        first = self.identity(1)
+        if name == first:
+            return 1
+        index = name.removeprefix(f"{first}-") if name.startswith(f"{first}-") else ""
+        return int(index) if _NUMBER.fullmatch(index) and index != "1" else None
+
+    def _parse(self, pattern: re.Pattern[str], name: str) -> tuple[int, int] | None:
+        """One quorum's name may begin with another's: what follows must be the numbers, and nothing else."""
+        prefix = f"{self.name}-"
+        found = pattern.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        return (int(found[1]), int(found[2])) if found is not None else None
 
     def host(self, member: str) -> str:
         """DNS name of a member's only pod."""

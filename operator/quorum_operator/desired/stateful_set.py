@@ -69,7 +69,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
     """The whole StatefulSet."""
     name = owner.member(member.node_id, member.number)
     meta = metadata(owner, name)
-    meta["labels"] = _labels(owner, member)
+    meta["labels"] = labels(owner, member.node_id, member.number, member.identity.index)
     annotations = {
         ANNOTATION_STORAGE: storage_text(spec),
         ANNOTATION_TEMPLATE: _template_hash(owner, spec, member),
@@ -89,7 +89,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "revisionHistoryLimit": 1,
-            "selector": {"matchLabels": _selector(owner, member)},
+            "selector": {"matchLabels": _selector(owner, member.node_id, member.number)},
             "persistentVolumeClaimRetentionPolicy": retention(spec),
             "template": build_template(owner, spec, member),
             "volumeClaimTemplates": [_claim(owner, spec, member)],
@@ -129,15 +129,21 @@ def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
-def _selector(owner: Owner, member: Member) -> dict[str, str]:
+def _selector(owner: Owner, node_id: int, number: int) -> dict[str, str]:
     shared = {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
-    own = {LABEL_NODE_ID: str(member.node_id), LABEL_INCARNATION: str(member.number)}
+    own = {LABEL_NODE_ID: str(node_id), LABEL_INCARNATION: str(number)}
     return {**shared, **own}
 
 
-def _labels(owner: Owner, member: Member) -> dict[str, str]:
-    formation = {LABEL_FORMATION: str(member.identity.index)}
-    return {**owner.labels, **_selector(owner, member), **formation}
+def labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str, str]:
+    """Labels of an incarnation's StatefulSet and of its pod."""
+    own = {LABEL_FORMATION: str(formation)}
+    return {**owner.labels, **_selector(owner, node_id, number), **own}
+
+
+def claim_labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str, str]:
+    """Labels of its claim."""
+    return labels(owner, node_id, number, formation)
 
 
 def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
@@ -147,7 +153,8 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if spec.storage.storage_class_name is not None:
         claim["storageClassName"] = spec.storage.storage_class_name
-    return {"metadata": {"name": "data", "labels": _labels(owner, member)}, "spec": claim}
+    marks = claim_labels(owner, member.node_id, member.number, member.identity.index)
+    return {"metadata": {"name": "data", "labels": marks}, "spec": claim}
 
 
 def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
@@ -175,7 +182,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
     }
     return {
         "metadata": {
-            "labels": _labels(owner, member),
+            "labels": labels(owner, member.node_id, member.number, member.identity.index),
             "annotations": {ANNOTATION_RESTART: _restart_hash(owner, spec, member)},
         },
         "spec": pod,

@@ -23,12 +23,12 @@ def seconds(text: str | None) -> float | None:
     return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
-def identity_facts(config_map: Object) -> Identity:
-    """An identity ConfigMap."""
+def identity_facts(config_map: Object, index: int) -> Identity:
+    """An identity ConfigMap; `index` is what its name says."""
     data, meta = config_map["data"], config_map["metadata"]
     notes = meta.get("annotations") or {}
     return Identity(
-        index=int(meta["labels"][f"{names.PREFIX}/identity"]),
+        index=index,
         cluster_id=data["clusterId"],
         founder_id=int(data["founderId"]),
         founder_uuid=data["founderUuid"],

@@ -5,6 +5,7 @@ destructive step. Node reports and the quorum description come from `quorum_clie
 """
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +13,14 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, names, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
-from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
+from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.planner.observed import (
+    ForeignObject,
     Identity,
     Incarnation,
+    LabelDrift,
     NodeReport,
     StorageChoice,
     Templates,
@@ -29,11 +33,24 @@ _MOUNT_FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolu
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """A member's pod whose StatefulSet is gone; it can be asked all the same."""
+
+    node_id: int
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """What the Kubernetes API holds of one quorum, before any node was asked."""
 
     identities: tuple[Identity, ...]
     stale_objects: tuple[str, ...]
+    label_drift: tuple[LabelDrift, ...]
+    foreign_objects: tuple[ForeignObject, ...]
+    unlabelled: frozenset[Place]
+    """Members of which only a wide look has found something."""
+    strays: tuple[Stray, ...]
     incarnations: tuple[Incarnation, ...]
     used_numbers: dict[int, int]
     templates: dict[str, Templates]
@@ -41,47 +58,54 @@ class Cluster:
 
 
 async def observe(
-    api: KubeApi, owner: Owner, spec: MetadataQuorumSpec, *, check_objects: bool
+    api: Reads,
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    *,
+    check_objects: bool,
+    known: frozenset[Place] = frozenset(),
+    wide: bool = False,
 ) -> Cluster:
-    """Read everything live; services and the like only when `check_objects` is set."""
-    space, labels = owner.namespace, owner.selector
+    """Read everything live; services and the like only when `check_objects` is set.
 
-    def listing(plural: str) -> Any:
-        return api.find(paths.namespaced(plural, space), labels=labels)
-
-    config_maps, sets, pods, claims, stale, has_class = await asyncio.gather(
-        listing("configmaps"),
-        listing("statefulsets"),
-        listing("pods"),
-        listing("persistentvolumeclaims"),
+    `known` and `wide`: see `finding.find_parts`.
+    """
+    parts, stale, has_class = await asyncio.gather(
+        find_parts(api, owner, known=known, wide=wide),
         _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
         _has_storage_class(api, spec),
     )
-    sets = [each for each in sets if _is_ours(each, owner)]
-    volumes, mounts = await asyncio.gather(_volumes(api, claims), _mount_failures(api, space, pods))
-    identities = tuple(
-        facts.identity_facts(each)
-        for each in config_maps
-        if f"{names.PREFIX}/identity" in each["metadata"]["labels"] and _is_ours(each, owner)
+    pods = [pod for place, pod in parts.pods.items() if place in parts.sets]
+    claims = [claim for place, claim in parts.claims.items() if place in parts.sets]
+    volumes, mounts = await asyncio.gather(
+        _volumes(api, claims), _mount_failures(api, owner.namespace, pods)
     )
-    incarnations = _incarnations(spec, sets, pods, claims, volumes, mounts)
+    identities = tuple(
+        facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
+    )
+    incarnations = _incarnations(spec, parts, volumes, mounts)
     return Cluster(
         identities=identities,
         stale_objects=stale,
+        label_drift=label_drift(owner, parts),
+        foreign_objects=parts.foreign,
+        unlabelled=parts.unlabelled,
+        strays=tuple(_strays(parts)),
         incarnations=incarnations,
-        used_numbers=_used_numbers([*sets, *claims]),
+        used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),
         storage_class_exists=has_class,
     )
 
 
-def _is_ours(found: Object, owner: Owner) -> bool:
-    """Labels alone can be copied; what belongs to an earlier resource of this name is not ours."""
-    references = found["metadata"].get("ownerReferences", [])
-    return any(reference.get("uid") == owner.uid for reference in references)
+def _strays(parts: Parts) -> Iterator[Stray]:
+    for place, pod in sorted(parts.pods.items()):
+        seen = facts.pod_facts(pod, None)
+        if place not in parts.sets and seen.ip is not None and seen.running:
+            yield Stray(place[0], seen.ip)
 
 
-async def _has_storage_class(api: KubeApi, spec: MetadataQuorumSpec) -> bool:
+async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec) -> bool:
     name = spec.storage.storage_class_name
     if not name:
         return True
@@ -95,7 +119,7 @@ async def _nothing_stale() -> tuple[str, ...]:
     return ()
 
 
-async def _stale_objects(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> tuple[str, ...]:
+async def _stale_objects(api: Reads, owner: Owner, spec: MetadataQuorumSpec) -> tuple[str, ...]:
     wanted = base_objects.build_all(owner, spec)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(
@@ -108,7 +132,7 @@ async def _stale_objects(api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -
     return tuple(stale)
 
 
-async def _volumes(api: KubeApi, claims: list[Object]) -> dict[str, VolumeFacts]:
+async def _volumes(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
     wanted = sorted({name for claim in claims if (name := claim["spec"].get("volumeName"))})
     found = await asyncio.gather(*(api.get(paths.volume(name)) for name in wanted))
     volumes = [volume for volume in found if volume is not None]
@@ -118,7 +142,7 @@ async def _volumes(api: KubeApi, claims: list[Object]) -> dict[str, VolumeFacts]
     return {each["metadata"]["name"]: facts.volume_facts(each, gone) for each in volumes}
 
 
-async def _host_exists(api: KubeApi, host: str) -> bool:
+async def _host_exists(api: Reads, host: str) -> bool:
     """Whether a Node has this name, or this hostname. What can't be read is held to exist."""
     try:
         named = await api.find(paths.NODES, fields=f"metadata.name={host}")
@@ -127,7 +151,7 @@ async def _host_exists(api: KubeApi, host: str) -> bool:
         return True
 
 
-async def _mount_failures(api: KubeApi, space: str, pods: list[Object]) -> dict[str, Object]:
+async def _mount_failures(api: Reads, space: str, pods: list[Object]) -> dict[str, Object]:
     """Pod UID → its latest event about a volume that can't be mounted."""
     waiting = [pod["metadata"]["uid"] for pod in pods if facts.needs_events(pod)]
     path = paths.namespaced("events", space)
@@ -144,22 +168,17 @@ async def _mount_failures(api: KubeApi, space: str, pods: list[Object]) -> dict[
 
 def _incarnations(
     spec: MetadataQuorumSpec,
-    sets: list[Object],
-    pods: list[Object],
-    claims: list[Object],
+    parts: Parts,
     volumes: dict[str, VolumeFacts],
     mounts: dict[str, Object],
 ) -> tuple[Incarnation, ...]:
-    pod_by_name = {pod["metadata"]["name"]: pod for pod in pods}
-    claim_by_name = {claim["metadata"]["name"]: claim for claim in claims}
     storage = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
+    current = max(parts.identities, default=1)
     found = []
-    for each in sets:
+    for place, each in sorted(parts.sets.items()):
         meta = each["metadata"]
-        notes, labels = meta.get("annotations", {}), meta["labels"]
-        name = meta["name"]
-        pod = pod_by_name.get(f"{name}-0")
-        claim = claim_by_name.get(f"data-{name}-0")
+        notes = meta.get("annotations") or {}
+        pod, claim = parts.pods.get(place), parts.claims.get(place)
         claim_seen = facts.claim_facts(claim) if claim is not None else None
         bound = claim_seen.volume if claim_seen is not None else None
         created = facts.seconds(meta["creationTimestamp"])
@@ -169,13 +188,13 @@ def _incarnations(
         recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY))
         found.append(
             Incarnation(
-                node_id=int(labels[names.LABEL_NODE_ID]),
-                number=int(labels[names.LABEL_INCARNATION]),
-                name=name,
+                node_id=place[0],
+                number=place[1],
+                name=meta["name"],
                 uid=meta["uid"],
                 resource_version=meta["resourceVersion"],
                 created_at=created,
-                formation=int(labels[names.LABEL_FORMATION]),
+                formation=formation_of(each) or current,
                 storage=facts.storage_facts(notes.get(names.ANNOTATION_STORAGE), storage),
                 replicas=int(each["spec"].get("replicas", 1)),
                 uuid=notes.get(names.ANNOTATION_UUID),
@@ -190,16 +209,13 @@ def _incarnations(
                 volume=volumes.get(bound) if bound is not None else None,
             )
         )
-    return tuple(sorted(found, key=lambda each: (each.node_id, each.number)))
+    return tuple(found)
 
 
-def _used_numbers(objects: list[Object]) -> dict[int, int]:
+def _used_numbers(parts: Parts) -> dict[int, int]:
     used: dict[int, int] = {}
-    for each in objects:
-        labels = each["metadata"]["labels"]
-        if names.LABEL_NODE_ID in labels and names.LABEL_INCARNATION in labels:
-            node_id, number = int(labels[names.LABEL_NODE_ID]), int(labels[names.LABEL_INCARNATION])
-            used[node_id] = max(used.get(node_id, 0), number)
+    for node_id, number in parts.taken:
+        used[node_id] = max(used.get(node_id, 0), number)
     return used
 
 

@@ -46,6 +46,8 @@ def all_quorums(namespace: str | None) -> str:
 
 _PLURALS = {
     "ConfigMap": "configmaps",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "Pod": "pods",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "Secret": "secrets",
     "Service": "services",

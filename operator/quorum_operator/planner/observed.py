@@ -295,6 +295,26 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignObject:
+    """It has a name of ours and belongs to somebody else: never changed, and its name never used."""
+
+    kind: str
+    name: str
+    owners: str
+    """Kind and name of its owners; empty: it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelDrift:
+    """An object of ours whose labels have been edited; `labels` are those that are wrong, as they should be."""
+
+    kind: str
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Everything one reconcile saw."""
 
@@ -306,9 +326,11 @@ class Observation:
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()
     """Services, ConfigMaps and so on that are missing or differ from what is desired."""
+    label_drift: tuple[LabelDrift, ...] = ()
+    foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()
     used_numbers: dict[int, int] = field(default_factory=dict)
-    """Node id → highest incarnation number ever seen on a StatefulSet or a claim."""
+    """Node id → highest incarnation number ever seen on a StatefulSet, a pod or a claim, foreign ones included."""
     templates: dict[str, Templates] = field(default_factory=dict)
     """Incarnation name → what it should look like."""
     view: QuorumView | None = None

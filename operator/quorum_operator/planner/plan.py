@@ -25,6 +25,7 @@ from quorum_operator.planner.step import (
     Nothing,
     RecordFormed,
     RecordReplicaUuid,
+    RestoreLabels,
     ScaleToZero,
     StartMember,
     Step,
@@ -139,6 +140,15 @@ def _objects(at: Situation) -> Step | None:
         # No pod starts without its ConfigMap and Secret: nothing else is to be done yet.
         return ApplyObjects(stale, "missing or changed: " + _some(stale))
     return None
+
+
+def _labels(at: Situation) -> Step | None:
+    seen = at.seen
+    due = tuple(e for e in seen.label_drift if held(seen, RestoreLabels((e,), "")) is None)
+    if not due:
+        return None
+    names = tuple(f"{each.kind}/{each.name}" for each in due)
+    return RestoreLabels(due, "labels were edited: " + _some(names))
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -267,6 +277,7 @@ def _rules() -> Iterator[Rule]:
     yield _deleting
     yield _latch
     yield _paused
+    yield _labels
     yield plan_identity
     yield _objects
     yield plan_new_formation

@@ -40,12 +40,14 @@ _IN_ORDER = (
 
 
 def subject_of(seen: Observation, step: Step) -> str:
-    """The object that a step changes, as `Kind/name`; a voter by its key. ApplyObjects has several: the first."""
+    """The object that a step changes, as `Kind/name`; a voter by its key. Of several objects: the first."""
     match step:
         case steps.CreateIdentity(index) | steps.RecordFormed(index):
             return f"ConfigMap/{seen.name}-identity" + (f"-{index}" if index > 1 else "")
         case steps.ApplyObjects(objects):
             return objects[0]
+        case steps.RestoreLabels(drift):
+            return f"{drift[0].kind}/{drift[0].name}"
         case steps.CreateMember():
             return f"StatefulSet/{seen.name}-{step.node_id}-{step.number}"
         case steps.RestartMember(pod):
@@ -59,6 +61,8 @@ def subjects_of(seen: Observation, step: Step) -> tuple[str, ...]:
     """All objects that a step changes."""
     if isinstance(step, steps.ApplyObjects):
         return step.objects
+    if isinstance(step, steps.RestoreLabels):
+        return tuple(f"{each.kind}/{each.name}" for each in step.objects)
     return (subject_of(seen, step),)
 
 

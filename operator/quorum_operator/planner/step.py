@@ -6,7 +6,7 @@ people. Every step is safe to repeat and safe when another operator has just don
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.observed import FailureLatch, Key
+from quorum_operator.planner.observed import FailureLatch, Key, LabelDrift
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,14 @@ class ApplyObjects:
     """Bring services, ConfigMaps, the token Secret and the disruption budget up to date."""
 
     objects: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreLabels:
+    """Put labels back that were edited: services and the StatefulSet controller go by them."""
+
+    objects: tuple[LabelDrift, ...]
     reason: str
 
 
@@ -201,6 +209,7 @@ class Nothing:
 Step = (
     CreateIdentity
     | ApplyObjects
+    | RestoreLabels
     | CreateMember
     | UpdateMember
     | RecordReplicaUuid

@@ -134,10 +134,10 @@ def test_no_rule_says_everything() -> None:
     ("group", "resource", "verbs"),
     [
         ("", "secrets", {"get", "create"}),
-        ("", "persistentvolumeclaims", {"list", "watch"}),
+        ("", "persistentvolumeclaims", {"get", "list", "watch", "patch"}),
         ("", "persistentvolumes", {"get", "list", "watch"}),
         ("", "nodes", {"list", "watch"}),
-        ("", "pods", {"list", "watch", "delete"}),
+        ("", "pods", {"get", "list", "watch", "patch", "delete"}),
         (GROUP, PLURAL, {"get", "list", "watch"}),
         (GROUP, f"{PLURAL}/status", {"patch"}),
         (GROUP, REASSIGNMENT_PLURAL, {"get", "list", "watch"}),

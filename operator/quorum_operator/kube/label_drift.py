@@ -1,0 +1,45 @@
+"""Labels of our objects that somebody has edited.
+
+Kubernetes itself goes by labels: Services leave a pod out that lacks one, and its StatefulSet gives it up; with its
+labels back it is adopted again. Labels of others are left alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from quorum_operator.desired import identity, stateful_set
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube.finding import Parts, formation_of
+from quorum_operator.planner.observed import LabelDrift
+
+Object = dict[str, Any]
+
+
+def label_drift(owner: Owner, parts: Parts) -> tuple[LabelDrift, ...]:
+    """Of identities, StatefulSets, pods and claims; not of what is being deleted."""
+    return tuple(_drift(owner, parts))
+
+
+def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
+    for index, each in sorted(parts.identities.items()):
+        yield from _of("ConfigMap", each, identity.labels(owner, index))
+    current = max(parts.identities, default=1)
+    for place, each in sorted(parts.sets.items()):
+        formation = formation_of(each) or current
+        wanted = stateful_set.labels(owner, *place, formation)
+        yield from _of("StatefulSet", each, wanted)
+        # What a StatefulSet selects can't be changed, whatever version has made it.
+        selected = each["spec"].get("selector", {}).get("matchLabels") or {}
+        yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
+        kept = stateful_set.claim_labels(owner, *place, formation)
+        yield from _of("PersistentVolumeClaim", parts.claims.get(place), kept)
+
+
+def _of(kind: str, found: Object | None, wanted: dict[str, str]) -> Iterator[LabelDrift]:
+    if found is None or "deletionTimestamp" in found["metadata"]:
+        return
+    meta = found["metadata"]
+    there = meta.get("labels") or {}
+    wrong = {key: value for key, value in wanted.items() if there.get(key) != value}
+    if wrong:
+        yield LabelDrift(kind, meta["name"], meta["uid"], tuple(sorted(wrong.items())))

@@ -1,0 +1,169 @@
+"""A quorum's parts are found by their names and owners, whatever anyone does to their labels."""
+
+import asyncio
+from itertools import product
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired.names import LABEL_FORMATION, LABEL_INSTANCE, LABEL_NODE_ID, Owner
+from quorum_operator.kube.finding import Parts, Place, find_parts
+from quorum_operator.kube.label_drift import label_drift
+from quorum_operator.kube.observe import Cluster, observe
+from quorum_operator.planner.observed import ForeignObject
+from support.member_objects import MemberObjects, Object
+
+OWNER = Owner("q", "space", "uid-q")
+PLACES = {(1, 1), (2, 1), (3, 1)}
+NOBODY: frozenset[Place] = frozenset()
+KINDS = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
+EDITS = ("removed", "another quorum's", "no number")
+
+
+def three() -> tuple[MemberObjects, dict[int, tuple[Object, Object, Object]]]:
+    api = MemberObjects()
+    api.add_identity(OWNER)
+    return api, {node_id: api.add_member(OWNER, node_id) for node_id in (1, 2, 3)}
+
+
+def found(api: MemberObjects, known: frozenset[Place] = NOBODY, *, wide: bool = False) -> Parts:
+    return asyncio.run(find_parts(api, OWNER, known=known, wide=wide))
+
+
+def cluster(api: MemberObjects, *, wide: bool = False) -> Cluster:
+    spec = MetadataQuorumSpec()
+    return asyncio.run(observe(api, OWNER, spec, check_objects=False, wide=wide))
+
+
+def edit(each: Object, how: str) -> None:
+    labels = each["metadata"]["labels"]
+    if how == "removed":
+        labels.clear()
+    elif how == "another quorum's":
+        labels[LABEL_INSTANCE] = "other"
+    else:
+        labels |= {LABEL_NODE_ID: "x", LABEL_FORMATION: "y"}
+
+
+@pytest.mark.parametrize(("kinds", "how"), list(product(KINDS, EDITS)))
+def test_a_member_is_found_whichever_of_its_labels_are_edited(
+    kinds: tuple[int, ...], how: str
+) -> None:
+    api, members = three()
+    for kind in kinds:
+        edit(members[3][kind], how)
+    seen = found(api)
+    assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys() == PLACES
+    facts = cluster(api).incarnations[-1]
+    assert (facts.node_id, facts.number, facts.formation) == (3, 1, 1)
+    assert facts.pod is not None
+    assert facts.claim is not None
+    drift = {(each.kind, each.name) for each in label_drift(OWNER, seen)}
+    assert drift == {
+        (
+            ("StatefulSet", "Pod", "PersistentVolumeClaim")[kind],
+            members[3][kind]["metadata"]["name"],
+        )
+        for kind in kinds
+    }
+
+
+@pytest.mark.parametrize("how", EDITS[:2])
+def test_a_member_without_any_label_is_found_by_the_last_status_or_a_wide_look(how: str) -> None:
+    api, members = three()
+    for each in members[3]:
+        edit(each, how)
+    assert found(api).sets.keys() == {(1, 1), (2, 1)}
+    assert found(api, frozenset({(3, 1)})).sets.keys() == PLACES
+    seen = found(api, wide=True)
+    assert seen.sets.keys() == PLACES
+    assert seen.unlabelled == {(3, 1)}
+
+
+def test_nothing_is_read_by_name_while_all_is_there() -> None:
+    api, _ = three()
+    found(api, frozenset(PLACES))
+    assert api.reads == []
+
+
+def test_what_a_drift_puts_back_are_the_labels_that_it_was_made_with() -> None:
+    api, members = three()
+    before = dict(members[2][1]["metadata"]["labels"])
+    members[2][1]["metadata"]["labels"] = {"mine": "kept"}
+    (drift,) = label_drift(OWNER, found(api))
+    assert dict(drift.labels) == before
+    assert drift.uid == members[2][1]["metadata"]["uid"]
+
+
+def test_a_pod_that_kubernetes_has_orphaned_is_still_the_members() -> None:
+    api, members = three()
+    pod = members[3][1]
+    edit(pod, "removed")
+    pod["metadata"].pop("ownerReferences")
+    assert (3, 1) in found(api).pods
+    # Also when its StatefulSet was deleted without it: then it can at least be asked.
+    del api.objects["/apis/apps/v1/namespaces/space/statefulsets/q-3-1"]
+    seen = cluster(api, wide=True)
+    assert [each.node_id for each in seen.incarnations] == [1, 2]
+    assert [(each.node_id, each.ip) for each in seen.strays] == [(3, "10.0.1.3")]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "other"),
+    [("a", "a-1"), ("a-1", "a"), ("a", "a-1-2"), ("a", "data-a"), ("a", "a-identity")],
+)
+def test_a_quorum_whose_name_begins_like_anothers_is_not_mistaken_for_it(
+    quorum: str, other: str
+) -> None:
+    api = MemberObjects()
+    mine, theirs = Owner(quorum, "space", "uid-a"), Owner(other, "space", "uid-b")
+    for owner in (mine, theirs):
+        for index in (1, 2):
+            api.add_identity(owner, index)
+        for node_id, number in product((1, 2), (1, 2)):
+            for each in api.add_member(owner, node_id, number):
+                each["metadata"]["labels"] = {}
+    for owner in (mine, theirs):
+        seen = asyncio.run(find_parts(api, owner, wide=True))
+        assert seen.foreign == ()
+        assert seen.sets.keys() == seen.pods.keys() == seen.claims.keys()
+        assert set(seen.sets) == {(1, 1), (1, 2), (2, 1), (2, 2)}
+        assert set(seen.identities) == {1, 2}
+        assert {each["metadata"]["name"] for each in seen.sets.values()} == {
+            owner.member(*place) for place in seen.sets
+        }
+
+
+def test_a_foreign_object_with_a_members_name_is_shown_and_never_taken_over() -> None:
+    api, _ = three()
+    foreign, _, _ = api.add_member(Owner("q", "space", "uid-of-the-one-before"), 3, 2)
+    foreign["metadata"].pop("ownerReferences")
+    stranger = {"metadata": {"name": "q-2-1-0", "labels": {}}, "spec": {"containers": [{}]}}
+    api.add("space", "pods", stranger)
+    seen = cluster(api)
+    assert seen.foreign_objects == (
+        ForeignObject("StatefulSet", "q-3-2", ""),
+        ForeignObject("Pod", "q-2-1-0", ""),
+    )
+    assert [each.name for each in seen.incarnations] == ["q-1-1", "q-2-1", "q-3-1"]
+    assert seen.incarnations[1].pod is None
+    assert seen.used_numbers[3] == 2
+    assert seen.label_drift == ()
+
+
+def test_an_identity_is_found_by_its_name() -> None:
+    api, _ = three()
+    api.objects["/api/v1/namespaces/space/configmaps/q-identity"]["metadata"]["labels"] = {}
+    seen = cluster(api)
+    assert [(each.index, each.cluster_id) for each in seen.identities] == [(1, "c1")]
+    assert [(each.kind, each.name) for each in seen.label_drift] == [("ConfigMap", "q-identity")]
+
+
+def test_the_identity_of_a_later_formation_is_found_while_the_first_one_shows() -> None:
+    api = MemberObjects()
+    api.add_identity(OWNER, 1)
+    api.add_identity(OWNER, 2)["metadata"]["labels"] = {}
+    owned, _, _ = api.add_member(OWNER, 1, 2)
+    for labels in (owned["metadata"], owned["spec"]["volumeClaimTemplates"][0]["metadata"]):
+        labels["labels"][LABEL_FORMATION] = "2"
+    assert [each.index for each in cluster(api).identities] == [1, 2]

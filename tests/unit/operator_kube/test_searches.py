@@ -1,0 +1,97 @@
+"""When a quorum's parts are searched for beyond their labels: when something is missing, and not all the time."""
+
+from dataclasses import replace
+
+from quorum_operator.crd import MemberStatus, MetadataQuorumStatus
+from quorum_operator.kube.observe import Cluster
+from quorum_operator.kube.searches import PERIOD_S, Searches
+from quorum_operator.planner.observed import (
+    Identity,
+    Incarnation,
+    Key,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+)
+
+UID = "uid-q"
+EARLIER = MetadataQuorumStatus(
+    members=[
+        MemberStatus(id=1, incarnation=2),
+        MemberStatus(id=2),
+        MemberStatus(id=3, incarnation=1),
+    ]
+)
+
+
+def member(node_id: int) -> Incarnation:
+    name = f"q-{node_id}-1"
+    return Incarnation(
+        node_id, 1, name, name, "1", 0.0, 1, StorageChoice("1Gi", None), uuid=f"U{node_id}"
+    )
+
+
+def cluster(*ids: int) -> Cluster:
+    return Cluster(
+        identities=(Identity(1, "c1", 1, "U1", 3, formed=True),),
+        stale_objects=(),
+        label_drift=(),
+        foreign_objects=(),
+        unlabelled=frozenset(),
+        strays=(),
+        incarnations=tuple(member(each) for each in ids),
+        used_numbers={},
+        templates={},
+        storage_class_exists=True,
+    )
+
+
+def view(*ids: int) -> QuorumView:
+    voters = tuple(ReplicaView(Key(each, f"U{each}"), True, True) for each in ids)
+    return QuorumView("c1", voters[0].key, 4, voters, (), 17, 3, True, False, True, True, 3)
+
+
+def test_the_first_look_is_wide_and_no_other_while_all_voters_are_found() -> None:
+    searches, found = Searches(), cluster(1, 2, 3)
+    wide = []
+    for second in range(100):
+        wide.append(searches.begin(UID, EARLIER, float(second)).wide)
+        searches.end(UID, found, view(1, 2, 3))
+    assert wide == [True, *99 * [False]]
+
+
+def test_the_last_status_names_what_is_looked_for_by_name() -> None:
+    assert Searches().begin(UID, EARLIER, 0.0).known == {(1, 2), (3, 1)}
+
+
+def test_a_missing_voter_is_searched_for_now_and_then() -> None:
+    for found, seen in (
+        (cluster(1, 2), view(1, 2, 3)),
+        (cluster(1, 2, 3), None),
+        (replace(cluster(1, 2, 3), identities=()), view(1, 2, 3)),
+    ):
+        searches = Searches()
+        wide = []
+        for second in range(30):
+            wide.append(searches.begin(UID, EARLIER, float(second)).wide)
+            searches.end(UID, found, seen)
+        assert [at for at, is_wide in enumerate(wide) if is_wide] == [0, PERIOD_S, 2 * PERIOD_S]
+
+
+def test_what_only_a_wide_look_has_found_is_looked_for_by_name_from_then_on() -> None:
+    searches = Searches()
+    searches.begin(UID, EARLIER, 0.0)
+    searches.end(UID, replace(cluster(1, 2, 3), unlabelled=frozenset({(7, 4)})), view(1, 2, 3))
+    for second in (1.0, 2.0):
+        search = searches.begin(UID, EARLIER, second)
+        assert (7, 4) in search.known
+        assert not search.wide
+        searches.end(UID, cluster(1, 2, 3), view(1, 2, 3))
+
+
+def test_a_name_that_turns_out_to_be_taken_widens_the_next_look() -> None:
+    searches = Searches()
+    searches.begin(UID, EARLIER, 0.0)
+    searches.end(UID, cluster(1, 2, 3), view(1, 2, 3))
+    searches.widen(UID)
+    assert searches.begin(UID, EARLIER, 0.1).wide

@@ -1,0 +1,59 @@
+"""The real reconcile puts edited labels back, and a quorum without them is not taken for lost."""
+
+import asyncio
+
+import pytest
+
+from quorum_operator.desired.names import LABEL_INSTANCE
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+    set_path,
+)
+
+CLAIM = "/api/v1/namespaces/space/persistentvolumeclaims/data-demo-1-1-0"
+
+
+def reconciled(api: KeptObjects, times: int = 3) -> None:
+    async def run() -> None:
+        operator = reconciler(api, SoundNodes(3))
+        for _ in range(times):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", [pod_path(1), set_path(1), CLAIM])
+@pytest.mark.parametrize("edited", [None, "somebody-elses"])
+def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
+    api = running_quorum()
+    before = dict(api.objects[path]["metadata"]["labels"])
+    if edited is None:
+        api.objects[path]["metadata"]["labels"] = {}
+    else:
+        api.objects[path]["metadata"]["labels"][LABEL_INSTANCE] = edited
+    reconciled(api)
+    assert api.objects[path]["metadata"]["labels"] == before
+    assert {verb for verb, _ in api.writes} == {"merge"}
+    assert (api.status["phase"], api.status["voters"]) == ("Ready", 3)
+
+
+def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
+    api = running_quorum(paused=True)
+    api.objects[pod_path(1)]["metadata"]["labels"] = {}
+    reconciled(api)
+    assert api.writes == []
+    assert api.status["voters"] == 3
+
+
+def test_a_set_that_somebody_else_owns_is_not_labelled() -> None:
+    api = running_quorum()
+    meta = api.objects[set_path(3)]["metadata"]
+    meta["labels"], meta["ownerReferences"] = {}, [{"kind": "Other", "name": "x", "uid": "other"}]
+    reconciled(api, 1)
+    assert api.objects[set_path(3)]["metadata"]["labels"] == {}
