@@ -60,13 +60,14 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     settled_s, acknowledged = 0.0, 0
     with Watch(hands) as watch:
         try:
-            _play(hands, plan, diary)
+            play(hands, plan, diary)
             settled_s, answered, problems = _settle(hands, plan, diary)
         finally:
             hands.calm()
     problems += watch.problems + harm(watch.samples, stops(watch.log.steps()))
     if not problems:
         try:
+            arena.the_load.renew_token()
             acknowledged = arena.prove_nothing_lost().acknowledged
         except AssertionError as error:
             problems = [f"records: {error}"]
@@ -75,7 +76,7 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     return Passed(round(settled_s, 1), acknowledged, tuple(answered))
 
 
-def _play(hands: Hands, plan: Round, diary: Diary) -> None:
+def play(hands: Hands, plan: Round, diary: Diary) -> None:
     """Each act at its time, each nuisance taken back at its own; all are taken back in the end."""
     begun = time.monotonic()
     agenda = sorted((drawn.at_s, number) for number, drawn in enumerate(plan.acts))

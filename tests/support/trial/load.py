@@ -26,6 +26,7 @@ class Load:
         directory.mkdir(parents=True, exist_ok=True)
         self.acknowledgements = directory / "acknowledgements.jsonl"
         self.reads = directory / "reads.jsonl"
+        self._token_file = directory / "token"
         self._quorum = quorum
         self._url = url
         self._directory = directory
@@ -36,16 +37,23 @@ class Load:
 
     def start(self) -> None:
         """Returns once both have begun and a first record was acknowledged."""
-        token = self._quorum.token()
-        self._launch("writer", token, "--interval-ms", "20")
-        self._launch("checker", token, "--interval-ms", "50", "--reads", str(self.reads))
+        self.renew_token()
+        self._launch("writer", "--interval-ms", "20")
+        self._launch("checker", "--interval-ms", "50", "--reads", str(self.reads))
         wait_for("the first acknowledged record", self.acknowledged, timeout_s=30, seen=self.last)
 
-    def _launch(self, program: str, token: str, *options: str) -> None:
+    def renew_token(self) -> None:
+        """Both go on with the token that the quorum's Secret has now."""
+        fresh = self._token_file.with_suffix(".new")
+        fresh.write_text(self._quorum.token())
+        fresh.replace(self._token_file)
+
+    def _launch(self, program: str, *options: str) -> None:
         command = [sys.executable, "-m", f"support.workload.{program}", "--url", self._url]
         command += ["--acknowledgements", str(self.acknowledgements), *options]
         command += ["--max-seconds", str(self._max_seconds)]
-        environment = {**os.environ, "PYTHONPATH": str(_TESTS), "METADATAQUORUM_TOKEN": token}
+        command += ["--token-file", str(self._token_file)]
+        environment = {**os.environ, "PYTHONPATH": str(_TESTS)}
         with open(self._directory / f"{program}.log", "wb") as log:
             process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL

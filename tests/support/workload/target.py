@@ -8,6 +8,7 @@ a URL may be that of a Service, behind which every connection may end at another
 import http.client
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,6 +47,7 @@ Outcome = Answer | NotSent | Lost
 
 _CERTAINLY_NOT_APPLIED = {400, 401, 404, 409, 413, 421, 422, 507}
 MISDIRECTED = 421
+_REFUSED = 401
 _TURNS = 20
 """How often the leader is looked for; with MISDIRECTED nothing was done."""
 
@@ -68,18 +70,29 @@ class Target:
     """Base URLs taken in turn; one kept connection, dropped after anything but an answer."""
 
     def __init__(
-        self, urls: list[str], *, token: str | None, timeout_ms: int, turns: int = _TURNS
+        self,
+        urls: list[str],
+        *,
+        token: str | None,
+        timeout_ms: int,
+        turns: int = _TURNS,
+        token_file: Path | None = None,
     ) -> None:
+        """`token_file` is read again when the token is refused: it may have been renewed."""
         if not urls:
             raise ValueError("at least one URL is needed")
         self._turns = turns
         self._urls = urls
         self._next = 0
         self._headers = {"Content-Type": "application/json"}
-        if token:
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._token_file = token_file
+        self._bear(token if token_file is None else token_file.read_text())
         self._timeout_s = timeout_ms / 1000
         self._connection: http.client.HTTPConnection | None = None
+
+    def _bear(self, token: str | None) -> None:
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     @property
     def url(self) -> str:
@@ -96,6 +109,8 @@ class Target:
         """One request, repeated only where nothing was done because another node leads."""
         for _ in range(self._turns):
             outcome = self._call(method, path, body)
+            if isinstance(outcome, Answer) and outcome.status == _REFUSED and self._token_file:
+                self._bear(self._token_file.read_text())
             if not isinstance(outcome, Answer) or outcome.status != MISDIRECTED:
                 break
             leader = outcome.body.get("leaderUrl")

@@ -77,6 +77,7 @@ def main() -> int:
     target = Target(
         arguments.url,
         token=os.environ.get("METADATAQUORUM_TOKEN"),
+        token_file=arguments.token_file,
         timeout_ms=arguments.timeout_ms + 250,
     )
     journal = Journal(arguments.acknowledgements)
