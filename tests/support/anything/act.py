@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from support.anything.hands import Hands
 
 Doing: TypeAlias = Iterator[str]
+Answer: TypeAlias = "Callable[[Hands, str], str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Ending:
 
     type: str
     says: str
-    answer: "Callable[[Hands, str], str]"
+    answer: Answer
 
     def holds(self, condition: Json) -> bool:
         """Whether this condition is true and says what to do."""

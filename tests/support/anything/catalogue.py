@@ -1,6 +1,6 @@
 """All acts, and those that are not drawn yet."""
 
-from support.anything import host_acts, object_acts, process_acts, spec_acts
+from support.anything import host_acts, left_acts, object_acts, process_acts, spec_acts
 from support.anything.act import Act
 
 EVERY: tuple[Act, ...] = (
@@ -8,6 +8,7 @@ EVERY: tuple[Act, ...] = (
     *object_acts.ACTS,
     *process_acts.ACTS,
     *host_acts.ACTS,
+    *left_acts.ACTS,
 )
 
 HELD_BACK: dict[str, str] = {
@@ -20,9 +21,7 @@ HELD_BACK: dict[str, str] = {
     "edit-config": "drift is not mended",
     "edit-service": "drift is not mended",
     "edit-set": "drift is not mended",
-    "invalid-affinity": "the refusal keeps everything else waiting",
     "orphan-set": "the orphan's name is taken",
-    "quota": "the refusal keeps everything else waiting",
     "relabel-pod": "members are found by a label",
     "scale-set-to-two": "drift is not mended",
     "storage-size-in-other-words": "compared as text",

@@ -2,12 +2,11 @@
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import Hands
-from support.harness.kube_api import ApiError, Json
+from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.bed import network, nodes
 
 _PASSES = (4.0, 15.0)
-_QUOTA = "by-hand"
 
 
 @act(destroys=1)
@@ -158,20 +157,20 @@ def cut_host_off(hands: Hands, drawn: Drawn) -> Doing:
 def quota(hands: Hands, drawn: Drawn) -> Doing:
     """Set a quota under which no pod, claim or StatefulSet can be made, for a while."""
     what = drawn.one_of(("pods", "persistentvolumeclaims", "count/statefulsets.apps", "configmaps"))
+    no_more_of(hands, what)
+    yield f"quota: no {what}"
+    hands.api.delete(hands.core("resourcequotas", "by-hand"))
+
+
+def no_more_of(hands: Hands, what: str) -> None:
+    """A quota; one that is there already is given this limit as well."""
     body: Json = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": _QUOTA},
+        "metadata": {"name": "by-hand", "namespace": hands.namespace},
         "spec": {"hard": {what: "0"}},
     }
-    path = hands.core("resourcequotas", _QUOTA)
-    try:
-        hands.api.create(path.rpartition("/")[0], body)
-    except ApiError as error:
-        if error.status != 409:
-            raise
-    yield f"quota: no {what}"
-    hands.api.delete(path)
+    hands.api.apply(hands.core("resourcequotas", "by-hand"), body)
 
 
 ACTS: tuple[Act, ...] = (
