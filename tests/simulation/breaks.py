@@ -14,6 +14,7 @@ import pytest
 from quorum_node.raft import (
     commit,
     election,
+    fetch_answers,
     fetch_following,
     fetch_serving,
     handover,
@@ -324,15 +325,16 @@ def let_a_witness_be_ahead_of_the_leaders_disk(patch: Patch) -> None:
 
     Would: leave records on witnesses alone after a crash, so that nobody who may lead gets their votes.
     """
-    patch.setattr(
-        fetch_serving,
-        "_served_end",
-        lambda state, leader, request: (
-            state.high_watermark
-            if request.replica.id == fetch_serving.CONSUMER_ID
-            else state.log_end
-        ),
-    )
+    for module in (fetch_answers, fetch_serving):
+        patch.setattr(
+            module,
+            "served_end",
+            lambda state, leader, request: (
+                state.high_watermark
+                if request.replica.id == fetch_answers.CONSUMER_ID
+                else state.log_end
+            ),
+        )
 
 
 def campaign_as_a_witness(patch: Patch) -> None:

@@ -13,6 +13,7 @@ from quorum_node.raft import (
     begin_end_epoch,
     commit,
     election,
+    fetch_answers,
     fetch_serving,
     membership,
     own_entry,
@@ -174,7 +175,8 @@ def show_uncommitted_records(patch: Patch) -> None:
 
     Would: show clients what a new leader may take back.
     """
-    patch.setattr(fetch_serving, "CONSUMER_ID", -12345)
+    for module in (fetch_answers, fetch_serving):
+        patch.setattr(module, "CONSUMER_ID", -12345)
 
 
 def let_a_removed_leader_be_ahead_on_a_witness(patch: Patch) -> None:
@@ -182,7 +184,7 @@ def let_a_removed_leader_be_ahead_on_a_witness(patch: Patch) -> None:
 
     Would: leave with records that stand on the witness alone, which then refuses its vote to everybody.
     """
-    patch.setattr(fetch_serving, "_successors_end", lambda replica, leader: replica.durable_end)
+    patch.setattr(fetch_answers, "_successors_end", lambda replica, leader: replica.durable_end)
 
 
 def lead_without_a_record_of_the_own_epoch(patch: Patch) -> None:

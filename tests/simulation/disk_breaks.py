@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorum_node.raft import acknowledgements, fetch_following, fetch_serving
+from quorum_node.raft import acknowledgements, fetch_answers, fetch_following
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
@@ -60,8 +60,8 @@ def send_damaged_records_again(patch: Patch) -> None:
 
     Would: keep a replica from joining for ever, with a bad disk in the lead.
     """
-    real = fetch_serving.RecordsRange
-    patch.setattr(fetch_serving, "RecordsRange", lambda *values: real(*values[:3]))
+    real = fetch_answers.RecordsRange
+    patch.setattr(fetch_answers, "RecordsRange", lambda *values: real(*values[:3]))
 
 
 def ask_for_damaged_records_at_once(patch: Patch) -> None:

@@ -16,6 +16,7 @@ from quorum_node.raft import (
     discover_brokers,
     discovery,
     election,
+    fetch_answers,
     fetch_following,
     fetch_serving,
     following,
@@ -173,9 +174,9 @@ class Replica(ReplicaState):
             if self.log_end > role.told_end_offset:
                 # Followers first, then the own disk: the two run side by side.
                 role.told_end_offset = self.log_end
-                fetch_serving.answer_voters(self, role)
+                fetch_answers.answer_voters(self, role)
                 self.out.append(FlushLog())
-                fetch_serving.answer_observers(self, role)
+                fetch_answers.answer_observers(self, role)
             if self.config.witness and role.handover is None:
                 handover.leave_to_others(self, role)
             elif role.handover is not None:
@@ -229,7 +230,7 @@ def _on_abandoned(replica: Replica, event: RequestAbandoned) -> None:
 def _on_hurried(replica: Replica, event: RequestHurried) -> None:
     leader = replica.role
     if isinstance(leader, Leader):
-        fetch_serving.answer_early(replica, leader, event.request_id)
+        fetch_answers.answer_early(replica, leader, event.request_id)
 
 
 def _on_response(replica: Replica, event: ResponseReceived) -> None:
@@ -308,7 +309,7 @@ def _tell_round(replica: Replica) -> None:
     """A read opened a new answer round."""
     leader = replica.role
     assert isinstance(leader, Leader)
-    fetch_serving.tell_round(replica, leader)
+    fetch_answers.tell_round(replica, leader)
 
 
 def _on_flushed(replica: Replica, event: LogFlushed) -> None:
@@ -319,7 +320,7 @@ def _on_flushed(replica: Replica, event: LogFlushed) -> None:
     leader = replica.role
     if type(leader) is Leader:
         commit.advance_as_leader(replica, leader)
-        fetch_serving.answer_witnesses(replica, leader)
+        fetch_answers.answer_witnesses(replica, leader)
         membership.resign_if_removed(replica)
 
 

@@ -8,7 +8,8 @@ nothing.
 
 from quorum_node.raft.cluster_identity import fetcher_is_member, is_foreign
 from quorum_node.raft.errors import RaftError
-from quorum_node.raft.fetch_serving import CONSUMER_ID, progress_of, yield_to_newer_voter
+from quorum_node.raft.fetch_answers import CONSUMER_ID
+from quorum_node.raft.fetch_serving import progress_of, yield_to_newer_voter
 from quorum_node.raft.leadership import Download, Leader
 from quorum_node.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotPart
 from quorum_node.raft.outputs import Respond

@@ -16,8 +16,8 @@ from quorum_node.raft import (
 )
 from quorum_node.raft.check_quorum import check_quorum
 from quorum_node.raft.election import campaign, expire_campaign
+from quorum_node.raft.fetch_answers import expire_parked
 from quorum_node.raft.fetch_following import expire_follower
-from quorum_node.raft.fetch_serving import expire_parked
 from quorum_node.raft.leadership import ChangePhase, Leader
 from quorum_node.raft.outputs import HaltReason
 from quorum_node.raft.replica_state import ReplicaState
