@@ -53,7 +53,7 @@ class Application:
         """Open the clients and the HTTP endpoint."""
         self._api = KubeApi(load_configuration())
         # Pods come and go under the same address: a kept connection may lead to a dead process.
-        limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits)
         reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
         self._workers = Workers(KIND, reconciler, self.metrics, self._settings.resync_s)

@@ -27,7 +27,7 @@ from quorum_operator.planner.reassignment import (
     Place,
     Target,
 )
-from quorum_operator.quorum_client import NO_ANSWER, Answer, url_of
+from quorum_operator.quorum_client import NO_ANSWER, Answer, limit, url_of
 
 DESCRIBE_TIMEOUT_MS = 2000
 CHANGE_TIMEOUT_MS = 5000
@@ -93,10 +93,10 @@ class PartitionClient:
     ) -> M | Answer:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         content = body.model_dump_json(by_alias=True)
-        timeout_s = timeout_ms / 1000 + _SLACK_S
+        timeout = limit(timeout_ms / 1000 + _SLACK_S)
         try:
             answer = await self._http.post(
-                url_of(ip, path), content=content, headers=headers, timeout=timeout_s
+                url_of(ip, path), content=content, headers=headers, timeout=timeout
             )
         except httpx.HTTPError as error:
             return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")

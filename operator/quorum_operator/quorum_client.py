@@ -35,6 +35,8 @@ from quorum_operator.planner.step import VotersPosition
 REPORT_TIMEOUT_S = 1.0
 CONFIRM_TIMEOUT_MS = 1500
 DESCRIBE_BUDGET_S = 4.0
+DESCRIBES_AT_ONCE = 64
+"""Fewer than the connections of the pool: the budget is not spent on waiting for a connection."""
 CHANGE_TIMEOUT_MS = 5000
 NO_ANSWER = "NO_ANSWER"
 """Code of an Answer when nobody answered."""
@@ -82,6 +84,7 @@ class QuorumClient:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
+        self._describing = asyncio.Semaphore(DESCRIBES_AT_ONCE)
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         """What the process behind `ip` says of itself.
@@ -89,7 +92,7 @@ class QuorumClient:
         None without a well-formed answer, or when another node answers at an address reused.
         """
         try:
-            answer = await self._http.get(url_of(ip, "/v1/node"), timeout=REPORT_TIMEOUT_S)
+            answer = await self._http.get(url_of(ip, "/v1/node"), timeout=limit(REPORT_TIMEOUT_S))
             told = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
@@ -112,7 +115,7 @@ class QuorumClient:
         hinted_epoch: int | None = None
         older: QuorumView | None = None
         try:
-            async with asyncio.timeout(DESCRIBE_BUDGET_S):
+            async with self._describing, asyncio.timeout(DESCRIBE_BUDGET_S):
                 for ip in ips:
                     told = await self._describe(ip, confirmed=True)
                     if told is None or not told.confirmed or told.leader_id is None:
@@ -133,9 +136,9 @@ class QuorumClient:
 
     async def _describe(self, ip: str, *, confirmed: bool) -> QuorumDescription | None:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
-        timeout_s = CONFIRM_TIMEOUT_MS / 1000 + 0.5
+        timeout = limit(CONFIRM_TIMEOUT_MS / 1000 + 0.5)
         try:
-            answer = await self._http.get(url_of(ip, "/v1/quorum"), params=query, timeout=timeout_s)
+            answer = await self._http.get(url_of(ip, "/v1/quorum"), params=query, timeout=timeout)
             if answer.status_code != 200:
                 return None
             return QuorumDescription.model_validate_json(answer.content)
@@ -187,10 +190,10 @@ class QuorumClient:
 
     async def _change(self, method: str, url: str, token: str, body: str | None) -> Answer:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        timeout_s = CHANGE_TIMEOUT_MS / 1000 + 1.0
+        timeout = limit(CHANGE_TIMEOUT_MS / 1000 + 1.0)
         try:
             answer = await self._http.request(
-                method, url, content=body, headers=headers, timeout=timeout_s
+                method, url, content=body, headers=headers, timeout=timeout
             )
         except httpx.HTTPError as error:
             return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
@@ -210,6 +213,11 @@ async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> De
     if outdated or (told.view is not None and seen.is_older(told.view)):
         return await nodes.describe(ips, seen)
     return told
+
+
+def limit(seconds: float) -> httpx.Timeout:
+    """For connecting, and for the answer, of a call to a node. What waits for a free connection is not silent yet."""
+    return httpx.Timeout(seconds, pool=None)
 
 
 def url_of(ip: str, path: str) -> str:

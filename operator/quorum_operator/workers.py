@@ -13,6 +13,7 @@ import structlog
 
 from quorum_operator.backoff import delay_s
 from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.rate_limit import TokenBucket, call_for
 from quorum_operator.metrics import Metrics, Reconciled
 from quorum_operator.reconcile import Next
 
@@ -21,6 +22,9 @@ RETRY_ERROR_MAX_S = 60.0
 RETRY_WOKEN_MAX_S = 5.0
 """After errors a change of the resource itself is looked at at once, a change of its parts at least so late."""
 RECONCILE_LIMIT_S = 60.0
+RECONCILES_PER_S = 4.0
+RECONCILES_AT_ONCE = 100
+"""Of one resource, however often it is woken and whatever is planned."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -91,8 +95,11 @@ class Workers:
         self, namespace: str, name: str, wake: asyncio.Event, changed: asyncio.Event
     ) -> None:
         failures = 0
+        call_for(f"{self._kind}/{namespace}/{name}")
+        limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE)
         resource = Reconciled(self._kind, namespace, name)
         while True:
+            await asyncio.sleep(limit.take())
             wake.clear()
             changed.clear()
             self._metrics.begin(resource)

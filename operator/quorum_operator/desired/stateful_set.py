@@ -36,6 +36,7 @@ from quorum_operator.desired.names import (
     metadata,
 )
 from quorum_operator.planner.observed import Identity, Incarnation, Templates
+from quorum_operator.quantity import canonical
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
 
@@ -125,7 +126,7 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
-    parts = [spec.image, spec.resources, config.properties(owner, spec.config or {})]
+    parts = [spec.image, _resources(spec), config.properties(owner, spec.config or {})]
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
@@ -244,8 +245,20 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         "readinessProbe": _probe("/readyz", period=1, failures=2),
     }
     if spec.resources is not None:
-        container["resources"] = spec.resources
+        container["resources"] = _resources(spec)
     return container
+
+
+def _resources(spec: MetadataQuorumSpec) -> dict[str, Any] | None:
+    """Requests and limits in one form: another way of writing the same quantity restarts nothing."""
+    if spec.resources is None:
+        return None
+    return {
+        key: {name: canonical(each) for name, each in value.items()}
+        if key in {"requests", "limits"} and isinstance(value, dict)
+        else value
+        for key, value in spec.resources.items()
+    }
 
 
 def overrides(owner: Owner, member: Member) -> dict[str, str]:

@@ -15,6 +15,7 @@ from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
 
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
+from quorum_operator.kube.rate_limit import RateLimiter
 
 FIELD_MANAGER = "metadataquorum-operator"
 TIMEOUT_S = 15.0
@@ -48,6 +49,7 @@ class KubeApi:
 
     def __init__(self, configuration: Any) -> None:
         self._configuration = configuration
+        self._limiter = RateLimiter()
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
             verify=_tls(configuration),
@@ -125,6 +127,7 @@ class KubeApi:
         body: Object | list[Object] | None = None,
         content_type: str = "application/json",
     ) -> Object:
+        await self._limiter.admit()
         headers = {"Accept": "application/json", **self._authorization()}
         content = None
         if body is not None:

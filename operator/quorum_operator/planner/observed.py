@@ -7,11 +7,13 @@ Replica UUIDs are text in Kafka's 22-character form.
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 from quorum_node.records.identity import uuid_text
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
+from quorum_operator.quantity import value_of
 
 EXIT_DISK_FULL = 73
 EXIT_STORAGE_FAILED = 74
@@ -24,12 +26,23 @@ class Key(NamedTuple):
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StorageChoice:
-    """What a member's volume was, or is to be, claimed with."""
+    """What a member's volume was, or is to be, claimed with. Sizes are quantities: equal is what has the same value."""
 
     size: str
     storage_class: str | None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageChoice) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    @property
+    def _value(self) -> tuple[Fraction | str, str | None]:
+        value = value_of(self.size)
+        return self.size if value is None else value, self.storage_class
 
 
 class Confirmation(NamedTuple):

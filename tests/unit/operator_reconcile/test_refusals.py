@@ -246,3 +246,18 @@ def test_a_status_that_somebody_spoilt_is_written_anew() -> None:
     reconcile(api, SoundNodes(3))
     assert len(api.status["members"]) == 3
     assert api.status["newestEpoch"] == 4
+
+
+@pytest.mark.parametrize("size", ["1024Mi", "1073741824", "1048576Ki"])
+def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
+    api = running_quorum(3)
+    api.change_spec(storage={"size": size, "storageClassName": "local"})
+    reconcile(api, SoundNodes(3), times=3)
+    assert not api.writes
+
+
+def test_another_way_of_writing_resources_restarts_nobody() -> None:
+    api = running_quorum(3, resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
+    api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
+    reconcile(api, SoundNodes(3), times=3)
+    assert not api.writes

@@ -1,0 +1,82 @@
+"""Limits of the calls to the API server: for the whole operator, and for each resource on whose behalf they are made.
+
+Owns the token buckets and who a call is counted for. They hold whatever the planner says: backing off (`attempts.py`) makes
+few calls of what fails, and this makes sure that nothing else makes many.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+
+CALLS_PER_S = 400.0
+CALLS_AT_ONCE = 2000
+"""Of all resources together. The repair of one member takes a few dozen; many may be repaired at once."""
+RESOURCE_CALLS_PER_S = 40.0
+RESOURCE_CALLS_AT_ONCE = 500
+MOST_BUCKETS = 10_000
+"""Of resources that may be gone; a full bucket is forgotten first."""
+
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+def call_for(resource: str) -> None:
+    """From here on, calls of this task are counted for this resource."""
+    _caller.set(resource)
+
+
+class TokenBucket:
+    """`at_once` tokens at first, and `per_s` more every second; `clock` in seconds, monotonic."""
+
+    def __init__(
+        self, per_s: float, at_once: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_s, self._at_once, self._clock = per_s, at_once, clock
+        self._tokens = float(at_once)
+        self._filled_at = clock()
+
+    def take(self) -> float:
+        """Takes one token; seconds until it is there. Who takes one later waits longer."""
+        self._fill()
+        self._tokens -= 1.0
+        return max(-self._tokens / self._per_s, 0.0)
+
+    def full(self) -> bool:
+        """Whether nobody has taken any lately."""
+        self._fill()
+        return self._tokens >= self._at_once
+
+    def _fill(self) -> None:
+        now = self._clock()
+        grown = (now - self._filled_at) * self._per_s
+        self._tokens, self._filled_at = min(self._tokens + grown, self._at_once), now
+
+
+class RateLimiter:
+    """In front of one client of the API server."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._all = TokenBucket(CALLS_PER_S, CALLS_AT_ONCE, clock)
+        self._resources: dict[str, TokenBucket] = {}
+
+    async def admit(self) -> None:
+        """Returns when the call may be made: the resource's own limit first, so that it keeps no other one waiting."""
+        caller = _caller.get()
+        if caller:
+            await _sleep(self._bucket_of(caller).take())
+        await _sleep(self._all.take())
+
+    def _bucket_of(self, caller: str) -> TokenBucket:
+        bucket = self._resources.get(caller)
+        if bucket is None:
+            if len(self._resources) >= MOST_BUCKETS:
+                self._resources = {k: v for k, v in self._resources.items() if not v.full()}
+            bucket = TokenBucket(RESOURCE_CALLS_PER_S, RESOURCE_CALLS_AT_ONCE, self._clock)
+            self._resources[caller] = bucket
+        return bucket
+
+
+async def _sleep(seconds: float) -> None:
+    if seconds > 0:
+        await asyncio.sleep(seconds)

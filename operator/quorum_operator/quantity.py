@@ -1,0 +1,40 @@
+"""Kubernetes quantities: `1Gi`, `1024Mi` and `1073741824` are the same size.
+
+Owns reading them and writing them in one form. The grammar is that of k8s.io/apimachinery `resource.Quantity`: a decimal
+number with a binary suffix, a decimal suffix or an exponent.
+"""
+
+import re
+from fractions import Fraction
+
+_BINARY = {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)}
+_DECIMAL = {
+    **{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)},
+    "": Fraction(1),
+    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
+}
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?")
+
+
+def value_of(text: str) -> Fraction | None:
+    """The exact value; None for what is no quantity."""
+    found = _QUANTITY.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, suffix, exponent = found.groups()
+    if exponent is not None:
+        return Fraction(number) * Fraction(10) ** int(exponent)
+    return Fraction(number) * {**_BINARY, **_DECIMAL}[suffix or ""]
+
+
+def canonical(quantity: str | int | float) -> str:
+    """As the API server writes it: with the largest suffix of its own kind that leaves a whole number."""
+    text = str(quantity).strip()
+    value = value_of(text)
+    if value is None:
+        return text
+    suffixes = _BINARY if text.endswith("i") and value >= 1024 else _DECIMAL
+    for suffix, unit in sorted(suffixes.items(), key=lambda each: -each[1]):
+        if value and value % unit == 0:
+            return f"{value / unit}{suffix}"
+    return "0" if value == 0 else text

@@ -1,0 +1,61 @@
+"""Quantities are compared by value, and written in one form."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorum_operator.planner.observed import StorageChoice
+from quorum_operator.quantity import canonical, value_of
+
+SAME = [
+    ("1Gi", "1024Mi", "1073741824", "1048576Ki", "1073741824.0", "1073741824000m"),
+    ("0.5Gi", "512Mi", "536870912", ".5Gi"),
+    ("1G", "1e9", "1000M", "1E9", "1000000000", "+1G"),
+    ("1E", "1000P", "1e18"),
+    ("500m", "0.5", "5e-1"),
+]
+
+
+@pytest.mark.parametrize("texts", SAME)
+def test_the_same_size_is_the_same_storage(texts: tuple[str, ...]) -> None:
+    assert len({StorageChoice(each, "c") for each in texts}) == 1
+
+
+def test_other_sizes_and_classes_are_other_storage() -> None:
+    sizes = ("1Gi", "1G", "2Gi", "1Mi", "1m", "1", "1M", "x", "y")
+    assert len({StorageChoice(each, None) for each in sizes}) == len(sizes)
+    assert StorageChoice("1Gi", None) != StorageChoice("1Gi", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1024Mi", "1Gi"),
+        ("0.5", "500m"),
+        ("1000m", "1"),
+        ("1536Mi", "1536Mi"),
+        ("512M", "512M"),
+        ("1.5Gi", "1536Mi"),
+        ("0", "0"),
+        ("0Mi", "0"),
+        ("a", "a"),
+        ("1000", "1k"),
+        ("512Ki", "512Ki"),
+    ],
+)
+def test_quantities_are_written_as_the_api_server_does(text: str, written: str) -> None:
+    assert canonical(text) == written
+
+
+def test_numbers_are_quantities_too() -> None:
+    assert (canonical(2), canonical(0.5)) == ("2", "500m")
+
+
+@given(
+    number=st.integers(0, 10**6),
+    suffix=st.sampled_from(["", "Ki", "Mi", "Gi", "k", "M", "G", "m", "e3"]),
+)
+def test_another_way_of_writing_keeps_the_value(number: int, suffix: str) -> None:
+    text = f"{number}{suffix}"
+    assert value_of(canonical(text)) == value_of(text)
+    assert canonical(canonical(text)) == canonical(text)

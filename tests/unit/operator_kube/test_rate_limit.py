@@ -1,0 +1,140 @@
+"""Limits of the calls to the API server: of all resources together, and of each one."""
+
+import asyncio
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from quorum_operator.crd import KIND
+from quorum_operator.kube import client, rate_limit
+from quorum_operator.kube.rate_limit import RateLimiter, TokenBucket, call_for
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Next
+from quorum_operator.workers import RECONCILES_AT_ONCE, RECONCILES_PER_S, Workers
+
+
+def test_a_bucket_gives_what_it_holds_at_once_and_then_its_rate() -> None:
+    now = 50.0
+    bucket = TokenBucket(10.0, 5, lambda: now)
+    assert [bucket.take() for _ in range(5)] == [0.0] * 5
+    assert [bucket.take() for _ in range(3)] == pytest.approx([0.1, 0.2, 0.3])
+    now += 100
+    assert bucket.full()
+    assert [bucket.take() for _ in range(5)] == [0.0] * 5, "no more than it holds"
+    assert bucket.take() > 0
+
+
+class Answering:
+    """A real client whose transport answers at once, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        configuration: Any = SimpleNamespace(
+            host="http://api", get_api_key_with_prefix=lambda _: None
+        )
+        self.api = client.KubeApi(configuration)
+        self.api._http = httpx.AsyncClient(
+            base_url="http://api", transport=httpx.MockTransport(self._answer)
+        )
+
+    def _answer(self, _: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        return httpx.Response(200, content=json.dumps({"items": []}))
+
+    async def call_without_end(self, resource: str) -> None:
+        call_for(resource)
+        while True:
+            await self.api.get("/x")
+
+
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("CALLS_PER_S", 200.0),
+        ("CALLS_AT_ONCE", 60),
+        ("RESOURCE_CALLS_PER_S", 20.0),
+        ("RESOURCE_CALLS_AT_ONCE", 10),
+    ):
+        monkeypatch.setattr(rate_limit, name, value)
+
+
+def run_for(seconds: float, *running: Any) -> None:
+    async def run() -> None:
+        tasks = [asyncio.create_task(each) for each in running]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_who_calls_without_end_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_limits(monkeypatch)
+    server = Answering()
+    began = time.monotonic()
+    run_for(1.0, server.call_without_end("a"))
+    took_s = time.monotonic() - began
+    assert 10 < server.calls <= 10 + 20 * took_s + 1
+
+
+def test_all_together_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_limits(monkeypatch)
+    server = Answering()
+    began = time.monotonic()
+    run_for(1.0, *(server.call_without_end(f"r{each}") for each in range(40)))
+    took_s = time.monotonic() - began
+    assert 60 < server.calls <= 60 + 200 * took_s + 40
+
+
+def test_one_that_calls_without_end_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_limits(monkeypatch)
+    limiter = RateLimiter()
+
+    async def greedy() -> None:
+        call_for("greedy")
+        while True:
+            await limiter.admit()
+
+    async def other() -> float:
+        call_for("other")
+        began = time.monotonic()
+        await limiter.admit()
+        return time.monotonic() - began
+
+    async def run() -> float:
+        task = asyncio.create_task(greedy())
+        await asyncio.sleep(0.3)
+        waited_s = await asyncio.create_task(other())
+        task.cancel()
+        return waited_s
+
+    assert asyncio.run(run()) < 0.1
+
+
+def test_a_plan_that_never_ends_makes_few_reconciles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is planned, and however often the worker is woken."""
+
+    class Endless:
+        times = 0
+
+        async def reconcile(self, namespace: str, name: str) -> Next:
+            self.times += 1
+            return Next(0.0)
+
+    endless = Endless()
+    workers = Workers(KIND, endless, Metrics(), 10.0)
+
+    async def waking() -> None:
+        workers.ensure("s", "n")
+        while True:
+            workers.ensure("s", "n")
+            await asyncio.sleep(0)
+
+    began = time.monotonic()
+    run_for(1.5, waking())
+    took_s = time.monotonic() - began
+    assert endless.times <= RECONCILES_AT_ONCE + RECONCILES_PER_S * took_s + 1

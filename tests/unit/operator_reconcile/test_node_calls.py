@@ -1,0 +1,77 @@
+"""Calls to nodes: what waits for a free connection has not been sent, and is no silence of the node."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from quorum_node.api import NodeDescription, Role, StorageDescription, StorageState
+from quorum_operator import quorum_client
+from quorum_operator.quorum_client import QuorumClient
+
+ANSWER_S = 0.25
+"""Of each call; with few connections the last ones wait longer than any limit of a call."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    told = NodeDescription(
+        node_id=1,
+        replica_uuid="u",
+        cluster_id="c",
+        role=Role.FOLLOWER,
+        is_voter=True,
+        leader_id=None,
+        leader_epoch=1,
+        high_watermark=0,
+        log_end_offset=0,
+        log_start_offset=0,
+        caught_up=True,
+        formed=True,
+        storage=StorageDescription(state=StorageState.OK, detail=None),
+        started_at="2026-01-01T00:00:00Z",
+        version="1",
+    )
+    body = told.model_dump_json(by_alias=True)
+
+    class Slow(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            threading.Event().wait(ANSWER_S)
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Slow) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize("connections", [2, 8])
+def test_reports_that_wait_for_a_connection_are_awaited(
+    port: int, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = connections * 8
+    assert calls / connections * ANSWER_S > quorum_client.REPORT_TIMEOUT_S
+    monkeypatch.setattr(quorum_client, "url_of", lambda ip, path: f"http://127.0.0.1:{port}{path}")
+
+    async def ask() -> list[bool]:
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=0)
+        async with httpx.AsyncClient(limits=limits, trust_env=False) as http:
+            client = QuorumClient(http)
+            reports = await asyncio.gather(*(client.report("x", 1) for _ in range(calls)))
+        return [each is not None for each in reports]
+
+    assert all(asyncio.run(ask()))
