@@ -129,11 +129,16 @@ class RepairSpec(_Model):
         default=30,
         ge=0,
         le=3600,
-        description="How long a circumstance (a volume that can't be mounted, a pod that can't"
-        " start) must last before it counts as a failed disk. Proof counts at once.",
+        description="How long a circumstance (a data volume that can't be mounted, a local volume whose"
+        " Node object is deleted) must last before it counts as a failed disk, from when the operator"
+        " saw it first. Proof counts at once.",
     )
     max_replacements_per_hour: int = Field(
-        default=6, ge=0, le=60, description="Upper bound of replacements within one hour."
+        default=6,
+        ge=0,
+        le=60,
+        description="Upper bound of replacements within one hour. With as many failures in the last"
+        " hour no circumstance counts as a failed disk.",
     )
 
 
@@ -263,6 +268,14 @@ class LeaderStatus(_Model):
     epoch: int
 
 
+class SuspectedStatus(_Model):
+    """A circumstance that counts as a failed disk if it lasts as long as spec.repair says."""
+
+    reason: str
+    subject: str = Field(description="The pod, by UID, or the volume that shows it.")
+    since: str = Field(description="When the operator saw it first; without a break since then.")
+
+
 class MemberStatus(_Model):
     """One member: the pod and the volume of an incarnation, and its place in the quorum."""
 
@@ -277,6 +290,10 @@ class MemberStatus(_Model):
     pvc: str | None = None
     node: str | None = None
     condition: str | None = None
+    suspected: SuspectedStatus | None = Field(
+        default=None,
+        description="Sign of a failed disk that has not lasted long enough to count.",
+    )
 
 
 class PlanStatus(_Model):

@@ -29,6 +29,7 @@ from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
     StorageChoice,
+    Suspicion,
     Wanted,
 )
 from quorum_operator.planner.plan import plan
@@ -186,6 +187,11 @@ class Reconciler:
             self._checked[owner.uid] = (resource["metadata"]["generation"], time.monotonic())
         incarnations, described = await self._ask_nodes(cluster, _seen(earlier))
         self._searches.end(owner.uid, cluster, described.view)
+        suspected = suspicions(earlier)
+        incarnations = tuple(
+            replace(each, suspected=suspected.get((each.node_id, each.number)))
+            for each in incarnations
+        )
         meta = resource["metadata"]
         invalid = None
         if not cluster.storage_class_exists:
@@ -280,6 +286,15 @@ def _seen(earlier: MetadataQuorumStatus) -> Seen:
     if earlier.newest_epoch is None:
         return Seen()
     return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
+
+
+def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion]:
+    """Member id and incarnation → what shows, and since when."""
+    return {
+        (each.id, each.incarnation): Suspicion(told.reason, told.subject, seconds_of(told.since))
+        for each in earlier.members
+        if (told := each.suspected) is not None and each.incarnation is not None
+    }
 
 
 def _unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:

@@ -47,6 +47,7 @@ class Set:
     replicas: int = 1
     uuid: str | None = None
     failed: FailureLatch | None = None
+    taken_back: list[float] = field(default_factory=list)
     stopped: str | None = None
     template: str = ""
     disk: Disk = field(default_factory=Disk)

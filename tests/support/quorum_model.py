@@ -24,11 +24,14 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
+    Suspicion,
     TargetVoter,
     Templates,
     VolumeFacts,
     Wanted,
 )
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.suspicion import suspicion_of
 from support.modelled_pods import Disk, Pod, Set
 from support.pursued_target import pursue_target
 
@@ -71,6 +74,7 @@ class Model:
         self.target: tuple[TargetVoter, ...] | None = None  # set by somebody, through AlterQuorum
         self.serial = 0
         self.steps: list[steps.Step] = []
+        self.suspected: dict[str, Suspicion] = {}  # what the status keeps between two reconciles
 
     # What is.
 
@@ -172,6 +176,13 @@ class Model:
     # What the operator sees.
 
     def observe(self) -> Observation:
+        seen = self._observe()
+        at = Situation(seen)
+        found = {each.name: suspicion_of(at, each) for each in at.current}
+        self.suspected = {name: each for name, each in found.items() if each is not None}
+        return seen
+
+    def _observe(self) -> Observation:
         return Observation(
             now=self.now,
             name="q",
@@ -216,6 +227,8 @@ class Model:
             replicas=each.replicas,
             uuid=each.uuid,
             failed=each.failed,
+            suspected=self.suspected.get(each.name),
+            taken_back=tuple(each.taken_back),
             stopped=each.stopped,
             replaces=each.replaces,
             recovery=each.recovery,
@@ -254,7 +267,9 @@ class Model:
             ip="10.0.0.1",
             ready=ready or pod.gone_at is not None,
             deleting=pod.gone_at is not None,
+            running=not mount_fails,
             started=not mount_fails,
+            waiting_reason="ContainerCreating" if mount_fails else None,
             exit_code=pod.exit_code,
             exit_at=self.now if pod.exit_code is not None else None,
             not_ready_since=None if ready else pod.created_at,

@@ -88,9 +88,9 @@ class RecoveryModel(Model):
     def _is_majority(self, count: int) -> bool:
         return count >= majority(len(self.current_voters()))
 
-    def observe(self) -> Observation:
+    def _observe(self) -> Observation:
         """With the time since when nobody leads."""
-        return replace(super().observe(), unconfirmed_since=self.unconfirmed_since)
+        return replace(super()._observe(), unconfirmed_since=self.unconfirmed_since)
 
     def _report(self, each: Set, uuid: str, formed: bool) -> NodeReport:
         held = self.held.get(each.name, 0)

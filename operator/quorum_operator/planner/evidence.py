@@ -1,8 +1,10 @@
 """Is this incarnation's disk dead?
 
-Owns the difference between proof (acts at once) and circumstance (acts after the debounce, and only
-on a voter that the leader no longer hears). A full disk, a crash, a drained or cordoned host, a pod
-that can't be scheduled or an image that can't be pulled are neither.
+Owns the difference between proof (acts at once) and circumstance (acts after the debounce, and only on a voter that the
+leader no longer hears; `suspicion.py`). A proof is what the replica itself says, or a volume that is lost. A circumstance
+is a fault of the data volume alone that is there at this moment. A full disk, a crash, a drained or cordoned host, a pod
+that can't be scheduled, and whatever a successor would share (an image, a command, a property, a Secret, a limit) are
+neither.
 """
 
 from dataclasses import dataclass
@@ -19,66 +21,78 @@ MOUNT_FAILURE_FRESH_S = 180.0
 """The kubelet repeats a failed mount at least every two minutes; an older event says nothing."""
 
 REPLICA_REPLACED = "ReplicaReplaced"
+HOST_DELETED = "HostDeleted"
+VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+VOLUME_NOT_USABLE = "PodCannotStart"
 
-_CANNOT_START = frozenset({"CreateContainerError", "RunContainerError"})
-_START_FAILED = frozenset({"StartError", "ContainerCannotRun"})
+CIRCUMSTANCES = frozenset({HOST_DELETED, VOLUME_NOT_MOUNTED, VOLUME_NOT_USABLE})
+"""Reasons of a latch that may turn out wrong, and is taken back then. All others are for good."""
+
+_BEFORE_THE_CONTAINER = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A reason to hold the disk for dead, and since when it shows."""
+    """A reason to hold the disk for dead. `subject`: the pod or volume that shows it, by UID or name."""
 
     reason: str
     evidence: str
-    since: float
+    subject: str = ""
+    since: float | None = None
+    """When the process ended, where that is known."""
 
 
-def proof(incarnation: Incarnation, now: float) -> Sign | None:
+def proof(incarnation: Incarnation) -> Sign | None:
     """A proof of a dead disk, or None."""
     pod, report = incarnation.pod, incarnation.report
     claim, volume = incarnation.claim, incarnation.volume
     if pod is not None and pod.exit_code == EXIT_STORAGE_FAILED:
         told = pod.exit_message or f"exit code {EXIT_STORAGE_FAILED}"
-        return Sign("StorageFailed", f"{pod.name}: {told}", pod.exit_at or now)
+        return Sign("StorageFailed", f"{pod.name}: {told}", since=pod.exit_at)
     if report is not None and report.storage == "failed":
-        return Sign("StorageFailed", report.storage_detail or "reported by the node", now)
+        return Sign("StorageFailed", report.storage_detail or "reported by the node")
     if volume is not None and volume.phase == "Failed":
-        return Sign("VolumeFailed", f"PersistentVolume {volume.name} is Failed", now)
+        return Sign("VolumeFailed", f"PersistentVolume {volume.name} is Failed")
     if claim is not None and claim.phase == "Lost":
-        return Sign("VolumeLost", f"PersistentVolumeClaim {claim.name} lost its volume", now)
-    if volume is not None and volume.hosts and not volume.hosts_exist:
-        hosts = ", ".join(volume.hosts)
-        return Sign("HostDeleted", f"volume {volume.name} lives on {hosts}, which is gone", now)
+        return Sign("VolumeLost", f"PersistentVolumeClaim {claim.name} lost its volume")
     # A claim that is not there proves nothing: it may not have been made yet. When a new, empty one
     # takes the place of one that was in use, the process tells by its new replica UUID.
     if incarnation.uuid is not None and report is not None and report.uuid != incarnation.uuid:
         told = f"the volume held {incarnation.uuid} and now holds {report.uuid}"
-        return Sign(REPLICA_REPLACED, told, now)
+        return Sign(REPLICA_REPLACED, told)
     return None
 
 
 def circumstance(incarnation: Incarnation, now: float) -> Sign | None:
-    """A sign that must last before it counts, or None."""
-    pod = incarnation.pod
-    if pod is None or pod.deleting or pod.ready or pod.exit_code == EXIT_DISK_FULL:
+    """A sign that must last before it counts, or None. Whose process answers has its volume."""
+    if incarnation.report is not None:
         return None
-    since = pod.created_at if pod.not_ready_since is None else pod.not_ready_since
-    if _mount_fails(pod, now):
-        return Sign("VolumeNotMounted", pod.mount_failure or "the volume can't be mounted", since)
-    waiting = pod.waiting_reason or ""
-    if waiting in _CANNOT_START or (pod.exit_reason or "") in _START_FAILED:
-        return Sign("PodCannotStart", f"{pod.name}: {waiting or pod.exit_reason}", since)
-    return None
+    return _host_gone(incarnation) or _mount_fails(incarnation.pod, now)
 
 
-def _mount_fails(pod: PodFacts, now: float) -> bool:
-    if pod.mount_failed_at is None or pod.waiting_reason in {"ImagePullBackOff", "ErrImagePull"}:
-        return False
-    return now - pod.mount_failed_at <= MOUNT_FAILURE_FRESH_S
+def _host_gone(incarnation: Incarnation) -> Sign | None:
+    volume = incarnation.volume
+    if volume is None or not volume.hosts or volume.hosts_exist:
+        return None
+    told = f"volume {volume.name} lives on {', '.join(volume.hosts)}, which is gone"
+    return Sign(HOST_DELETED, told, volume.name)
+
+
+def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
+    if pod is None or pod.deleting or pod.ready or pod.running or pod.exit_code == EXIT_DISK_FULL:
+        return None
+    if pod.unusable_volume is not None:
+        return Sign(VOLUME_NOT_USABLE, f"{pod.name}: {pod.unusable_volume}", pod.uid)
+    failed_at = pod.mount_failed_at
+    if failed_at is None or now - failed_at > MOUNT_FAILURE_FRESH_S:
+        return None
+    if pod.waiting_reason is not None and pod.waiting_reason not in _BEFORE_THE_CONTAINER:
+        return None  # the kubelet makes a container when all volumes are mounted, not before
+    told = pod.mount_failure or "the volume can't be mounted"
+    return Sign(VOLUME_NOT_MOUNTED, f"{pod.name}: {told}", pod.uid)
 
 
 def latch(sign: Sign, now: float) -> FailureLatch:
     """What is written on the StatefulSet."""
-    return FailureLatch(
-        reason=sign.reason, evidence=sign.evidence, at=now, first_sign_at=min(sign.since, now)
-    )
+    since = now if sign.since is None else min(sign.since, now)
+    return FailureLatch(reason=sign.reason, evidence=sign.evidence, at=now, first_sign_at=since)

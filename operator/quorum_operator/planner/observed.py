@@ -108,7 +108,10 @@ class PodFacts:
     waiting_reason: str | None = None
     not_ready_since: float | None = None
     mount_failed_at: float | None = None
+    """When mounting its data volume failed last; None where that is over, or never was."""
     mount_failure: str | None = None
+    unusable_volume: str | None = None
+    """What the container runtime says of a data volume that is mounted and can't be read."""
     unschedulable: str | None = None
     restart_hash: str | None = None
     outdated: bool = False
@@ -174,12 +177,21 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class FailureLatch:
-    """Written on an incarnation whose disk is held to be dead; never taken back."""
+    """Written on an incarnation whose disk is held to be dead; only a circumstance is ever taken back."""
 
     reason: str
     evidence: str
     at: float
     first_sign_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A circumstance that has shown without a break since `since`, by the status. `subject`: see `Sign`."""
+
+    reason: str
+    subject: str
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +210,9 @@ class Incarnation:
     uuid: str | None = None
     """Replica UUID as recorded on the StatefulSet."""
     failed: FailureLatch | None = None
+    suspected: Suspicion | None = None
+    taken_back: tuple[float, ...] = ()
+    """When latches of this incarnation were taken back."""
     stopped: str | None = None
     """Why the operator scaled it to zero."""
     replaces: int | None = None

@@ -33,6 +33,7 @@ from quorum_operator.planner.step import (
     UpdateMember,
     Wait,
 )
+from quorum_operator.planner.suspicion import lasting, plan_suspicion
 
 Rule = Callable[[Situation], Step | None]
 
@@ -82,7 +83,7 @@ def _latch(at: Situation) -> Step | None:
     for each in at.seen.incarnations:
         if each.failed is not None or each.stopped is not None:
             continue
-        sign = _proof(at, each) or _lasting(at, each)
+        sign = _proof(at, each) or lasting(at, each)
         if sign is not None:
             reason = f"{each.name}: {sign.reason} ({sign.evidence})"
             return LatchFailure(target(each), evidence.latch(sign, at.now), reason)
@@ -90,13 +91,13 @@ def _latch(at: Situation) -> Step | None:
 
 
 def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
-    sign = evidence.proof(each, at.now)
+    sign = evidence.proof(each)
     if sign is None or sign.reason != evidence.REPLICA_REPLACED:
         return sign
     if each.report is not None and each.report.uuid == each.heir_uuid:
         return None
     # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
-    return None if _is_heard(at, each) or _is_foreign(at, each) else sign
+    return None if each.key in at.heard or _is_foreign(at, each) else sign
 
 
 def _is_foreign(at: Situation, each: Incarnation) -> bool:
@@ -105,26 +106,6 @@ def _is_foreign(at: Situation, each: Incarnation) -> bool:
     if report is None or identity is None:
         return False
     return report.cluster_id not in (None, identity.cluster_id)
-
-
-def _is_heard(at: Situation, each: Incarnation) -> bool:
-    """Whether the confirmed leader hears this replica."""
-    view = at.view
-    return view is not None and any(
-        replica.key == each.key and (replica.fetching or replica.key == view.leader)
-        for replica in (*view.voters, *view.observers)
-    )
-
-
-def _lasting(at: Situation, each: Incarnation) -> evidence.Sign | None:
-    """A circumstance that lasted, on a replica that a confirmed leader does not hear."""
-    wanted = at.seen.wanted
-    if at.view is None or not wanted.repair_enabled or wanted.paused:
-        return None
-    sign = None if _is_heard(at, each) else evidence.circumstance(each, at.now)
-    if sign is None or at.now - sign.since < wanted.debounce_s:
-        return None
-    return sign
 
 
 def _paused(at: Situation) -> Step | None:
@@ -204,11 +185,16 @@ def _start(at: Situation) -> Step | None:
 
 
 def _stop_failed(at: Situation) -> Step | None:
+    """Nobody stops a voter that the leader hears, whatever the sign: it is replaced first, and stopped as no voter any more."""
     if at.view is None:
         return None
     for each in at.current:
-        if each.failed is not None and each.replicas > 0:
-            why = each.failed.reason
+        if each.failed is None or each.replicas == 0:
+            continue
+        why = each.failed.reason
+        doubtful = why in evidence.CIRCUMSTANCES and not at.seen.wanted.repair_enabled
+        voter = each.key in at.voters
+        if not (voter and (doubtful or each.key in at.heard)):
             return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
     return None
 
@@ -295,6 +281,7 @@ def _rules() -> Iterator[Rule]:
     yield _update
     yield _leftovers
     yield plan_restart
+    yield plan_suspicion
 
 
 RULES: tuple[Rule, ...] = tuple(_rules())

@@ -128,6 +128,15 @@ class Situation:
         return live_voters(self.view) if self.view is not None else frozenset()
 
     @cached_property
+    def heard(self) -> frozenset[Key | None]:
+        """Replicas that the confirmed leader hears, caught up or not, and the leader itself."""
+        view = self.view
+        if view is None:
+            return frozenset()
+        replicas = (*view.voters, *view.observers)
+        return frozenset(each.key for each in replicas if each.fetching or each.key == view.leader)
+
+    @cached_property
     def target(self) -> int:
         """How many voters there are to be: the initial number until the quorum is formed."""
         identity, view = self.identity, self.view
@@ -265,3 +274,16 @@ class Situation:
             for each in self.seen.incarnations
             if each.replaces is not None and self.now - each.created_at < within_s
         )
+
+    def recent_failures(self, within_s: float = 3600.0) -> int:
+        """Members that failed or were replaced lately, also those whose failure was taken back."""
+        places: set[tuple[int, int]] = set()
+        taken_back = 0
+        for each in self.seen.incarnations:
+            if each.replaces is not None and self.now - each.created_at < within_s:
+                places.add((each.node_id, each.replaces))
+            failed = each.failed
+            if failed is not None and failed.reason != FENCED and self.now - failed.at < within_s:
+                places.add((each.node_id, each.number))
+            taken_back += sum(1 for at in each.taken_back if self.now - at < within_s)
+        return len(places) + taken_back

@@ -4,6 +4,7 @@ Pure: the same observation, step and earlier status give the same status. The ea
 serves what must be remembered for people: transition times, since when a plan stands, repairs.
 """
 
+import math
 from datetime import UTC, datetime
 
 from quorum_operator.crd import (
@@ -15,6 +16,7 @@ from quorum_operator.crd import (
     Phase,
     PlanStatus,
     RepairStatus,
+    SuspectedStatus,
 )
 from quorum_operator.planner.ailments import ailment, is_disk_full, lost_records
 from quorum_operator.planner.conditions import Finding, judge
@@ -24,6 +26,7 @@ from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
+from quorum_operator.planner.suspicion import suspicion_of
 
 MAX_REPAIRS = 10
 
@@ -134,6 +137,7 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
                 condition=ailment(each) or lost_records(replica),
+                suspected=_suspected(at, each),
             )
         )
     missing = sorted(at.voters - at.by_key.keys())
@@ -142,6 +146,15 @@ def _members(at: Situation) -> list[MemberStatus]:
         for key in missing
     ]
     return sorted(members, key=lambda member: (member.id, member.incarnation or 0))
+
+
+def _suspected(at: Situation, each: Incarnation) -> SuspectedStatus | None:
+    """Times are written in full seconds: rounded up, a debounce never ends early."""
+    found = suspicion_of(at, each)
+    if found is None:
+        return None
+    since = text_of(math.ceil(found.since))
+    return SuspectedStatus(reason=found.reason, subject=found.subject, since=since)
 
 
 def _role(at: Situation, each: Incarnation, key: Key | None) -> str | None:
@@ -197,9 +210,11 @@ def condition_of(
 def _repairs(at: Situation, earlier: MetadataQuorumStatus) -> list[RepairStatus]:
     known = {(entry.id, entry.incarnation): entry for entry in earlier.repairs}
     for each in sorted(at.seen.incarnations, key=lambda one: (one.node_id, one.number)):
-        if each.failed is None:
-            continue
         place = (each.node_id, each.number)
+        if each.failed is None:
+            if place in known and known[place].finished_at is None:
+                del known[place]  # its latch was taken back
+            continue
         if place in known and known[place].finished_at is not None:
             continue
         known[place] = _repair(at, each)

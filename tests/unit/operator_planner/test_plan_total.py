@@ -22,6 +22,7 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
+    Suspicion,
     TargetVoter,
     Templates,
     VolumeFacts,
@@ -323,16 +324,10 @@ def test_an_id_never_stands_three_times() -> None:
 def test_a_circumstance_must_last_and_the_leader_must_not_hear_the_voter(
     since_s: float, fetching: bool, enabled: bool, latched: bool
 ) -> None:
-    pod = PodFacts(
-        "p",
-        "u",
-        NOW - 500,
-        ready=False,
-        running=False,
-        not_ready_since=NOW - since_s,
-        mount_failed_at=NOW - 5,
-    )
-    members = [member(1, 1, "a"), member(2, 1, "b"), replace(member(3, 1, "c"), pod=pod)]
+    pod = PodFacts("p", "u", NOW - 500, ready=False, running=False, mount_failed_at=NOW - 5)
+    suspected = Suspicion("VolumeNotMounted", "u", NOW - since_s)
+    third = replace(member(3, 1, "c"), pod=pod, suspected=suspected)
+    members = [member(1, 1, "a"), member(2, 1, "b"), third]
     wanted = Wanted(3, STORAGES[0], debounce_s=30.0, repair_enabled=enabled)
     seen = observed(wanted, members, {"a", "b", "c"}, set())
     assert seen.view is not None

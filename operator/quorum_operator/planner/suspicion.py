@@ -1,0 +1,80 @@
+"""When a circumstance counts: it lasts, nobody hears the replica, and a replacement is allowed.
+
+Owns the debounce. It begins when the operator first sees the sign, and the status carries that on (`suspected` of a
+member), so that a restarted operator goes on where the one before ended. All times are of one clock, the one of
+`Observation.now`: when the kubelet or the API server say that something began is another clock's word.
+"""
+
+from dataclasses import replace
+
+from quorum_operator.planner import evidence
+from quorum_operator.planner.formation import founder_incarnation
+from quorum_operator.planner.observed import Incarnation, Suspicion
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import Step, Wait
+
+LOOK_AGAIN_S = 5.0
+
+
+def sign_of(at: Situation, each: Incarnation) -> evidence.Sign | None:
+    """The circumstance that shows now, on a replica that no confirmed leader hears."""
+    if each.failed is not None or each.stopped is not None or each.key in at.heard:
+        return None
+    return evidence.circumstance(each, at.now)
+
+
+def suspicion_of(at: Situation, each: Incarnation) -> Suspicion | None:
+    """What shows now, and since when it has shown without a break."""
+    sign = sign_of(at, each)
+    if sign is None:
+        return None
+    known = each.suspected
+    if known is not None and (known.reason, known.subject) == (sign.reason, sign.subject):
+        return known
+    # Without a leader nobody tells whether the replica is heard: only what showed before goes on.
+    if at.view is None and not _may_form_again(at, each):
+        return None
+    return Suspicion(sign.reason, sign.subject, at.now)
+
+
+def lasting(at: Situation, each: Incarnation) -> evidence.Sign | None:
+    """A circumstance that counts as a failed disk now."""
+    if _not_now(at) is not None or (at.view is None and not _may_form_again(at, each)):
+        return None
+    sign, suspicion = sign_of(at, each), suspicion_of(at, each)
+    if sign is None or suspicion is None or suspicion != each.suspected:
+        return None
+    if at.now - suspicion.since < at.seen.wanted.debounce_s:
+        return None
+    return replace(sign, since=suspicion.since)
+
+
+def _not_now(at: Situation) -> str | None:
+    wanted = at.seen.wanted
+    if wanted.paused:
+        return "spec.paused is set"
+    if not wanted.repair_enabled:
+        return "repair.enabled is false"
+    limit = wanted.max_replacements_per_hour
+    if at.recent_failures() >= limit:
+        return f"repair.maxReplacementsPerHour: {limit} members failed or were replaced within the last hour"
+    return None
+
+
+def _may_form_again(at: Situation, each: Incarnation) -> bool:
+    """The founder, before anything was acknowledged: a new formation follows, which asks for more (`formation.py`)."""
+    unformed = at.identity is not None and not at.identity.formed and at.view is None
+    return unformed and founder_incarnation(at) == each
+
+
+def plan_suspicion(at: Situation) -> Step | None:
+    """Wait for the end of a debounce; also says why a circumstance does not count."""
+    for each in at.current:
+        sign, suspicion = sign_of(at, each), suspicion_of(at, each)
+        if sign is None or suspicion is None:
+            continue
+        left_s = suspicion.since + at.seen.wanted.debounce_s - at.now
+        blocked = _not_now(at) or "repair.debounceSeconds: it counts when it lasts"
+        reason = f"{each.name}: {sign.reason} ({sign.evidence})"
+        return Wait(reason, blocked, min(max(left_s, 0.5), LOOK_AGAIN_S))
+    return None
