@@ -30,27 +30,12 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
     Wanted,
 )
-from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.suspicion import suspicion_of
+from support.model_rules import MOVES, Unsafe, majority
 from support.modelled_pods import Disk, Pod, Set
+from support.modelled_status import suspicions
 from support.pursued_target import pursue_target
 
 STORAGE = StorageChoice("1Gi", None)
-
-
-MOVES = (
-    *(steps.CreateIdentity, steps.CreateMember, steps.ScaleToZero, steps.DeleteIncarnation),
-    *(steps.AddVoter, steps.RemoveVoter, steps.TransferLeadership),
-)
-"""Steps that make, stop, remove or move a member."""
-
-
-class Unsafe(AssertionError):
-    """A step that must never be taken in this state."""
-
-
-def majority(size: int) -> int:
-    return size // 2 + 1
 
 
 class Model:
@@ -74,7 +59,7 @@ class Model:
         self.target: tuple[TargetVoter, ...] | None = None  # set by somebody, through AlterQuorum
         self.serial = 0
         self.steps: list[steps.Step] = []
-        self.suspected: dict[str, Suspicion] = {}  # what the status keeps between two reconciles
+        self.suspected: dict[str, Suspicion] = {}
 
     # What is.
 
@@ -177,9 +162,7 @@ class Model:
 
     def observe(self) -> Observation:
         seen = self._observe()
-        at = Situation(seen)
-        found = {each.name: suspicion_of(at, each) for each in at.current}
-        self.suspected = {name: each for name, each in found.items() if each is not None}
+        self.suspected = suspicions(seen)
         return seen
 
     def _observe(self) -> Observation:

@@ -12,8 +12,9 @@ from quorum_node.survivor import parse_survivor
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import HeldLog, Key, NodeReport, Observation, Wanted
 from quorum_operator.planner.situation import FENCED
+from support.model_rules import Unsafe, majority
 from support.modelled_pods import Set
-from support.quorum_model import Model, Unsafe, majority
+from support.quorum_model import Model
 
 EPOCH_DISTANCE = 1 << 16
 _REFUSED = 65

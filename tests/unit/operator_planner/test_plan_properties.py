@@ -13,7 +13,8 @@ from quorum_operator.planner.observed import Key, TargetVoter, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
-from support.quorum_model import STORAGE, Model, majority
+from support.model_rules import majority
+from support.quorum_model import STORAGE, Model
 
 SETTINGS = settings(
     max_examples=90, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True

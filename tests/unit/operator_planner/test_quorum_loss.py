@@ -28,8 +28,9 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, Nothing, Wait
+from support.model_rules import majority
 from support.modelled_pods import Set
-from support.quorum_model import STORAGE, Model, majority
+from support.quorum_model import STORAGE, Model
 
 NOW = 1_000_000.0
 VOTERS = frozenset({Key(1, "a"), Key(2, "b"), Key(3, "c")})

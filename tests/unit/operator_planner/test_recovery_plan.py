@@ -12,8 +12,9 @@ from quorum_operator.planner.observed import Confirmation, Key, Wanted
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step
+from support.model_rules import majority
 from support.modelled_pods import Set
-from support.quorum_model import STORAGE, majority
+from support.quorum_model import STORAGE
 from support.recovery_model import RecoveryModel
 
 pytestmark = pytest.mark.requirement("OP-07")

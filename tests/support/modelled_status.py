@@ -1,0 +1,12 @@
+"""What the status of a quorum keeps from one reconcile to the next, for the planner's model."""
+
+from quorum_operator.planner.observed import Observation, Suspicion
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.suspicion import suspicion_of
+
+
+def suspicions(seen: Observation) -> dict[str, Suspicion]:
+    """Incarnation name → what shows, and since when."""
+    at = Situation(seen)
+    found = {each.name: suspicion_of(at, each) for each in at.current}
+    return {name: each for name, each in found.items() if each is not None}
