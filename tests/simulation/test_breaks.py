@@ -4,18 +4,15 @@ A break is caught by an invariant of the simulation, by a transcript that goes a
 test that fails. docs/reliability.md has the table of all; `tests/tidy` compares it with the code.
 """
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from quorum_node.simulation.run import Failure, run_seed
-from support.break_table import BreakFiles
+from support.break_table import ROOT, BreakFiles, load
 from support.raft.transcript import Transcript
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
-ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 41)
 CAUGHT = ("Violation", "AssertionError", "Spinning", "CorruptBatch")
 """How the problem of a history begins that the simulation stopped; CorruptBatch: what a replica wrote can't be read."""
@@ -69,20 +66,10 @@ def test_a_scenario_catches(broken: object, scenario: str, monkeypatch: pytest.M
 def test_a_unit_test_catches(broken: object, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test is called as it stands: it passes with the code as it is, and fails with the break."""
     path, _, name = place.partition("::")
-    test = getattr(_load(ROOT / path), name)
+    test = getattr(load(ROOT / path), name)
     test()
     assert callable(broken)
     broken(monkeypatch)
     with pytest.raises(BaseException) as caught:
         test()
     assert isinstance(caught.value, Exception | pytest.fail.Exception)
-
-
-def _load(path: Path) -> ModuleType:
-    """A test module; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location(f"caught_by_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -4,10 +4,6 @@ Left out: a vote whose name is not durable is seen at once, as the invariant loo
 are condemned, the quorum does not come to rest either.
 """
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
 from quorum_node.simulation import story
@@ -18,23 +14,14 @@ from quorum_node.simulation.invariants.gone_copies_do_not_count import GoneCopie
 from quorum_node.simulation.invariants.healthy_disks_are_kept import HealthyDisksAreKept
 from quorum_node.simulation.invariants.invariant import Invariant
 from quorum_node.simulation.run import Failure, run_seed
+from support.break_table import SIMULATION, load
 
 HARMLESS = frozenset({"kill", "slow disk"})
 """Kinds of faults that none of these breaks is about."""
 SEEDS = range(1, 15)
 
 
-def _breaks() -> ModuleType:
-    path = Path(__file__).with_name("storage_breaks.py")
-    spec = importlib.util.spec_from_file_location("storage_breaks", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-breaks = _breaks()
+breaks = load(SIMULATION / "storage_breaks.py")
 
 
 def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> Failure | None:

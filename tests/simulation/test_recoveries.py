@@ -1,30 +1,17 @@
 """Recoveries with old voters that return: what is broken there is caught by the invariant that is about it alone."""
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
 from quorum_node.simulation import recovery
 from quorum_node.simulation.invariants.invariant import Invariant
 from quorum_node.simulation.invariants.one_quorum_per_cluster_id import OneQuorumPerClusterId
 from quorum_node.simulation.run import Failure, run_seed
+from support.break_table import SIMULATION, load
 
 SEEDS = range(1, 41)
 
 
-def _breaks() -> ModuleType:
-    path = Path(__file__).with_name("recovery_breaks.py")
-    spec = importlib.util.spec_from_file_location("recovery_breaks", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-breaks = _breaks()
+breaks = load(SIMULATION / "recovery_breaks.py")
 KINDS = breaks.FAULTS_FOR[breaks.recover_in_the_next_epoch]
 
 

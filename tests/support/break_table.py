@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
+SIMULATION = ROOT / "tests" / "simulation"
 DOCUMENT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- breaks -->\n", "<!-- end of breaks -->\n"
 Break = Callable[..., None]
@@ -26,9 +27,9 @@ class BreakFiles:
         self.by_test: list[tuple[Break, str]] = []
         self.faults_for: dict[object, frozenset[str]] = {}
         self._modules: list[ModuleType] = []
-        paths = (ROOT / "tests" / "simulation").glob("*breaks*.py")
+        paths = SIMULATION.glob("*breaks*.py")
         for path in sorted(each for each in paths if not each.name.startswith("test_")):
-            module = _load(path)
+            module = load(path)
             self._modules.append(module)
             self.by_simulation += getattr(module, "BY_SIMULATION", ())
             self.by_scenario += getattr(module, "BY_SCENARIO", ())
@@ -90,8 +91,8 @@ def _cell(text: str) -> str:
     return text.removesuffix(".").replace("|", "\\|")
 
 
-def _load(path: Path) -> ModuleType:
-    """A module that lies beside the tests; test folders are no packages."""
+def load(path: Path) -> ModuleType:
+    """A module in a test folder, once; test folders are no packages."""
     if path.stem in sys.modules:
         return sys.modules[path.stem]
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -20,13 +20,25 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.roles import CorruptFetch
-from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.snapshot_events import SnapshotEvents
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
-_MAX_AHEAD_LINES = 100
 _MAX_REPORTS = 100
+
+
+class _SaidOnce:
+    """What was said already. So that nobody can fill the log, at most `_MAX_REPORTS` different things are said in all."""
+
+    def __init__(self) -> None:
+        self._said: set[object] = set()
+
+    def is_news(self, what: object) -> bool:
+        """Whether to say it now; it counts as said from then on."""
+        if what in self._said or len(self._said) >= _MAX_REPORTS:
+            return False
+        self._said.add(what)
+        return True
 
 
 class ReplicaEvents:
@@ -42,10 +54,8 @@ class ReplicaEvents:
         self.snapshots = SnapshotEvents(self._prefix)
         self._partition = partition
         self._last_role: RoleChanged | None = None
-        self._delays: set[tuple[int, str]] = set()
-        self._ahead: set[ReplicaKey] = set()
-        self._older: set[tuple[int, int]] = set()
-        self._reported: set[tuple[ReplicaKey, int]] = set()
+        self._delays, self._ahead = _SaidOnce(), _SaidOnce()
+        self._older, self._superseded, self._reported = _SaidOnce(), _SaidOnce(), _SaidOnce()
 
     def role_changed(self, event: RoleChanged) -> None:
         """Role, leader or epoch changed."""
@@ -81,10 +91,8 @@ class ReplicaEvents:
 
     def formation_delayed(self, event: FormationDelayed) -> None:
         """A configured voter keeps the static quorum from forming; said once per voter and reason."""
-        delay = (event.voter.id, event.why)
-        if delay in self._delays:
+        if not self._delays.is_news((event.voter.id, event.why)):
             return
-        self._delays.add(delay)
         _LOG.warning(
             f"{self._prefix}the quorum of controller.quorum.voters has not formed yet: it needs every voter once,"
             f" and voter {event.voter.id} is missing: {event.why}",
@@ -93,9 +101,8 @@ class ReplicaEvents:
 
     def ahead_of_leader(self, event: AheadOfLeader) -> None:
         """Committed records are lost, and a replica still has them; said once for each."""
-        if event.replica in self._ahead or len(self._ahead) >= _MAX_AHEAD_LINES:
+        if not self._ahead.is_news(event.replica):
             return
-        self._ahead.add(event.replica)
         _LOG.warning(
             f"{self._prefix}replica {event.replica} knows records up to {event.known_offset} to be committed, of"
             f" which this leader has those before {event.agreed_offset}: it has to stop, and to begin anew",
@@ -133,9 +140,8 @@ class ReplicaEvents:
 
     def corruption_reported(self, event: CorruptionReported) -> None:
         """A replica says that it is sent damaged records; said once for each offset."""
-        if (event.replica, event.offset) in self._reported or len(self._reported) >= _MAX_REPORTS:
+        if not self._reported.is_news((event.replica, event.offset)):
             return
-        self._reported.add((event.replica, event.offset))
         _LOG.warning(
             f"{self._prefix}replica {event.replica} found what it was sent from offset {event.offset} on damaged; the"
             " log is checked there before it is sent again. If this disk is bad the node stops now; if nothing follows"
@@ -147,10 +153,8 @@ class ReplicaEvents:
 
     def older_quorum(self, event: OlderQuorum) -> None:
         """Voters from before a recovery run on; said once for each leader and epoch."""
-        place = (event.leader.leader_id, event.leader.leader_epoch)
-        if place in self._older or len(self._older) >= _MAX_REPORTS:
+        if not self._older.is_news((event.leader.leader_id, event.leader.leader_epoch)):
             return
-        self._older.add(place)
         _LOG.error(
             f"{self._prefix}voters from before the recovery of epoch {event.recovered_epoch} run on: one of them names"
             f" leader {event.leader.leader_id} in epoch {event.leader.leader_epoch}. It is not followed. What they"
@@ -163,10 +167,8 @@ class ReplicaEvents:
 
     def superseded(self, event: Superseded) -> None:
         """This quorum was recovered elsewhere; said once for each recovery and replica."""
-        place = (event.replica.id, event.recovered_epoch)
-        if place in self._older or len(self._older) >= _MAX_REPORTS:
+        if not self._superseded.is_news((event.replica.id, event.recovered_epoch)):
             return
-        self._older.add(place)
         _LOG.error(
             f"{self._prefix}replica {event.replica} says that this quorum was recovered from a survivor in epoch"
             f" {event.recovered_epoch}, of which this node knows nothing. If that is so, what is acknowledged here is"
