@@ -1,6 +1,6 @@
 """The conditions of a MetadataQuorum: their types, reasons and messages.
 
-Every finding says in its message what is so and, where there is something to do, what to do.
+Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`condition_reasons.py`). Every finding says in its message what is so and, where there is something to do, what to do.
 """
 
 from collections.abc import Iterator
@@ -34,6 +34,9 @@ SPEC_INVALID = "SpecInvalid"
 """The spec can't be carried out as it is."""
 REFUSED = "Refused"
 """The API server or a node refuses something that the operator does; the rest goes on."""
+
+FOREIGN_OBJECTS = "ForeignObjects"
+"""Objects with names of ours belong to somebody else; they are neither changed nor used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,10 @@ def _findings(
         wrong or "the spec can be carried out",
     )
     yield _refused(at)
+    yield _foreign(at)
 
 
+_NAMED_OBJECTS = 6
 OLDER_QUORUM = "voters from before a recovery"
 """How the message of Confirmed names them."""
 
@@ -166,6 +171,23 @@ def _refused(at: Situation) -> Finding:
     message = "; ".join(f"{each.step} of {each.subject}: {each.message}" for each in found[:4])
     more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
     return Finding(REFUSED, True, found[0].reason, message + more)
+
+
+def _foreign(at: Situation) -> Finding:
+    found = at.seen.foreign_objects
+    if not found:
+        message = "all objects with the quorum's names are its own"
+        return Finding(FOREIGN_OBJECTS, False, "NoForeignObjects", message)
+    named = [
+        f"{each.kind}/{each.name} ({each.owners or 'without an owner'})"
+        for each in found[:_NAMED_OBJECTS]
+    ]
+    more = " …" if len(found) > _NAMED_OBJECTS else ""
+    message = (
+        f"not this resource's, and therefore neither used nor changed: {', '.join(named)}{more}. Find out whose they"
+        " are; they may hold data of an earlier resource of this name. Delete or rename what is not needed"
+    )
+    return Finding(FOREIGN_OBJECTS, True, "NamesTaken", message)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -10,6 +10,7 @@ from quorum_node.records.identity import parse_uuid
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
 from quorum_operator.planner import step as steps
+from quorum_operator.planner.condition_reasons import REASONS
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
@@ -160,6 +161,7 @@ def test_one_step_whatever_is_seen(seen: Observation) -> None:
     assert step.reason
     status = build_status(seen, step, MetadataQuorumStatus(), "a=b")
     assert status == build_status(seen, step, MetadataQuorumStatus(), "a=b")
+    assert all(each.reason in REASONS[each.type] for each in status.conditions)
     if seen.deleting:
         assert isinstance(step, steps.Nothing)
     if seen.wanted.paused:

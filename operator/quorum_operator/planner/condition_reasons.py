@@ -1,0 +1,44 @@
+"""Which reasons each condition can have. `docs/how-to/conditions/TYPE.md` has a page per type with a row per reason.
+
+A test compares this table with the pages, and with the reasons that the code gives.
+"""
+
+from quorum_operator.crd import Phase
+
+_STEPS = (
+    *("AddVoter", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
+    *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
+    *("RemoveVoter", "RestartMember", "RestoreLabels", "ScaleToZero", "StartMember"),
+    *("TransferLeadership", "UpdateMember", "Wait"),
+)
+
+REASONS: dict[str, tuple[str, ...]] = {
+    "Ready": ("AllVotersLive", *(each.value for each in Phase if each is not Phase.READY)),
+    "Formed": ("InitialVotersJoined", "WaitingForVoters"),
+    "QuorumConfirmed": ("MajorityConfirmed", "NoConfirmedDescribe"),
+    "QuorumLost": ("HasMajority", "NoMajority"),
+    "Progressing": ("Settled", *_STEPS),
+    "Degraded": ("AllMembersWell", "MembersAiling"),
+    "DiskFull": ("EnoughSpace", "DiskFull"),
+    "EvenVoters": ("AsWanted", "BetweenMoves"),
+    "AlterationPending": ("NoTarget", "TargetVotersSet"),
+    "SpecInvalid": ("SpecValid", "SpecInvalid"),
+    "Refused": (
+        *("NothingRefused", "AdmissionDenied", "AlreadyExists", "Conflict", "Contested"),
+        *("Forbidden", "InternalError", "Invalid", "NodeRefused", "QuotaExceeded", "ServerError"),
+        *("TokenRefused", "Unauthorized"),
+    ),
+    "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
+}
+"""Of a MetadataQuorum."""
+
+REASSIGNMENT_REASONS: dict[str, tuple[str, ...]] = {
+    "Progressing": (
+        *("Await", "BeginMoves", "CancelMoves", "Finished", "StepRefused", "WaitingForTurn"),
+        *("QuorumNotFound", "QuorumNotReady", "QuorumFailed", "NoAnswer", "NotLeader"),
+    ),
+    "QuorumReachable": ("Answered", "QuorumNotReady", "QuorumFailed", "NoAnswer", "NotLeader"),
+    "PartitionsRefused": ("AllCanMove", "PartitionsRefused"),
+    "Complete": ("AllArrived", "Pending", "Running", "Paused", "Failed", "Cancelled"),
+}
+"""Of a PartitionReassignment. A node's other error codes may follow, in CamelCase."""
