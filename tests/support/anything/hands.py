@@ -14,9 +14,11 @@ from support.harness.kube_api import ApiError, Json
 from support.trial import installation, kube
 from support.trial.arena import Arena
 from support.trial.bed import Disk, network, nodes, run
+from support.workload.target import Target
 
 UUID = "metadataquorum.dev/replica-uuid"
 _EDIT_TRIES = 10
+_ADMIN_TIMEOUT_MS = 3000
 _FIELDS_AT_FIRST = (
     "config",
     "resources",
@@ -201,6 +203,15 @@ class Hands:
     def delete(self, path: str, *, grace_s: int | None = None) -> None:
         if not self.api.delete(path, grace_s=grace_s):
             raise NothingThere(path)
+
+    def admin(self, method: str, path: str, body: Json | None = None) -> str:
+        """What the leader's admin API answers, as quorumctl would be told."""
+        url = self.arena.the_load.url
+        target = Target([url], token=self.quorum.token(), timeout_ms=_ADMIN_TIMEOUT_MS)
+        try:
+            return str(target.call(method, path, body))
+        finally:
+            target.turn()
 
     def kubectl(self, *words: str, timeout_s: float = 60.0) -> str:
         command = [*installation.kubectl_command(self.arena.stage.kubeconfig), *words]

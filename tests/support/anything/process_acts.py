@@ -64,6 +64,20 @@ def two_operators(hands: Hands, drawn: Drawn) -> Doing:
     hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
 
 
+@act(destroys=1)
+def remove_voter(hands: Hands, drawn: Drawn) -> Doing:
+    """Take a voter out of the voter set by the admin API."""
+    member = hands.member(drawn)
+    outcome = hands.admin("DELETE", f"/v1/voters/{member.node_id}/{member.uuid}")
+    yield f"removed voter {member.node_id}: {outcome}"
+
+
+@act()
+def resign(hands: Hands, drawn: Drawn) -> Doing:
+    """Ask the leader to hand over by the admin API."""
+    yield f"asked the leader to resign: {hands.admin('POST', '/v1/resign', {})}"
+
+
 ACTS: tuple[Act, ...] = (
     kill_9,
     kill_9_all,
@@ -72,4 +86,6 @@ ACTS: tuple[Act, ...] = (
     delete_operator_pod,
     operator_away,
     two_operators,
+    remove_voter,
+    resign,
 )

@@ -28,7 +28,7 @@ class Load:
         self.reads = directory / "reads.jsonl"
         self._token_file = directory / "token"
         self._quorum = quorum
-        self._url = url
+        self.url = url
         self._directory = directory
         self._max_seconds = max_seconds
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -49,7 +49,7 @@ class Load:
         fresh.replace(self._token_file)
 
     def _launch(self, program: str, *options: str) -> None:
-        command = [sys.executable, "-m", f"support.workload.{program}", "--url", self._url]
+        command = [sys.executable, "-m", f"support.workload.{program}", "--url", self.url]
         command += ["--acknowledgements", str(self.acknowledgements), *options]
         command += ["--max-seconds", str(self._max_seconds)]
         command += ["--token-file", str(self._token_file)]
