@@ -14,7 +14,6 @@ EVERY: tuple[Act, ...] = (
 HELD_BACK: dict[str, str] = {
     "delete-identity": "nothing rebuilds it",
     "delete-token": "nodes read their token once",
-    "delete-node-object": "healthy voters are latched",
     "delete-volume": "the volume is kept for inspection by nobody",
     "disown": "the owner is not mended",
     "edit-budget": "drift is not mended",
@@ -22,14 +21,8 @@ HELD_BACK: dict[str, str] = {
     "edit-service": "drift is not mended",
     "edit-set": "drift is not mended",
     "orphan-set": "the orphan's name is taken",
-    "relabel-pod": "members are found by a label",
     "scale-set-to-two": "drift is not mended",
-    "storage-size-in-other-words": "compared as text",
-    "strip-claim": "members are found by a label",
     "strip-identity": "a second founder is planned",
-    "strip-pod": "members are found by a label",
-    "strip-set": "members are found by a label",
-    "strip-set-uuid": "the UUID is believed to be another's",
     "strip-token": "the owner is not mended",
 }
 """Acts by name that do not settle yet, and why. Empty is the aim."""
