@@ -1,11 +1,13 @@
 """Kubernetes objects → the planner's facts. Pure functions over plain dictionaries."""
 
 import json
+import re
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
+from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
@@ -105,38 +107,63 @@ def claim_facts(claim: Object) -> ClaimFacts:
     )
 
 
-def volume_facts(volume: Object, gone: set[str]) -> VolumeFacts:
-    """A PersistentVolume; `gone` are the hosts that are known not to exist (any more)."""
-    hosts = hosts_of(volume)
+NODE_NAME = "metadata.name"
+_HOST_KEY = re.compile(r"(node|host)([-_.]?(name|id))?", re.IGNORECASE)
+
+
+class Tie(NamedTuple):
+    """A node label, and the value of the host that a volume is tied to."""
+
+    key: str
+    value: str
+
+    @property
+    def by_id(self) -> bool:
+        """The value is no name of a Node."""
+        return self.key.lower().endswith("id")
+
+
+def volume_facts(volume: Object, ties: tuple[Tie, ...], host_exists: bool) -> VolumeFacts:
+    """A PersistentVolume; `host_exists`: one of the hosts that it is tied to."""
     return VolumeFacts(
         name=volume["metadata"]["name"],
         phase=volume.get("status", {}).get("phase", "Bound"),
-        hosts=hosts,
-        hosts_exist=not hosts or any(host not in gone for host in hosts),
+        hosts=tuple(dict.fromkeys(tie.value for tie in ties)),
+        hosts_exist=not ties or host_exists,
     )
 
 
-def hosts_of(volume: Object) -> tuple[str, ...]:
-    """The hosts that a volume is tied to; none when it can be reached without a particular one."""
+def ties_of(volume: Object, selected_node: str | None = None) -> tuple[Tie, ...]:
+    """The hosts that a volume is tied to; none when it can be reached without a particular one.
+
+    Drivers of local volumes have a label of their own, such as `topology.topolvm.io/node` or `openebs.io/nodename`.
+    What the volume was made for, by its claim, is a host whatever the label is called.
+    """
     spec = volume["spec"]
     terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
-    hosts: list[str] = []
+    ties: list[Tie] = []
     for term in terms:
         found = [
-            value
+            Tie(rule["key"], value)
             for rule in [*term.get("matchExpressions", []), *term.get("matchFields", [])]
-            if rule["key"] in {"kubernetes.io/hostname", "metadata.name"}
-            and rule["operator"] == "In"
+            if rule["operator"] == "In"
             for value in rule.get("values", [])
+            if _names_host(rule["key"]) or value == selected_node
         ]
         if not found:
             return ()  # reachable without a particular host
-        hosts += found
-    return tuple(hosts)
+        ties += found
+    return tuple(dict.fromkeys(ties))
 
 
-def pod_facts(pod: Object, mount_failure: Object | None) -> PodFacts:
-    """A pod; `mount_failure` is its latest event about a volume that can't be mounted."""
+def _names_host(key: str) -> bool:
+    return key == NODE_NAME or _HOST_KEY.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def pod_facts(
+    pod: Object, failure: MountFailure | None, unusable_volume: str | None = None
+) -> PodFacts:
+    """A pod; `failure`, `unusable_volume`: what is said of its data volume (`mounts.py`)."""
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {entry["type"]: entry for entry in status.get("conditions", [])}
     container: Object = next(iter(status.get("containerStatuses", [])), {})
@@ -163,8 +190,9 @@ def pod_facts(pod: Object, mount_failure: Object | None) -> PodFacts:
         exit_at=seconds(ended.get("finishedAt")),
         waiting_reason=state.get("waiting", {}).get("reason"),
         not_ready_since=None if is_ready else seconds(ready.get("lastTransitionTime")),
-        mount_failed_at=_event_time(mount_failure),
-        mount_failure=mount_failure["message"][:300] if mount_failure is not None else None,
+        mount_failed_at=failure.at if failure is not None else None,
+        mount_failure=failure.message if failure is not None else None,
+        unusable_volume=unusable_volume,
         unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
         restart_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_RESTART),
     )
@@ -186,15 +214,6 @@ def _unschedulable(scheduled: Object) -> str | None:
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason"))[:200]
     return None
-
-
-def _event_time(event: Object | None) -> float | None:
-    if event is None:
-        return None
-    series = event.get("series") or {}
-    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    found = next((text for text in times if text), event["metadata"]["creationTimestamp"])
-    return seconds(found)
 
 
 def needs_events(pod: Object) -> bool:

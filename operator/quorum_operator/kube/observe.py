@@ -12,24 +12,24 @@ from typing import Any
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, names, stateful_set
 from quorum_operator.desired.names import Owner
-from quorum_operator.kube import facts, paths
+from quorum_operator.kube import facts, mounts, paths
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.label_drift import label_drift
+from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.observed import (
     ForeignObject,
     Identity,
     Incarnation,
     LabelDrift,
     NodeReport,
+    PodFacts,
     StorageChoice,
     Templates,
     VolumeFacts,
 )
 
 Object = dict[str, Any]
-
-_MOUNT_FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ async def observe(
     )
     pods = [pod for place, pod in parts.pods.items() if place in parts.sets]
     claims = [claim for place, claim in parts.claims.items() if place in parts.sets]
-    volumes, mounts = await asyncio.gather(
-        _volumes(api, claims), _mount_failures(api, owner.namespace, pods)
+    volumes, events = await asyncio.gather(
+        read_volumes(api, claims), _events(api, owner.namespace, pods)
     )
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
     )
-    incarnations = _incarnations(spec, parts, volumes, mounts)
+    incarnations = _incarnations(spec, parts, volumes, events)
     return Cluster(
         identities=identities,
         stale_objects=stale,
@@ -132,45 +132,27 @@ async def _stale_objects(api: Reads, owner: Owner, spec: MetadataQuorumSpec) -> 
     return tuple(stale)
 
 
-async def _volumes(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
-    wanted = sorted({name for claim in claims if (name := claim["spec"].get("volumeName"))})
-    found = await asyncio.gather(*(api.get(paths.volume(name)) for name in wanted))
-    volumes = [volume for volume in found if volume is not None]
-    hosts = sorted({host for volume in volumes for host in facts.hosts_of(volume)})
-    exist = await asyncio.gather(*(_host_exists(api, host) for host in hosts))
-    gone = {host for host, there in zip(hosts, exist, strict=True) if not there}
-    return {each["metadata"]["name"]: facts.volume_facts(each, gone) for each in volumes}
-
-
-async def _host_exists(api: Reads, host: str) -> bool:
-    """Whether a Node has this name, or this hostname. What can't be read is held to exist."""
-    try:
-        named = await api.find(paths.NODES, fields=f"metadata.name={host}")
-        return bool(named or await api.find(paths.NODES, labels=f"kubernetes.io/hostname={host}"))
-    except ApiError:
-        return True
-
-
-async def _mount_failures(api: Reads, space: str, pods: list[Object]) -> dict[str, Object]:
-    """Pod UID → its latest event about a volume that can't be mounted."""
+async def _events(api: Reads, space: str, pods: list[Object]) -> dict[str, list[Object]]:
+    """Pod UID → the events of a pod whose container has not been made yet."""
     waiting = [pod["metadata"]["uid"] for pod in pods if facts.needs_events(pod)]
     path = paths.namespaced("events", space)
     found = await asyncio.gather(
         *(api.find(path, fields=f"involvedObject.uid={uid}") for uid in waiting)
     )
-    failures = {}
-    for uid, events in zip(waiting, found, strict=True):
-        mounts = [event for event in events if event.get("reason") in _MOUNT_FAILURES]
-        if mounts:
-            failures[uid] = max(mounts, key=lambda event: event.get("lastTimestamp") or "")
-    return failures
+    return dict(zip(waiting, found, strict=True))
+
+
+def _pod(pod: Object, events: dict[str, list[Object]], volume: str | None) -> PodFacts:
+    said = events.get(pod["metadata"]["uid"], [])
+    failure = mounts.mount_failure(pod, said, volume)
+    return facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
 
 
 def _incarnations(
     spec: MetadataQuorumSpec,
     parts: Parts,
     volumes: dict[str, VolumeFacts],
-    mounts: dict[str, Object],
+    events: dict[str, list[Object]],
 ) -> tuple[Incarnation, ...]:
     storage = StorageChoice(spec.storage.size, spec.storage.storage_class_name)
     current = max(parts.identities, default=1)
@@ -184,7 +166,6 @@ def _incarnations(
         created = facts.seconds(meta["creationTimestamp"])
         assert created is not None
         replaces = notes.get(names.ANNOTATION_REPLACES)
-        mount = mounts.get(pod["metadata"]["uid"]) if pod is not None else None
         recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY))
         found.append(
             Incarnation(
@@ -204,7 +185,7 @@ def _incarnations(
                 recovery=recovery,
                 recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
-                pod=facts.pod_facts(pod, mount) if pod is not None else None,
+                pod=_pod(pod, events, bound) if pod is not None else None,
                 claim=claim_seen,
                 volume=volumes.get(bound) if bound is not None else None,
             )

@@ -50,25 +50,6 @@ def test_a_ready_pod() -> None:
     assert (seen.ready, seen.exit_code, seen.not_ready_since) == (True, None, None)
 
 
-def volume(*values: str, key: str = "kubernetes.io/hostname") -> dict[str, Any]:
-    rule = {"key": key, "operator": "In", "values": list(values)}
-    terms = [{"matchExpressions": [rule]}]
-    affinity = {"required": {"nodeSelectorTerms": terms}}
-    return {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": affinity}, "status": {}}
-
-
-def test_a_local_volume_is_gone_with_its_host_and_not_before() -> None:
-    assert facts.volume_facts(volume("h1"), set()).hosts_exist
-    assert not facts.volume_facts(volume("h1"), {"h1"}).hosts_exist
-    assert facts.volume_facts(volume("h1", "h2"), {"h1"}).hosts_exist
-
-
-def test_a_volume_of_a_zone_is_tied_to_no_host() -> None:
-    zonal = volume("zone-a", key="topology.kubernetes.io/zone")
-    assert facts.hosts_of(zonal) == ()
-    assert facts.volume_facts(zonal, {"h1"}).hosts_exist
-
-
 def test_a_latch_survives_the_annotation_even_when_someone_rewrote_it() -> None:
     latch = FailureLatch("StorageFailed", "EIO", 12.5, 11.0)
     assert facts.latch_facts(facts.latch_text(latch)) == latch

@@ -1,0 +1,128 @@
+"""What events and container states say of a pod's data volume. Pure functions over plain dictionaries.
+
+Owns which of them count: those that name the data volume, speak of a fault of its own, and are not over. A volume that is
+attached elsewhere, an operation that takes long, a driver that is not there, a ConfigMap or Secret that comes late say
+nothing of the disk: a successor would meet the same.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Object = dict[str, Any]
+
+DATA_VOLUME = "data"
+"""Its name in the pod; the kubelet's messages name the PersistentVolume."""
+
+_FAILURES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_MOUNTED = frozenset(
+    {
+        *("SuccessfulMountVolume", "SandboxChanged", "FailedCreatePodSandBox"),
+        *("Pulling", "Pulled", "Created", "Started", "Failed", "BackOff"),
+    }
+)
+"""The kubelet comes to these when all volumes of the pod are mounted, not before."""
+
+_VOLUME = re.compile(r'for volume "([^"]+)"')
+_NOT_ITS_OWN = re.compile(
+    "|".join(
+        [
+            # It is, or was a moment ago, attached somewhere else.
+            r"multi-attach|already (exclusively )?(attached|used|exists)|in use\b|\bbusy\b",
+            r"volume ?attachment|was (attaching|detaching)|attached to (another|a different)",
+            # It takes long, or is tried at the same time.
+            r"timed? ?out|deadline ?exceeded|context canceled|operation with the given volume",
+            # The driver, its node or its service are not there, or refuse.
+            r"code = (unavailable|aborted|canceled|resourceexhausted|unauthenticated|permissiondenied|unimplemented)",
+            r"connection refused|no such host|registered csi drivers|csinode|nodeid|forbidden",
+            r"node \S+ (not found|has no|does not)|maximum number|limit\b",
+            # Something else that the mount needs.
+            r"\b(secrets?|configmaps?)\b",
+        ]
+    ),
+    re.IGNORECASE,
+)
+
+_NO_CONTAINER = frozenset(
+    {"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"}
+)
+_UNREADABLE = re.compile(
+    r"input/output error|structure needs cleaning|no such device|stale (nfs )?file handle|"
+    r"transport endpoint is not connected",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MountFailure:
+    """The data volume can't be mounted. `at`: when that was said last, seconds since 1970."""
+
+    message: str
+    at: float
+
+
+def mount_failure(pod: Object, events: list[Object], volume: str | None) -> MountFailure | None:
+    """A failure of the PersistentVolume `volume` that is still there by the pod's own events, or None."""
+    if volume is None or _is_past_mounting(pod):
+        return None
+    said = [each for each in events if _names(each, volume, pod)]
+    latest = max((each for each in said if each.get("reason") in _FAILURES), key=_at, default=None)
+    if latest is None or _NOT_ITS_OWN.search(_message(latest)):
+        return None
+    over = [each for each in events if each.get("reason") in _MOUNTED]
+    over += [each for each in said if each.get("reason") == "SuccessfulAttachVolume"]
+    at = _at(latest)
+    if any(_at(each) >= at for each in over):
+        return None
+    return MountFailure(_message(latest)[:300], at)
+
+
+def unusable_volume(pod: Object, volume: str | None) -> str | None:
+    """What the container runtime says of a mounted data volume that can't be read, or None."""
+    if volume is None:
+        return None
+    container: Object = next(iter(pod.get("status", {}).get("containerStatuses", [])), {})
+    for state in (container.get("state", {}), container.get("lastState", {})):
+        if "running" in state:
+            return None
+        told = state.get("waiting") or state.get("terminated") or {}
+        message = str(told.get("message") or "")
+        place = re.search(rf"/volumes/kubernetes\.io~[^/]+/{re.escape(volume)}(?![\w.-])", message)
+        if told.get("reason") in _NO_CONTAINER and place and _UNREADABLE.search(message):
+            return message[:300]
+    return None
+
+
+def _is_past_mounting(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(
+        each["type"] == "PodReadyToStartContainers" and each["status"] == "True"
+        for each in conditions
+    )
+
+
+def _names(event: Object, volume: str, pod: Object) -> bool:
+    """A volume of the same name that is no claim makes the word ambiguous: then it says nothing."""
+    found = _VOLUME.search(_message(event))
+    if found is None or found.group(1) not in {volume, DATA_VOLUME}:
+        return False
+    others = [
+        each for each in pod["spec"].get("volumes", []) if "persistentVolumeClaim" not in each
+    ]
+    return all(each.get("name") != found.group(1) for each in others)
+
+
+def _message(event: Object) -> str:
+    return str(event.get("message") or "")
+
+
+def _at(event: Object) -> float:
+    """When it was posted last: by the API server's clock where it says so, else by the clock of who posted it."""
+    meta = event["metadata"]
+    stamps = [each["time"] for each in meta.get("managedFields") or [] if each.get("time")]
+    if not stamps:
+        series = event.get("series") or {}
+        times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+        stamps = [next((text for text in times if text), meta["creationTimestamp"])]
+    return max(datetime.fromisoformat(each).timestamp() for each in stamps)

@@ -1,0 +1,62 @@
+"""The PersistentVolumes of a quorum, and whether the hosts that they are tied to are there.
+
+What can't be read, or can't be told, is held to exist.
+"""
+
+import asyncio
+from typing import Any
+
+from quorum_operator.kube import facts, paths
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.facts import Tie
+from quorum_operator.kube.finding import Reads
+from quorum_operator.planner.observed import VolumeFacts
+
+Object = dict[str, Any]
+
+HOSTNAME = "kubernetes.io/hostname"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim: the Node that the scheduler had the volume made for."""
+
+
+async def read_volumes(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
+    """Volume name → what is known of it."""
+    selected: dict[str, str | None] = {}
+    for claim in claims:
+        notes = claim["metadata"].get("annotations") or {}
+        if name := claim["spec"].get("volumeName"):
+            selected[name] = notes.get(SELECTED_NODE)
+    found = await asyncio.gather(*(api.get(paths.volume(name)) for name in sorted(selected)))
+    volumes = {each["metadata"]["name"]: each for each in found if each is not None}
+    ties = {name: facts.ties_of(each, selected[name]) for name, each in volumes.items()}
+    asked = sorted({(tie, selected[name]) for name, mine in ties.items() for tie in mine}, key=str)
+    exist = await asyncio.gather(*(_exists(api, tie, node) for tie, node in asked))
+    there = {each for each, exists in zip(asked, exist, strict=True) if exists}
+    return {
+        name: facts.volume_facts(
+            volume, ties[name], any((tie, selected[name]) in there for tie in ties[name])
+        )
+        for name, volume in volumes.items()
+    }
+
+
+async def _exists(api: Reads, tie: Tie, selected: str | None) -> bool:
+    """Whether the host of a volume is there: by its name, its label, or the name of the Node that it was made for."""
+    try:
+        for name in sorted({tie.value, selected or tie.value}):
+            if await api.find(paths.NODES, fields=f"metadata.name={name}"):
+                return True
+        label = HOSTNAME if tie.key == facts.NODE_NAME else tie.key
+        if await _labelled(api, f"{label}={tie.value}", label, tie.value):
+            return True
+        # An id names no Node: that the label is gone from all of them tells of the driver, not of a host.
+        unknown = tie.by_id and selected is None and not await _labelled(api, label, label)
+    except ApiError:
+        return True
+    return unknown
+
+
+async def _labelled(api: Reads, selector: str, key: str, value: str | None = None) -> bool:
+    found = await api.find(paths.NODES, labels=selector)
+    labels = [each["metadata"].get("labels") or {} for each in found]
+    return any(key in each and value in (None, each[key]) for each in labels)
