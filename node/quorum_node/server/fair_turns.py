@@ -6,6 +6,9 @@ a pause, however many these are. What a voter sends never comes here: it is serv
 
 What may take long in one piece, a large request or one of a connection whose last one did take long, is heavy: it is
 served one at a time, the next when it is answered, when nothing else waits, with pauses four times as long as it took.
+
+What is short for sure, the only request of a connection whose last one was short, is light: turns of such are longer,
+since shorter ones would split what many clients write at the same time into groups, and each group costs a flush.
 """
 
 import heapq
@@ -17,6 +20,9 @@ _MIN_PAUSE_SECONDS = 0.001
 TURN_SECONDS = 0.002
 """How long ordinary connections may keep one turn of the loop."""
 
+LIGHT_TURN_SECONDS = 0.008
+"""How long they may if all are light: what a hundred clients send at once is one group, which shares a flush."""
+
 _LEAD_SECONDS = 0.02
 """How much of its unused time a connection keeps: it comes before those that have used theirs."""
 
@@ -25,6 +31,7 @@ _LOOK_AGAIN_SECONDS = 0.01
 _MAX_HEAVY_WAIT_SECONDS = 1.0
 _SLOW_TURNS = 10
 """Less may be the machine's doing."""
+_SHORT_TURNS = 0.25
 
 
 class Worker(Protocol):
@@ -36,6 +43,10 @@ class Worker(Protocol):
     @property
     def is_heavy(self) -> bool:
         """Whether its next piece of work may take longer than a turn."""
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it has but one request, and that one is short."""
 
     @property
     def in_flight(self) -> int:
@@ -72,6 +83,7 @@ class FairTurns:
         self._clock = clock
         self._share = share
         self.turn_seconds = turn_seconds
+        self._light_turn_seconds = turn_seconds * (LIGHT_TURN_SECONDS / TURN_SECONDS)
         self._burst = burst_seconds
         self._credit = burst_seconds
         self._credited_at = clock()
@@ -92,10 +104,11 @@ class FairTurns:
         """Connections that wait for their turn."""
         return len(self._queue) + len(self._heavy)
 
-    @property
-    def may_go_on(self) -> bool:
-        """Whether somebody may still do something in this turn of the loop, if it is not heavy."""
-        return not self._queue and self._spent < self.turn_seconds and self._has_credit()
+    def may_go_on(self, worker: Worker) -> bool:
+        """Whether it may still do something in this turn of the loop."""
+        if self._queue or self._spent >= self._light_turn_seconds or worker.is_heavy:
+            return False
+        return (self._spent < self.turn_seconds or worker.is_light) and self._has_credit()
 
     def spent(self, worker: Worker, seconds: float) -> None:
         """A connection has worked for so long."""
@@ -110,6 +123,10 @@ class FairTurns:
     def is_slow(self, seconds: float) -> bool:
         """Whether a piece of work took so long that the next one is taken for heavy."""
         return seconds > _SLOW_TURNS * self.turn_seconds
+
+    def is_short(self, seconds: float) -> bool:
+        """Whether a piece of work took so little that the next one is taken for light."""
+        return seconds < _SHORT_TURNS * self.turn_seconds
 
     def add(self, worker: Worker) -> None:
         """A connection waits for its turn; only once until `take_turn` is called."""
@@ -149,7 +166,10 @@ class FairTurns:
     def _serve(self) -> None:
         self._scheduled = self._heavy_timer = False
         began = self._clock()
-        while self._queue and self._clock() - began < self.turn_seconds and self._has_credit():
+        while self._queue and self._has_credit():
+            light = self._queue[0][2].is_light
+            if self._clock() - began >= (self._light_turn_seconds if light else self.turn_seconds):
+                break
             start, _, worker = heapq.heappop(self._queue)
             self._now = max(self._now, start)
             worker.take_turn()

@@ -43,6 +43,8 @@ MAX_FRAMES_PER_TURN = 64
 """Requests of one connection that are handled before others get their turn."""
 MAX_ANSWER_BYTES_PER_TURN = 1 << 20
 """Answers of that size end the turn of a connection: its client has to read them first."""
+LIGHT_BYTES = 4 << 10
+"""Requests of that size are short, if those before them were."""
 HEAVY_BYTES = 256 << 10
 """Requests of that size may take long."""
 MAX_UNSENT_BYTES = 128 << 20
@@ -111,6 +113,7 @@ class KafkaConnection(asyncio.Protocol):
         self._closed = False
         self._is_voters = False
         self._was_slow = False
+        self._was_short = True
         self._queued_bytes = 0
         self.address = ""
         self.standing = 0
@@ -132,10 +135,12 @@ class KafkaConnection(asyncio.Protocol):
         self._received = self.active_at = perf_counter()
         self._frames.feed(data)
         if self._turn_scheduled:
+            # It sends on while it waits. Most have one request in flight: stopping those costs more than it spares.
+            self._pause_reading()
             return
         if self._is_voters:
             self._take_turn()
-        elif self._server.turns.may_go_on and not self.is_heavy:
+        elif self._server.turns.may_go_on(self):
             self.take_turn()
         else:
             self._wait_for_turn()
@@ -145,17 +150,22 @@ class KafkaConnection(asyncio.Protocol):
         began = perf_counter()
         self._take_turn()
         seconds = perf_counter() - began
-        self._was_slow = self._server.turns.is_slow(seconds)
-        self._server.turns.spent(self, seconds)
+        turns = self._server.turns
+        self._was_slow, self._was_short = turns.is_slow(seconds), turns.is_short(seconds)
+        turns.spent(self, seconds)
 
     @property
     def is_heavy(self) -> bool:
         """Whether what waits here may take longer than a turn."""
         return self._was_slow or self._frames.waiting_bytes > HEAVY_BYTES
 
+    @property
+    def is_light(self) -> bool:
+        """Whether it has but one request, and that one is short."""
+        return self._was_short and not self._waiting and self._frames.waiting_bytes <= LIGHT_BYTES
+
     def _wait_for_turn(self) -> None:
         self._turn_scheduled = True
-        self._pause_reading()
         self._server.turns.add(self)
 
     def _take_turn(self) -> None:
@@ -209,10 +219,12 @@ class KafkaConnection(asyncio.Protocol):
             handled += 1
             if inbound.encoded is not None:
                 answer_bytes += sum(map(len, inbound.encoded))
+            if not frames.has_more:
+                break
             if handled >= limit or answer_bytes > MAX_ANSWER_BYTES_PER_TURN:
-                return frames.has_more
+                return True
             if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS:
-                return frames.has_more
+                return True
         return False
 
     def _throttle(self, more: bool) -> None:

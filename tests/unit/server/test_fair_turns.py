@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quorum_node.server.fair_turns import TURN_SECONDS, FairTurns
+from quorum_node.server.fair_turns import LIGHT_TURN_SECONDS, TURN_SECONDS, FairTurns
 
 
 class Clockwork:
@@ -39,6 +39,8 @@ class Clockwork:
 
 class Client:
     """Has work of `pieces` pieces, each of `cost` seconds."""
+
+    is_light = False
 
     def __init__(self, turns: FairTurns, loop: Clockwork, pieces: int, cost: float) -> None:
         self.served_until = 0.0
@@ -129,11 +131,50 @@ def test_a_share_of_the_time_is_all_that_they_get(share: float) -> None:
 def test_a_burst_after_a_pause_waits_for_nobody() -> None:
     loop = Clockwork()
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
-    assert turns.may_go_on
     client = Client(turns, loop, 1, 0.0001)
+    assert turns.may_go_on(client)
     turns.spent(client, 0.3)
-    assert not turns.may_go_on
+    assert not turns.may_go_on(client)
     loop.turn()
-    assert not turns.may_go_on, "the credit is used up"
+    assert not turns.may_go_on(client), "the credit is used up"
     loop.now += 1.0
-    assert turns.may_go_on
+    assert turns.may_go_on(client)
+
+
+class LightClient(Client):
+    """Each piece is the only request of its connection."""
+
+    is_light = True
+
+
+def test_what_many_send_at_once_is_one_group() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, clock=loop.clock)
+    loop.turn()
+    done = 0
+    for _ in range(100):
+        client = LightClient(turns, loop, 1, 0.00005)
+        if turns.may_go_on(client):
+            client.take_turn()
+            done += 1
+    assert done == 100, "all in the turn in which they came"
+    loop.turn()
+    for _ in range(100):
+        turns.add(LightClient(turns, loop, 1, 0.00005))
+    loop.turn()
+    assert turns.waiting == 0, "nor are those split that had to wait"
+
+
+def test_light_work_is_bounded_too_and_does_not_lengthen_the_turn_of_other_work() -> None:
+    loop = Clockwork()
+    turns = FairTurns(loop, clock=loop.clock)
+    light, other = LightClient(turns, loop, 1, 0.0001), Client(turns, loop, 1, 0.0001)
+    turns.spent(light, TURN_SECONDS)
+    assert turns.may_go_on(light)
+    assert not turns.may_go_on(other)
+    turns.spent(light, LIGHT_TURN_SECONDS - TURN_SECONDS)
+    assert not turns.may_go_on(light)
+    for number in range(1000):
+        turns.add((LightClient if number % 2 else Client)(turns, loop, 5, 0.0001))
+    while turns.waiting:
+        assert loop.turn() <= LIGHT_TURN_SECONDS + 0.0002

@@ -94,7 +94,7 @@ class HttpConnection(H11Protocol):
             if not self.transport.is_closing():
                 self.transport.pause_reading()
             return
-        if self._listener.turns.may_go_on and len(self._received) <= _PIECE_BYTES:
+        if self._listener.turns.may_go_on(self) and len(self._received) <= _PIECE_BYTES:
             self.take_turn()
         else:
             self._wait_for_turn()
@@ -141,6 +141,11 @@ class HttpConnection(H11Protocol):
         self._received.clear()
         if self.transport is not None:
             self.transport.abort()
+
+    @property
+    def is_light(self) -> bool:
+        """Nothing here is taken for short."""
+        return False
 
     @property
     def is_heavy(self) -> bool:
