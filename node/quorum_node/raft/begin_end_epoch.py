@@ -93,7 +93,9 @@ def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoi
     """Whether a BeginQuorumEpoch is followed at once; else somebody else is asked (`inquiry.py`).
 
     It says who sent it, and proves nothing. So the epoch may not be too far away, the sender has to be a
-    voter that listens where a voters record says, and whoever hears a leader asks before it leaves it.
+    voter that listens where a voters record says, and whoever hears a leader asks before it leaves it. A
+    replica that is no voter asks in any case: with an epoch that nobody has it could follow no leader, and no
+    leader would join its epoch, as it does for a voter.
     """
     if not within_step(replica.epoch, claimed.leader_epoch):
         inquiry.ask_voter(replica, claimed.leader_id)
@@ -102,7 +104,7 @@ def _is_believed(replica: ReplicaState, claimed: CurrentLeader, endpoint: Endpoi
         if not replica.has_live_leader():
             inquiry.ask_around(replica)
         return False
-    if replica.has_live_leader():
+    if replica.has_live_leader() or not replica.is_voter:
         inquiry.ask_voter(replica, claimed.leader_id)
         return False
     if not inquiry.listens_where_recorded(replica, claimed.leader_id, endpoint):

@@ -14,6 +14,7 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 * A candidate of the quorum from before a recovery that this replica has seen: refused, and its epoch is not taken.
 * A replica that is not in its own voter set votes only if the candidate asks for exactly its key: the
   candidate's log then makes it a voter, by a record that has not arrived here yet.
+  While it hears a leader it refuses, and takes no epoch: a leader that has lost its majority resigns soon.
 * Before a static quorum has formed, votes are asked for by id alone: see `static_quorum.py`.
 * A pre-vote changes nothing and is granted only if the own link to the leader is closed or timed out. A link times
   out for this when a fetch is unanswered for half the fetch timeout (`RaftConfig.silence_ms`). A majority of such
@@ -59,6 +60,9 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
     if not replica.is_voter and not addressed:
         return False, RaftError.INCONSISTENT_VOTER_SET
     eligible = _is_known(replica, request.candidate) or _trusts_strangers(replica)
+    if not replica.is_voter and replica.has_live_leader():
+        # It can't be needed as long as that leader has a majority, and it could not follow it with a forged epoch.
+        eligible = False
     if request.pre_vote:
         return _would_grant(replica, request, eligible), RaftError.NONE
     if not eligible:

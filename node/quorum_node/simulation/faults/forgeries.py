@@ -64,7 +64,7 @@ class ForgeryFaults:
             self._scene.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
-        """A replica that is no voter yet is not raised: see docs/reliability.md, "What a peer is believed"."""
+        """A replica that is no voter yet and hears nobody is not raised: see docs/reliability.md, "What a peer is believed"."""
         replica = host.replica
         last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
         return VoteRequest(
@@ -81,7 +81,7 @@ class ForgeryFaults:
         voter = self._random.choice((host.key, None))
         endpoint = self._random.choice((None, NOBODY, self._endpoint()))
         return BeginQuorumEpochRequest(
-            CLUSTER_ID, self._key().id, self._believable_epoch(host), voter, endpoint
+            CLUSTER_ID, self._key().id, self._epoch(host), voter, endpoint
         )
 
     def _end(self, host: SimulatedHost) -> Request:
@@ -120,7 +120,9 @@ class ForgeryFaults:
 
     def _believable_epoch(self, host: SimulatedHost) -> int:
         epoch = self._epoch(host)
-        return epoch if host.replica.is_voter else min(epoch, host.replica.epoch)
+        replica = host.replica
+        is_safe = replica.is_voter or replica.has_live_leader()
+        return epoch if is_safe else min(epoch, replica.epoch)
 
     def _key(self) -> ReplicaKey:
         """Somebody's, or nobody's."""
