@@ -20,11 +20,23 @@ from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from quorum_operator.kube.token import read_token
+from quorum_operator.last_look import last_look
 from quorum_operator.planner import step as steps
-from quorum_operator.planner.observed import Identity, Incarnation, Key, LabelDrift, Observation
+from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.observed import (
+    FailureLatch,
+    Identity,
+    Incarnation,
+    Key,
+    LabelDrift,
+    Observation,
+)
 from quorum_operator.planner.refusals import subject_of
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.refused import by_api, by_node, is_outage
+
+NOT_SAFE_NOW = "NotSafeNow"
+"""Reason: the last look before a step has shown that it would do harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,9 @@ class Executor:
     async def execute(self, step: steps.Step) -> Outcome:
         """Carry it out once. Raises ApiError only if the API server as a whole does not serve."""
         try:
+            harm = await last_look(self._api, self._nodes, self._owner, self._seen, step)
+            if harm is not None:
+                return _harmful(subject_of(self._seen, step), harm)
             return await self._execute(step)
         except ApiError as error:
             return _not_done(subject_of(self._seen, step), error)
@@ -80,9 +95,7 @@ class Executor:
             case steps.RecordFormed(index):
                 return await self._record_formed(index)
             case steps.LatchFailure(target, latch):
-                return await self._annotate(
-                    target, {names.ANNOTATION_FAILED: facts.latch_text(latch)}
-                )
+                return await self._latch(target, latch)
             case steps.BeginRecovery(target, survivor):
                 note = facts.recovery_text(survivor, given_up=False)
                 return await self._annotate_as_seen(target, {names.ANNOTATION_RECOVERY: note})
@@ -222,10 +235,17 @@ class Executor:
 
     async def _stop(self, target: steps.Target, why: str) -> Outcome:
         notes: dict[str, str | None] = {names.ANNOTATION_STOPPED: why}
-        if self._incarnation(target.name).failed is not None:
-            # The latch is never taken back, so the judgement can't have become wrong meanwhile.
+        failed = self._incarnation(target.name).failed
+        if failed is not None and failed.reason not in CIRCUMSTANCES:
+            # A proof is never taken back, so the judgement can't have become wrong meanwhile.
             return await self._annotate(target, notes, replicas=0)
         return await self._annotate_as_seen(target, notes, replicas=0)
+
+    async def _latch(self, target: steps.Target, latch: FailureLatch) -> Outcome:
+        notes: dict[str, str | None] = {names.ANNOTATION_FAILED: facts.latch_text(latch)}
+        if latch.reason in CIRCUMSTANCES:
+            return await self._annotate_as_seen(target, notes)
+        return await self._annotate(target, notes)
 
     async def _annotate_as_seen(
         self, target: steps.Target, notes: dict[str, str | None], **spec: object
@@ -301,6 +321,12 @@ def _together(outcomes: list[Outcome]) -> Outcome:
         tuple(refused for each in outcomes for refused in each.refused),
         any(each.outdated for each in outcomes),
     )
+
+
+def _harmful(subject: str, harm: str) -> Outcome:
+    """What was planned is not safe at this moment: the next look sees what is."""
+    refused = Refused(subject, NOT_SAFE_NOW, harm, 0.2, 15.0, 3)
+    return Outcome(False, harm, (refused,), True)
 
 
 def _not_done(subject: str, error: ApiError) -> Outcome:

@@ -25,8 +25,8 @@ REASONS: dict[str, tuple[str, ...]] = {
     "SpecInvalid": ("SpecValid", "SpecInvalid"),
     "Refused": (
         *("NothingRefused", "AdmissionDenied", "AlreadyExists", "Conflict", "Contested"),
-        *("Forbidden", "InternalError", "Invalid", "NodeRefused", "QuotaExceeded", "ServerError"),
-        *("TokenRefused", "Unauthorized"),
+        *("Forbidden", "InternalError", "Invalid", "NodeRefused", "NotSafeNow", "QuotaExceeded"),
+        *("ServerError", "TokenRefused", "Unauthorized"),
     ),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
 }

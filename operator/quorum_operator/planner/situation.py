@@ -77,14 +77,15 @@ class Situation:
     def view(self) -> QuorumView | None:
         """The confirmed description, unless it speaks of another cluster.
 
-        A leader takes a voter that has gone for live until its fetch timeout ends: whose pod is told to go has not caught up.
+        A leader takes a voter that has gone for live until its fetch timeout ends: whose pod is gone, or told to go, has not
+        caught up.
         """
         view, identity = self.seen.view, self.identity
         if view is None or identity is None:
             return None
         if view.cluster_id is not None and view.cluster_id != identity.cluster_id:
             return None
-        going = {each.key for each in self.current if each.pod is not None and each.pod.deleting}
+        going = {each.key for each in self.current if each.pod is None or each.pod.deleting}
 
         def believed(replica: ReplicaView) -> ReplicaView:
             return replace(replica, caught_up=False) if replica.key in going else replica

@@ -1,0 +1,49 @@
+"""The last look before a step that stops, removes or deletes something: a confirmed describe and the pods, read for it.
+
+What was planned on is a moment old, and may come from a cache. Pods are read one by one and by name: no label, no watch and
+no other reader has a part in it.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import facts, paths
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.planner.harm import harm, may_harm
+from quorum_operator.planner.observed import Incarnation, Observation, PodFacts
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import Step
+from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
+
+
+async def last_look(
+    api: KubeApi, nodes: QuorumClient, owner: Owner, seen: Observation, step: Step
+) -> str | None:
+    """Why `step`, planned on `seen`, must not be carried out now; None: it may be. Raises ApiError."""
+    if not may_harm(step):
+        return None
+    pods = await asyncio.gather(*(_pod(api, owner, each) for each in seen.incarnations))
+    incarnations = tuple(
+        replace(each, pod=pod) for each, pod in zip(seen.incarnations, pods, strict=True)
+    )
+    described = await describe_newest(nodes, _addresses(seen, incarnations), _newest(seen))
+    return harm(Situation(replace(seen, incarnations=incarnations, view=described.view)), step)
+
+
+async def _pod(api: KubeApi, owner: Owner, each: Incarnation) -> PodFacts | None:
+    found = await api.get(paths.namespaced("pods", owner.namespace, f"{each.name}-0"))
+    return None if found is None else facts.pod_facts(found, None)
+
+
+def _addresses(seen: Observation, incarnations: tuple[Incarnation, ...]) -> list[str]:
+    """Of the pods whose containers run, the leader of the last describe first."""
+    leader = seen.view.leader if seen.view is not None else None
+    running = [each for each in incarnations if each.pod is not None and each.pod.running]
+    running.sort(key=lambda each: (each.key != leader, -each.formation, each.node_id, -each.number))
+    return [each.pod.ip for each in running if each.pod is not None and each.pod.ip is not None]
+
+
+def _newest(seen: Observation) -> Seen:
+    view = seen.view
+    return Seen() if view is None else Seen(view.cluster_id, view.epoch, view.recovered_epoch)

@@ -1,0 +1,130 @@
+"""What must not be done now, however it came to be planned: the last judgement before a step is carried out.
+
+Owns the rules, on an observation whose describe and pods were read for this very step (`last_look.py`):
+
+- no sign of failure stops a voter that a confirmed leader hears;
+- a planned stop leaves a live majority, and so does the removal of a voter;
+- nothing is stopped, removed or deleted without a confirmed describe, but where a recovery or a new formation says so.
+
+Whoever plans differently in the future meets the same rules here. They hold for each step by itself, so that it does not
+matter which operator planned it, or how many members are concerned at once.
+"""
+
+from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.gates import majority, remove_gate, restart_gate
+from quorum_operator.planner.observed import Incarnation, Key
+from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.step import (
+    DeleteIncarnation,
+    LatchFailure,
+    RemoveVoter,
+    RestartMember,
+    ScaleToZero,
+    Step,
+)
+
+UNCONFIRMED = "no majority confirms a leader at this moment"
+
+
+def may_harm(step: Step) -> bool:
+    """Whether a step needs this judgement."""
+    if isinstance(step, LatchFailure):
+        return step.latch.reason in CIRCUMSTANCES
+    return isinstance(step, ScaleToZero | DeleteIncarnation | RemoveVoter | RestartMember)
+
+
+def harm(at: Situation, step: Step) -> str | None:
+    """Why this step must not be carried out now, in words; None: it may be."""
+    match step:
+        case LatchFailure(target):
+            return _of_latch(at, _incarnation(at, target.name))
+        case ScaleToZero(target, why):
+            return _of_stop(at, _incarnation(at, target.name), why)
+        case DeleteIncarnation(target):
+            return _of_deletion(at, _incarnation(at, target.name))
+        case RemoveVoter(key):
+            return _of_removal(at, key)
+        case RestartMember(pod, pod_uid):
+            return _of_restart(at, pod, pod_uid)
+    return None
+
+
+def _incarnation(at: Situation, name: str) -> Incarnation:
+    return next(each for each in at.seen.incarnations if each.name == name)
+
+
+def _of_latch(at: Situation, each: Incarnation) -> str | None:
+    """A circumstance, that is; a proof is written down whatever the leader hears."""
+    formed = at.identity is None or at.identity.formed
+    if at.view is None:
+        return UNCONFIRMED if formed else None
+    if each.key in at.heard:
+        return f"the leader hears {each.name}"
+    return _runs(each)
+
+
+def _runs(each: Incarnation) -> str | None:
+    if each.pod is not None and each.pod.running and not each.pod.deleting:
+        return f"the container of {each.pod.name} runs"
+    return None
+
+
+def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
+    if each not in at.current:
+        return None  # of a formation that was given up: it is no member of this quorum
+    view = at.view
+    if view is None:
+        return None if why.startswith(FENCED) else UNCONFIRMED
+    if each.key not in at.voters:
+        return (
+            f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
+        )
+    if each.key in at.heard:
+        return f"the leader hears {each.name}: a voter is replaced first, and then stopped"
+    if why.startswith(FENCED):
+        return f"{each.name} is a voter, and a majority confirms a leader"
+    if each.failed is None:
+        return f"{each.name} is a voter, and nothing says that its disk failed"
+    return _runs(each) if each.failed.reason in CIRCUMSTANCES else None
+
+
+def _moves(at: Situation) -> bool:
+    view = at.view
+    return view is not None and (view.pending_change or not view.voters_committed)
+
+
+def _of_deletion(at: Situation, each: Incarnation) -> str | None:
+    if each not in at.current:
+        return None
+    if at.view is None:
+        return UNCONFIRMED
+    if each.key in at.voters:
+        return f"{each.name} is a voter"
+    return f"a voter change that may be about {each.name} is not committed" if _moves(at) else None
+
+
+def _of_removal(at: Situation, key: Key) -> str | None:
+    if at.view is None:
+        return UNCONFIRMED
+    if key not in at.voters:
+        return None  # the leader refuses it: the voters are not the ones that were judged
+    if key == at.view.leader:
+        return f"voter {key.id} leads now: it hands over first"
+    return remove_gate(at.view, key, at.target)
+
+
+def _of_restart(at: Situation, pod: str, pod_uid: str) -> str | None:
+    each = next((e for e in at.current if e.pod is not None and e.pod.uid == pod_uid), None)
+    if each is None or each.pod is None or not each.pod.running:
+        return None  # it is gone, or its container does not run: nothing is lost
+    view, key = at.view, each.key
+    if view is None:
+        return None if each.recovery is not None else UNCONFIRMED
+    if key is None or key not in at.live:
+        return None
+    if each.recovery is None:
+        return restart_gate(view, key)
+    left = len(at.live) - 1
+    if len(at.voters) > 1 and left < majority(len(at.voters)):
+        return f"without {pod} {left} of {len(at.voters)} voters are live"
+    return None

@@ -1,0 +1,196 @@
+"""The last judgement of a step: whatever was planned, no live majority is taken below itself, and no voter that is heard stops."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.harm import harm, may_harm
+from quorum_operator.planner.observed import (
+    FailureLatch,
+    Identity,
+    Incarnation,
+    Key,
+    Observation,
+    PodFacts,
+    QuorumView,
+    ReplicaView,
+    StorageChoice,
+    Wanted,
+)
+from quorum_operator.planner.situation import FENCED, Situation
+from quorum_operator.planner.step import (
+    DeleteIncarnation,
+    LatchFailure,
+    RemoveVoter,
+    RestartMember,
+    ScaleToZero,
+    Step,
+    Target,
+    VotersPosition,
+)
+from support.model_rules import majority
+
+pytestmark = pytest.mark.requirement("OP-07")
+SETTINGS = settings(max_examples=400, deadline=None, derandomize=True)
+NOW = 1_000_000.0
+STORAGE = StorageChoice("1Gi", None)
+STATES = ("live", "live", "live", "behind", "silent", "going", "gone", "waiting")
+REASONS = (None, None, "StorageFailed", *sorted(CIRCUMSTANCES))
+
+
+def member(node_id: int, state: str, reason: str | None) -> Incarnation:
+    name = f"q-{node_id}-1"
+    pod = PodFacts(
+        f"{name}-0",
+        f"pod-{node_id}",
+        NOW,
+        ready=state == "live",
+        running=state != "waiting",
+        deleting=state == "going",
+        restart_hash="r",
+    )
+    return Incarnation(
+        node_id=node_id,
+        number=1,
+        name=name,
+        uid=f"uid-{name}",
+        resource_version="1",
+        created_at=NOW,
+        formation=1,
+        storage=STORAGE,
+        uuid=f"u{node_id}",
+        failed=None if reason is None else FailureLatch(reason, "", NOW, NOW),
+        pod=None if state == "gone" else pod,
+    )
+
+
+def situation(
+    members: list[Incarnation], states: dict[int, str], voters: int, leader: int, pending: bool
+) -> Situation:
+    """The first `voters` members are the voters; a leader hears for a moment whoever has just gone."""
+    replicas = [
+        ReplicaView(
+            Key(e.node_id, e.uuid or ""),
+            states[e.node_id] not in {"silent", "waiting"},
+            states[e.node_id] in {"live", "going", "gone"},
+        )
+        for e in members
+    ]
+    view = QuorumView(
+        cluster_id="c1",
+        leader=Key(leader, f"u{leader}"),
+        epoch=4,
+        voters=tuple(replicas[:voters]),
+        observers=tuple(replicas[voters:]),
+        voters_offset=9,
+        voters_epoch=3,
+        voters_committed=True,
+        pending_change=pending,
+        own_epoch_committed=True,
+        formed=True,
+        initial_voters=3,
+    )
+    seen = Observation(
+        now=NOW,
+        name="q",
+        generation=1,
+        wanted=Wanted(3, STORAGE),
+        identities=(Identity(1, "c1", 1, "u1", 3, formed=True),),
+        incarnations=tuple(members),
+        view=view,
+    )
+    return Situation(seen)
+
+
+def step_on(kind: str, each: Incarnation) -> Step:
+    target = Target(each.name, each.uid, "1")
+    if kind == "stop":
+        return ScaleToZero(target, "left", "")
+    if kind == "fence":
+        return ScaleToZero(target, f"{FENCED}: x", "")
+    if kind == "delete":
+        return DeleteIncarnation(target, "")
+    if kind == "remove":
+        return RemoveVoter(Key(each.node_id, each.uuid or ""), VotersPosition(9, 3), "")
+    return RestartMember(f"{each.name}-0", f"pod-{each.node_id}", 1, "1", "")
+
+
+cases = st.lists(
+    st.tuples(st.sampled_from(STATES), st.sampled_from(REASONS)), min_size=1, max_size=6
+)
+
+
+@SETTINGS
+@given(
+    drawn=cases,
+    observers=st.integers(0, 2),
+    kind=st.sampled_from(["stop", "fence", "delete", "remove", "restart"]),
+    on=st.integers(1, 6),
+    pending=st.booleans(),
+)
+def test_no_step_takes_a_live_majority_below_itself(
+    drawn: list[tuple[str, str | None]], observers: int, kind: str, on: int, pending: bool
+) -> None:
+    voters = max(len(drawn) - observers, 1)
+    states = {n: state for n, (state, _) in enumerate(drawn, 1)}
+    leaders = [n for n, state in states.items() if n <= voters and state == "live"]
+    assume(leaders and on <= len(drawn))
+    members = [member(n, *pair) for n, pair in enumerate(drawn, 1)]
+    at = situation(members, states, voters, leaders[0], pending)
+    step = step_on(kind, members[on - 1])
+    if harm(at, step) is not None:
+        return
+    live = {n for n, state in states.items() if n <= voters and state == "live"}
+    rest = voters - (on <= voters and kind == "remove")
+    enough = len(live) >= majority(voters)
+    single = voters == 1 and kind == "restart"
+    if enough and not single and on <= voters:
+        assert len(live - {on}) >= majority(rest)
+    if kind in {"stop", "fence", "delete"} and on <= voters:
+        assert states[on] in {"silent", "waiting"}, "the leader hears it"
+        assert kind != "delete"
+    if pending:
+        assert kind == "restart" or on <= voters, "the change may be about it"
+        assert kind != "remove" or on > voters
+
+
+@pytest.mark.parametrize("kind", ["stop", "delete", "remove", "restart"])
+def test_without_a_confirmed_describe_nothing_is_done(kind: str) -> None:
+    members = [member(n, "live", "StorageFailed" if n == 2 else None) for n in (1, 2, 3)]
+    at = situation(members, dict.fromkeys((1, 2, 3), "live"), 3, 1, pending=False)
+    unknown = Situation(replace(at.seen, view=None))
+    assert harm(unknown, step_on(kind, members[1])) is not None
+    assert harm(unknown, step_on("fence", members[1])) is None, (
+        "a recovery was confirmed by a person"
+    )
+    assert harm(at, step_on("fence", members[1])) is not None, "a majority is back"
+
+
+@pytest.mark.parametrize("reason", sorted(CIRCUMSTANCES))
+@pytest.mark.parametrize(
+    ("state", "confirmed", "refused"),
+    [
+        *[("silent", True, True), ("live", True, True), ("waiting", True, False)],
+        *[("gone", True, True), ("waiting", False, True)],
+    ],
+)
+def test_a_circumstance_that_is_over_is_written_nowhere(
+    reason: str, state: str, confirmed: bool, refused: bool
+) -> None:
+    """`silent`: its container runs again; `gone`: the leader still hears what it was."""
+    states = {1: "live", 2: "live", 3: state}
+    members = [member(n, each, None) for n, each in states.items()]
+    at = situation(members, states, 3, 1, pending=False)
+    if not confirmed:
+        at = Situation(replace(at.seen, view=None))
+    step = LatchFailure(Target("q-3-1", "", "1"), FailureLatch(reason, "", NOW, NOW), "")
+    assert may_harm(step)
+    assert (harm(at, step) is not None) == refused
+
+
+def test_a_proof_needs_no_last_look() -> None:
+    latch = FailureLatch("StorageFailed", "", NOW, NOW)
+    assert not may_harm(LatchFailure(Target("q-3-1", "", "1"), latch, ""))
