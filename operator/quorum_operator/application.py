@@ -4,7 +4,11 @@ Owns start and stop, and which event wakes which worker. Knows nothing of kopf.
 """
 
 import asyncio
+import secrets
+import socket
 import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import structlog
@@ -12,8 +16,11 @@ from aiohttp import web
 
 from quorum_operator.crd import KIND, PLURAL
 from quorum_operator.kube import paths
+from quorum_operator.kube.cache import Cache
 from quorum_operator.kube.client import KubeApi, load_configuration
 from quorum_operator.kube.errors import ApiError
+from quorum_operator.leadership import Always, Leadership
+from quorum_operator.leadership import Place as LeasePlace
 from quorum_operator.metrics import Metrics
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.quorum_client import QuorumClient
@@ -48,36 +55,89 @@ class Application:
         self._runner: web.AppRunner | None = None
         self._generations: dict[tuple[str, str], object] = {}
         self._reassigned: dict[Place, object] = {}
+        self._leadership: Leadership | None = None
+        self._cache: Cache | None = None
+        self._apart: list[KubeApi] = []
+        """Clients with connections of their own: neither a watch nor a renewal waits for other calls, or they for it."""
+        self._striving: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Future[Any]] = set()
 
     async def start(self) -> None:
-        """Open the clients and the HTTP endpoint."""
-        self._api = KubeApi(load_configuration())
+        """Open the clients and the HTTP endpoint; with a lease the work begins once it is held."""
+        configuration = load_configuration()
+        gate = self._gate(configuration)
+        self._api = KubeApi(configuration, gate.check)
         # Pods come and go under the same address: a kept connection may lead to a dead process.
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
-        self._http = httpx.AsyncClient(limits=limits)
-        reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
-        self._workers = Workers(KIND, reconciler, self.metrics, self._settings.resync_s)
-        moves = ReassignmentReconciler(
-            self._api, PartitionClient(self._http), self.metrics, self._turns
-        )
-        self._reassignments = Workers(
-            REASSIGNMENT_KIND, moves, self.metrics, self._settings.resync_s
-        )
+        self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})
         await self._serve()
         await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
+        watching = KubeApi(configuration)
+        self._apart.append(watching)
+        self._cache = Cache(watching, self._settings.namespaces, self.part_changed)
+        self._cache.start()
+        if self._leadership is None:
+            self._begin_work()
+        else:
+            striving = self._leadership.run(self._begin_work, self._end_work)
+            self._striving = asyncio.create_task(striving, name="lease")
 
     async def stop(self) -> None:
-        """Stop the workers, then close everything."""
-        for workers in (self._workers, self._reassignments):
-            if workers is not None:
-                await workers.stop()
+        """Stop the workers, give up the lease, then close everything."""
+        if self._striving is not None:
+            self._striving.cancel()
+            await asyncio.gather(self._striving, return_exceptions=True)
+        self._end_work()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        if self._leadership is not None:
+            await self._leadership.give_up()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._http is not None:
             await self._http.aclose()
-        if self._api is not None:
-            await self._api.__aexit__(None, None, None)
+        if self._cache is not None:
+            await self._cache.stop()
+        for api in (self._api, *self._apart):
+            if api is not None:
+                await api.__aexit__(None, None, None)
+
+    def _gate(self, configuration: Any) -> Leadership | Always:
+        """What says whether something may be changed; others wait for the lease as well, if there is one."""
+        told = self._settings
+        if told.lease is None:
+            return Always()
+        api = KubeApi(configuration)
+        self._apart.append(api)
+        identity = told.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self._leadership = Leadership(api, LeasePlace(*told.lease), identity)
+        return self._leadership
+
+    def _begin_work(self) -> None:
+        """Reconcile everything that is known, from now on."""
+        assert self._api is not None and self._http is not None
+        resync_s = self._settings.resync_s
+        reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
+        self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
+        moves = ReassignmentReconciler(
+            self._api, PartitionClient(self._http), self.metrics, self._turns
+        )
+        self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
+        self.metrics.set_leading(True)
+        for place in self._generations:
+            self._workers.ensure(*place)
+        for each in self._reassigned:
+            self._reassignments.ensure(*each)
+
+    def _end_work(self) -> None:
+        """Nothing is begun any more, and what is under way is given up at once."""
+        for workers in (self._workers, self._reassignments):
+            if workers is not None:
+                task = asyncio.ensure_future(workers.cancel())
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
+        self._workers = self._reassignments = None
+        self.metrics.set_leading(False)
 
     def quorum_changed(self, namespace: str, name: str, body: dict[str, object]) -> None:
         """A MetadataQuorum changed; our own status writes are no reason to look again."""
@@ -94,8 +154,6 @@ class Application:
         self, namespace: str, name: str, body: dict[str, object], *, gone: bool
     ) -> None:
         """A PartitionReassignment changed; it may be another one's turn by that."""
-        if self._reassignments is None:
-            return
         place = Place(namespace, name)
         if gone:
             self._turns.forget(place)
@@ -106,24 +164,21 @@ class Application:
         state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
         if gone:
             self._reassigned.pop(place, None)
-            self._reassignments.wake(*place)
+            if self._reassignments is not None:
+                self._reassignments.wake(*place)
         elif self._reassigned.get(place) != state and not has_ended(body):
             self._reassigned[place] = state
-            self._reassignments.ensure(*place)
+            if self._reassignments is not None:
+                self._reassignments.ensure(*place)
 
     def _turn_came(self, place: Place) -> None:
         if self._reassignments is not None:
             self._reassignments.wake(*place)
 
     def part_changed(self, namespace: str, instance: str) -> None:
-        """A pod, claim or StatefulSet of a quorum changed."""
+        """Something that a quorum is made of changed."""
         if self._workers is not None:
             self._workers.wake(namespace, instance)
-
-    def shared_changed(self) -> None:
-        """A host or a volume changed."""
-        if self._workers is not None:
-            self._workers.wake_all()
 
     @staticmethod
     async def _await_definitions(api: KubeApi) -> None:
@@ -171,6 +226,16 @@ class Application:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self.metrics.render(), content_type="text/plain", charset="utf-8")
+
+
+def _checking(gate: Leadership | Always) -> Callable[[httpx.Request], Awaitable[None]]:
+    """For the calls to nodes: whoever does not lead only reads."""
+
+    async def check(request: httpx.Request) -> None:
+        if request.method != "GET":
+            gate.check()
+
+    return check
 
 
 async def _defined(api: KubeApi) -> set[str]:

@@ -1,9 +1,9 @@
 """kopf: events become wake-ups, and nothing else happens here.
 
-Every watched change of one of our resources, or of a pod, claim, StatefulSet, volume or host, wakes the
-worker of the resource concerned; what is to be done it finds out by looking. There are no create,
-update or delete handlers and no daemon, hence no finalizer and no annotation of kopf's on any
-object: nothing is left stuck when the operator is uninstalled first.
+Every watched change of one of our resources wakes its worker; what is to be done it finds out by looking. The objects
+that a quorum is made of are watched by `kube/cache.py`: kopf's handlers are not told what vanished while a watch was
+cut off. There are no create, update or delete handlers and no daemon, hence no finalizer and no annotation of kopf's on
+any object: nothing is left stuck when the operator is uninstalled first.
 """
 
 from typing import Any
@@ -12,11 +12,9 @@ import kopf
 
 from quorum_operator.application import Application
 from quorum_operator.crd import GROUP, PLURAL, VERSION
-from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, PREFIX
+from quorum_operator.desired.names import PREFIX
 from quorum_operator.kube.client import authorization, load_configuration
 from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
-
-OURS = {LABEL_NAME: APP}
 
 
 def register(registry: kopf.OperatorRegistry, application: Application) -> None:
@@ -32,6 +30,7 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         settings.scanning.disabled = True  # the definition is there before the operator
         settings.watching.server_timeout = 240
         settings.watching.connect_timeout = 10
+        settings.watching.inactivity_timeout = 150  # a bookmark comes every minute
         settings.watching.reconnect_backoff = 1
         settings.networking.error_backoffs = [0.2, 0.5, 1, 2, 5]
         await application.start()
@@ -69,20 +68,3 @@ def register(registry: kopf.OperatorRegistry, application: Application) -> None:
         if namespace is not None and name is not None:
             gone = type == "DELETED"
             application.reassignment_changed(namespace, name, dict(body), gone=gone)
-
-    @kopf.on.event("", "v1", "pods", labels=OURS, registry=registry)
-    @kopf.on.event("", "v1", "persistentvolumeclaims", labels=OURS, registry=registry)
-    @kopf.on.event("apps", "v1", "statefulsets", labels=OURS, registry=registry)
-    async def part_changed(namespace: str | None, labels: kopf.Labels, **_: Any) -> None:
-        instance = labels.get(LABEL_INSTANCE)
-        if namespace is not None and instance is not None:
-            application.part_changed(namespace, instance)
-
-    @kopf.on.event("", "v1", "nodes", registry=registry)
-    async def host_changed(type: str | None, **_: Any) -> None:
-        if type in {"ADDED", "DELETED"}:  # heartbeats are of no interest
-            application.shared_changed()
-
-    @kopf.on.event("", "v1", "persistentvolumes", registry=registry)
-    async def volume_changed(**_: Any) -> None:
-        application.shared_changed()

@@ -77,6 +77,11 @@ class Metrics:
             registry=self.registry,
             buckets=(2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600),
         )
+        self._leading = Gauge(
+            f"{_PREFIX}_leading",
+            "1 while this operator works: it holds the lease, or needs none.",
+            registry=self.registry,
+        )
         self._phase = Gauge(
             f"{_PREFIX}_quorum_phase",
             "1 for the phase that a quorum is in.",
@@ -89,6 +94,10 @@ class Metrics:
             place,
             registry=self.registry,
         )
+
+    def set_leading(self, leading: bool) -> None:
+        """Whether this operator works, or waits for its turn."""
+        self._leading.set(leading)
 
     def begin(self, resource: Reconciled) -> None:
         """A reconcile begins."""

@@ -60,11 +60,6 @@ class Workers:
         if worker is not None:
             worker.wake.set()
 
-    def wake_all(self) -> None:
-        """Look at every one: something they may share has changed."""
-        for worker in self._workers.values():
-            worker.wake.set()
-
     def ensure(self, namespace: str, name: str) -> None:
         """Start a worker, or wake the one that there is."""
         place = (namespace, name)
@@ -76,28 +71,44 @@ class Workers:
         wake, changed = asyncio.Event(), asyncio.Event()
         self._metrics.watch(Reconciled(self._kind, namespace, name))
         task = asyncio.create_task(
-            self._run(namespace, name, wake, changed), name=f"{namespace}/{name}"
+            self._work(namespace, name, wake, changed), name=f"{namespace}/{name}"
         )
         self._workers[place] = _Worker(task, wake, changed)
 
-    async def stop(self) -> None:
-        """Cancel all workers and wait for them; a step under way is safe to repeat."""
+    def cancel(self) -> "asyncio.Future[list[None | BaseException]]":
+        """Cancel all workers now; the future is done when they have ended. A step under way is safe to repeat."""
         tasks = [worker.task for worker in self._workers.values()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for place in self._workers:  # a task that has not begun yet does not do it
+            self._metrics.forget(Reconciled(self._kind, *place))
+        return asyncio.gather(*tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Cancel all workers and wait for them."""
+        await self.cancel()
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Those that have a worker."""
         return iter(tuple(self._workers))
 
-    async def _run(
+    async def _work(
         self, namespace: str, name: str, wake: asyncio.Event, changed: asyncio.Event
     ) -> None:
+        resource = Reconciled(self._kind, namespace, name)
+        try:
+            await self._run(resource, wake, changed)
+        finally:
+            self._workers.pop((namespace, name), None)
+            self._metrics.forget(resource)
+
+    async def _run(
+        self, resource: Reconciled, wake: asyncio.Event, changed: asyncio.Event
+    ) -> None:
         failures = 0
+        _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")
         limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE)
-        resource = Reconciled(self._kind, namespace, name)
         while True:
             await asyncio.sleep(limit.take())
             wake.clear()
@@ -132,8 +143,6 @@ class Workers:
                 after_s -= at_least_s
             if not changed.is_set():
                 await _wait(wake, after_s)
-        self._workers.pop((namespace, name), None)
-        self._metrics.forget(resource)
 
 
 async def _wait(wake: asyncio.Event, after_s: float) -> None:

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 
 from support.harness.cluster import HarnessCluster
+from support.harness.crowd import Crowd
 from support.harness.operator_process import OperatorProcess
 from support.harness.pod_runtime import Program
-from support.harness.scene import NODE_IMAGE, OTHER_NODE_IMAGE, Scene, install_definitions
+from support.harness.scene import (
+    CROWD_IMAGE,
+    NODE_IMAGE,
+    OTHER_NODE_IMAGE,
+    Scene,
+    install_definitions,
+)
 from support.harness.volumes import FOLDER_PREFIX, remove_abandoned
 from support.kind import ControlPlane, api_server
 from support.trial.kube import Kube
@@ -34,12 +41,13 @@ def _listen_on(address: str) -> list[str]:
     ]
 
 
-def _programs() -> dict[str, Program]:
+def _programs() -> dict[str, Program | Crowd]:
     node = str(Path(sys.executable).with_name("quorum-node"))
     return {
         STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
         NODE_IMAGE: Program([node], _listen_on),
         OTHER_NODE_IMAGE: Program([node], _listen_on),
+        CROWD_IMAGE: Crowd(),
     }
 
 

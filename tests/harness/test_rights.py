@@ -71,7 +71,7 @@ def unlabel(scene: Scene, plural: str, name: str) -> None:
 
 @pytest.mark.long
 def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
-    operator, proxy = scene.add_operator()
+    operator, proxy = scene.add_operator(lease=True)
     operator.start()
     quorum = scene.create(3)
     quorum.patch({"config": {"controller.quorum.fetch.timeout.ms": "2500"}})

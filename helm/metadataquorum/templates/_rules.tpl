@@ -21,18 +21,18 @@
   verbs: [get, list, watch, patch]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, create, patch]
+  verbs: [get, list, watch, create, patch]
 # create: an apply that finds nothing makes the object.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 # Not list: the operator reads the token of a quorum that it knows, and looks for no other Secret.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]
@@ -49,5 +49,16 @@
   verbs: [get, list, watch]
 - apiGroups: [storage.k8s.io]
   resources: [storageclasses]
-  verbs: [get]
+  verbs: [get, list, watch]
+{{- end }}
+
+{{- /* Which operator works: its own Lease. `create` can't be bound to a name. */ -}}
+{{- define "mq.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "mq.name" . }}]
+  verbs: [get, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
 {{- end }}

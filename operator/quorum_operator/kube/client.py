@@ -5,8 +5,10 @@ pod's service account); the calls themselves go through httpx, so that many read
 without threads and no answer is parsed into classes that nobody needs.
 """
 
+import contextlib
 import json
 import ssl
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -45,11 +47,14 @@ def authorization(configuration: Any) -> str:
 
 
 class KubeApi:
-    """One connection pool to one API server."""
+    """One connection pool to one API server. `before_change` may raise, and a call that changes something is not made."""
 
-    def __init__(self, configuration: Any) -> None:
+    def __init__(
+        self, configuration: Any, before_change: Callable[[], None] = lambda: None
+    ) -> None:
         self._configuration = configuration
         self._limiter = RateLimiter()
+        self._before_change = before_change
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
             verify=_tls(configuration),
@@ -84,6 +89,25 @@ class KubeApi:
         found = await self._call("GET", path, {k: v for k, v in query.items() if v is not None})
         items: list[Object] = found["items"]
         return items
+
+    async def page(self, path: str, query: dict[str, str]) -> Object:
+        """One chunk of a list, with its metadata."""
+        return await self._call("GET", path, query)
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self, path: str, query: dict[str, str], silence_s: float
+    ) -> AsyncIterator[AsyncIterator[Object]]:
+        """The events of a watch, until the API server ends it. Raises httpx.HTTPError after `silence_s` without any."""
+        headers = {"Accept": "application/json", **self._authorization()}
+        timeout = httpx.Timeout(TIMEOUT_S, read=silence_s)
+        async with self._http.stream(
+            "GET", path, params=query, headers=headers, timeout=timeout
+        ) as answer:
+            if answer.status_code >= 300:
+                await answer.aread()
+                raise _error(answer)
+            yield _parsed(answer)
 
     async def create(self, path: str, body: Object) -> Object:
         """Create-only; AlreadyExists when someone was first."""
@@ -128,6 +152,8 @@ class KubeApi:
         content_type: str = "application/json",
     ) -> Object:
         await self._limiter.admit()
+        if method != "GET":
+            self._before_change()
         headers = {"Accept": "application/json", **self._authorization()}
         content = None
         if body is not None:
@@ -148,6 +174,16 @@ class KubeApi:
         # Read each time: a service account's token is renewed while the operator runs.
         value = authorization(self._configuration)
         return {"Authorization": value} if value else {}
+
+
+async def _parsed(answer: httpx.Response) -> AsyncIterator[Object]:
+    """One document a line. Only a line feed ends one: httpx's own lines end at separators that JSON may hold, too."""
+    rest = b""
+    async for part in answer.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line:
+                yield json.loads(line)
 
 
 def _error(answer: httpx.Response) -> Exception:

@@ -15,6 +15,10 @@ class NotFound(ApiError):
     """There is no such object (any more)."""
 
 
+class Gone(ApiError):
+    """That version of a collection is not known any more: it has to be listed again."""
+
+
 class AlreadyExists(ApiError):
     """Create-only: someone was first."""
 
@@ -40,6 +44,8 @@ def classify(status: int, reason: str, message: str) -> ApiError:
     kind: type[ApiError] = ApiError
     if status == 404:
         kind = NotFound
+    elif status == 410:
+        kind = Gone
     elif status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     elif status in {400, 422}:

@@ -13,6 +13,7 @@ _GROUPS = {
     "secrets": "/api/v1",
     "services": "/api/v1",
     "statefulsets": "/apis/apps/v1",
+    "leases": "/apis/coordination.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
     PLURAL: f"/apis/{GROUP}/{VERSION}",
     REASSIGNMENT_PLURAL: f"/apis/{GROUP}/{VERSION}",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from support.harness.crowd import Crowd
 from support.harness.http_proxy import RecordingProxy
 from support.harness.kube_api import Access, ApiError, Json, KubeApi
 from support.harness.kubelet import Kubelet
@@ -51,7 +52,7 @@ def wait_for(what: str, condition: Callable[[], _T], *, timeout_s: float) -> _T:
 class HarnessCluster:
     """A context manager. `programs` says what an image executes; all calls are synchronous."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program]) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]) -> None:
         self.access = Access.from_kubeconfig(kubeconfig)
         self.folder = folder
         self._programs = programs

@@ -14,6 +14,7 @@ import httpx
 
 from support.harness import hosts, nodes
 from support.harness.addresses import LoopbackAddresses
+from support.harness.crowd import Crowd, StandInPod
 from support.harness.hosts import HostsFile
 from support.harness.kube_api import ApiError, Json, KubeApi
 from support.harness.mirror import Mirror
@@ -26,13 +27,17 @@ _HEARTBEAT_S = 8.0
 
 
 class Kubelet:
-    """One for all workers. `programs` says what to execute for an image."""
+    """One for all workers. `programs` says what to execute for an image; of those in a crowd nothing is executed."""
 
     def __init__(
-        self, api: KubeApi, folder: Path, workers: list[str], programs: Mapping[str, Program]
+        self,
+        api: KubeApi,
+        folder: Path,
+        workers: list[str],
+        programs: Mapping[str, Program | Crowd],
     ) -> None:
         self.volumes = Volumes(folder / "volumes")
-        self.runtimes: dict[str, PodRuntime] = {}
+        self.runtimes: dict[str, PodRuntime | StandInPod] = {}
         self.failures: list[BaseException] = []
         self._api = api
         self._folder = folder
@@ -74,6 +79,9 @@ class Kubelet:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._ending.values(), return_exceptions=True)
         await asyncio.gather(*(runtime.stop(0) for runtime in self.runtimes.values()))
+        for program in self._programs.values():
+            if isinstance(program, Crowd):
+                await program.close()
         for file in self._hosts.values():
             file.close()
         self._addresses.close()
@@ -84,7 +92,8 @@ class Kubelet:
     def runtime(self, namespace: str, pod: str) -> PodRuntime:
         """The running pod of that name. Raises LookupError."""
         for runtime in self.runtimes.values():
-            if (runtime.namespace, runtime.name) == (namespace, pod):
+            found = (runtime.namespace, runtime.name) == (namespace, pod)
+            if found and isinstance(runtime, PodRuntime):
                 return runtime
         raise LookupError(f"pod {namespace}/{pod} does not run")
 
@@ -160,15 +169,21 @@ class Kubelet:
 
     def _begin(self, pod: Json) -> None:
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
+        program = self._programs.get(pod["spec"]["containers"][0]["image"])
+        if isinstance(program, Crowd):
+            self.runtimes[uid] = program.pod(self._api, pod, self._addresses.take())
+            self.runtimes[uid].start()
+            return
         folder = self._folder / "pods" / namespace / f"{pod['metadata']['name']}-{uid[:8]}"
         folder.mkdir(parents=True)
         address = self._addresses.take()
         hosts_path = self._hosts_of(namespace).path
-        runtime = PodRuntime(self._api, pod, address, folder, hosts_path, self._programs)
+        programs = {image: p for image, p in self._programs.items() if isinstance(p, Program)}
+        runtime = PodRuntime(self._api, pod, address, folder, hosts_path, programs)
         self.runtimes[uid] = runtime
         runtime.start()
 
-    def _end(self, runtime: PodRuntime, grace_s: float) -> None:
+    def _end(self, runtime: PodRuntime | StandInPod, grace_s: float) -> None:
         if runtime.uid in self._ending:
             return
 

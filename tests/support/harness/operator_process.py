@@ -80,6 +80,17 @@ class OperatorProcess:
             self.kill()
             raise
 
+    def send(self, number: signal.Signals) -> None:
+        """A signal to the running process."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def process_id(self) -> int:
+        """Of the process that runs, or ran last."""
+        assert self._process is not None
+        return self._process.pid
+
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 

@@ -24,6 +24,8 @@ from support.workload.judgement import Verdict
 NODE_IMAGE = "quorum-node:harness"
 OTHER_NODE_IMAGE = "quorum-node:harness-next"
 """The same program under another name."""
+CROWD_IMAGE = "quorum-node:crowd"
+"""No program: its nodes are stand-ins in the harness itself."""
 _REMOVAL_TIMEOUT_S = 30.0
 _LOG_TAIL_LINES = 60
 _POD_TAIL_LINES = 12
@@ -42,6 +44,19 @@ _ACTING_AS = (
 """The operator's calls carry the rights of its own service account, not an administrator's."""
 
 
+_RIGHTS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{chart.NAMESPACE}/leases/{chart.RELEASE}"
+
+
+def _path_of(found: Json) -> str:
+    """Of a namespace, or of what grants rights."""
+    meta, plural = found["metadata"], found["kind"].lower() + "s"
+    if found["kind"] == "Namespace":
+        return f"{kube.NAMESPACES}/{meta['name']}"
+    space = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+    return f"/apis/rbac.authorization.k8s.io/v1{space}/{plural}/{meta['name']}"
+
+
 def install_definitions(api: Kube) -> None:
     """The resource definitions and the operator's rights, as the plain manifests have them."""
     definitions = []
@@ -49,10 +64,8 @@ def install_definitions(api: Kube) -> None:
         definition = yaml.safe_load(file.read_text())
         definitions.append(f"{kube.CRDS}/{definition['metadata']['name']}")
         api.apply(definitions[-1], definition)
-    rights = "/apis/rbac.authorization.k8s.io/v1"
-    for found in chart.of_kind(chart.plain(), "ClusterRole", "ClusterRoleBinding"):
-        plural = found["kind"].lower() + "s"
-        api.apply(f"{rights}/{plural}/{found['metadata']['name']}", found)
+    for found in chart.of_kind(chart.plain(), "Namespace", *_RIGHTS):
+        api.apply(_path_of(found), found)
 
     def established(path: str) -> bool:
         conditions = api.get(path).get("status", {}).get("conditions") or []
@@ -74,14 +87,27 @@ class Scene:
         self.quorums: list[HarnessQuorum] = []
         self.loads: list[Load] = []
 
-    def add_operator(self) -> tuple[OperatorProcess, RecordingProxy]:
-        """Makes an operator for this namespace and its proxy; not started yet."""
+    def add_operator(
+        self, *, lease: bool = False, **settings: str
+    ) -> tuple[OperatorProcess, RecordingProxy]:
+        """Makes an operator for this namespace and its proxy; not started yet. With `lease` it works only while it
+        holds the one that all such operators share, as a pod of the chart does."""
         proxy = self.cluster.proxy(_ACTING_AS)
         self.proxies.append(proxy)
-        folder = self.folder / f"operator-{len(self.operators)}"
-        operator = OperatorProcess(folder, proxy.port, self.namespace, _SETTINGS)
+        name = f"operator-{len(self.operators)}"
+        shared = {
+            "METADATAQUORUM_OPERATOR_LEASE": f"{chart.NAMESPACE}/{chart.RELEASE}",
+            "METADATAQUORUM_OPERATOR_IDENTITY": name,
+        }
+        told = {**_SETTINGS, **(shared if lease else {}), **settings}
+        operator = OperatorProcess(self.folder / name, proxy.port, self.namespace, told)
         self.operators.append(operator)
         return operator, proxy
+
+    def lease_holder(self) -> str:
+        """Who holds the operators' lease; empty when nobody does."""
+        found = self.api.find(_LEASE) or {}
+        return str(found.get("spec", {}).get("holderIdentity") or "")
 
     def document(self, name: str, replicas: int, *, disks: bool = False, **spec: object) -> Json:
         """A resource with the harness's image and storage; `disks` can fail."""
@@ -176,6 +202,8 @@ class Scene:
             load.stop()
         for operator in self.operators:
             operator.kill()
+        if self.api.find(_LEASE) is not None:
+            self.api.delete(_LEASE)
         for quorum in self.api.list(kube.quorums(self.namespace)):
             self._release(quorum["metadata"]["name"])
         collections = [

@@ -12,12 +12,18 @@ from support import chart
 from support.chart import Json
 
 KEPT = {"helm.sh/resource-policy": "keep"}
+LEASE_RIGHTS = {("coordination.k8s.io", "leases", verb) for verb in ("get", "patch", "create")}
 
 
 def container(documents: list[Json]) -> Json:
     (only,) = chart.the(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
     found: Json = only
     return found
+
+
+def environment(documents: list[Json]) -> dict[str, str]:
+    """What has a value in the manifest itself."""
+    return {each["name"]: each["value"] for each in container(documents)["env"] if "value" in each}
 
 
 def rules(documents: list[Json], *kinds: str) -> set[tuple[str, str, str]]:
@@ -51,7 +57,8 @@ def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
     everywhere = chart.render(helm)
     named = chart.render(helm, "watchNamespaces={blue,green}")
     assert {verb for *_, verb in rules(named, "ClusterRole")} <= chart.READ_VERBS
-    roles = chart.of_kind(named, "Role")
+    lease, *roles = chart.of_kind(named, "Role")
+    assert chart.granted([lease]) == LEASE_RIGHTS
     assert [role["metadata"]["namespace"] for role in roles] == ["blue", "green"]
     everything = rules(everywhere, "ClusterRole")
     for role in roles:
@@ -59,11 +66,31 @@ def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
         assert own | rules(named, "ClusterRole") == everything
         assert not own & rules(named, "ClusterRole")
     bindings = chart.of_kind(named, "RoleBinding")
-    assert [binding["metadata"]["namespace"] for binding in bindings] == ["blue", "green"]
+    spaces = [binding["metadata"]["namespace"] for binding in bindings]
+    assert spaces == [chart.NAMESPACE, "blue", "green"]
     for binding in bindings:
         assert binding["subjects"][0]["namespace"] == chart.NAMESPACE
-    environment = {entry["name"]: entry["value"] for entry in container(named)["env"]}
-    assert from_environment(environment).namespaces == ("blue", "green")
+    assert from_environment(environment(named)).namespaces == ("blue", "green")
+
+
+def test_the_lease_that_is_named_is_the_one_that_may_be_written(helm: Path) -> None:
+    rendered = chart.render(helm, "replicaCount=2")
+    space, name = from_environment(environment(rendered)).lease or ("", "")
+    (role,) = chart.of_kind(rendered, "Role")
+    assert role["metadata"]["namespace"] == space == chart.NAMESPACE
+    assert chart.granted([role]) == LEASE_RIGHTS
+    bound = {verb: rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]}
+    assert bound == {"get": [name], "patch": [name], "create": None}
+
+
+def test_two_operators_are_spread_and_take_turns_in_an_upgrade(helm: Path) -> None:
+    spec = chart.the(chart.render(helm, "replicaCount=2"), "Deployment")["spec"]
+    assert spec["strategy"] == {"type": "RollingUpdate"}
+    (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"] == spec["selector"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one host must do"
+    (identity,) = (e for e in spec["template"]["spec"]["containers"][0]["env"] if e["name"].endswith("_IDENTITY"))
+    assert identity["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
 
 
 def test_image_is_made_of_its_parts(helm: Path) -> None:

@@ -31,7 +31,8 @@ def container() -> Json:
 
 
 def environment() -> dict[str, str]:
-    return {entry["name"]: entry["value"] for entry in container()["env"]}
+    """What has a value in the manifest itself."""
+    return {entry["name"]: entry["value"] for entry in container()["env"] if "value" in entry}
 
 
 def test_definitions_are_the_generated_ones_in_every_copy() -> None:
@@ -47,7 +48,7 @@ def test_definitions_are_the_generated_ones_in_every_copy() -> None:
 def test_what_is_needed_first_comes_first() -> None:
     """kubectl applies from top to bottom."""
     order = ["Namespace", "ServiceAccount", *["CustomResourceDefinition"] * 2]
-    order += ["ClusterRole", "ClusterRoleBinding", "Deployment"]
+    order += ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment"]
     assert [document["kind"] for document in PLAIN] == order
 
 
@@ -97,7 +98,8 @@ def test_image_has_a_tag_that_stays() -> None:
 
 
 def test_environment_is_what_the_operator_reads() -> None:
-    assert from_environment(environment()) == Settings()
+    lease = (chart.NAMESPACE, chart.RELEASE)
+    assert from_environment(environment()) == Settings(lease=lease)
     listening = int(environment()["METADATAQUORUM_OPERATOR_LISTEN"].rpartition(":")[2])
     assert [port["containerPort"] for port in container()["ports"]] == [listening] == [ADMIN_PORT]
 

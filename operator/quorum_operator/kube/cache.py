@@ -1,0 +1,232 @@
+"""What the reconciles of all quorums read, from watches that the API server selects for.
+
+Owns which collections are watched, and which read a copy can answer. It answers like `client.KubeApi`: what is not
+watched, or can't be answered for sure, is read live. An object that a label selects may have lost that label, so one
+that the copy does not have is not missing for that. Nothing may be done because of what stands here: whoever wants to
+change something looks again, live.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from quorum_operator.crd import GROUP, PLURAL, VERSION
+from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.facts import hosts_of
+from quorum_operator.kube.watch import Collection, Key, Watch, key_of, without_managed_fields
+
+Object = dict[str, Any]
+Wake = Callable[[str, str], None]
+"""Told the namespace and the name of a quorum of which something changed."""
+
+
+class Kind(NamedTuple):
+    """Where a kind is served; `name` is its plural."""
+
+    base: str
+    name: str
+
+
+OURS = f"{LABEL_NAME}={APP}"
+SELECTED = (
+    Kind("/apis/apps/v1", "statefulsets"),
+    Kind("/api/v1", "pods"),
+    Kind("/api/v1", "persistentvolumeclaims"),
+    Kind("/api/v1", "configmaps"),
+    Kind("/api/v1", "services"),
+    Kind("/apis/policy/v1", "poddisruptionbudgets"),
+)
+"""Only those with the operator's label: of other people's there may be any number."""
+QUORUMS = Kind(f"/apis/{GROUP}/{VERSION}", PLURAL)
+VOLUMES = Kind("/api/v1", "persistentvolumes")
+HOSTS = Kind("/api/v1", "nodes")
+CLASSES = Kind("/apis/storage.k8s.io/v1", "storageclasses")
+SHARED = (VOLUMES, HOSTS, CLASSES)
+"""All of the cluster's, none of which has a namespace."""
+
+_PATH = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?")
+_CLAIM = re.compile(r"data-(.+)-\d+-\d+-0")
+
+
+class Cache:
+    """Copies of `namespaces`, or of the whole cluster; `wake` is told whom a change concerns."""
+
+    def __init__(self, api: KubeApi, namespaces: tuple[str, ...], wake: Wake) -> None:
+        self._api, self._wake = api, wake
+        self._watches: dict[tuple[Kind, str], Watch] = {}
+        self._namespaces = namespaces
+        for kind in (*SELECTED, QUORUMS):
+            for space in namespaces or ("",):
+                self._add(kind, space)
+        for kind in SHARED:
+            self._add(kind, "")
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for (kind, space), watch in self._watches.items():
+            task = asyncio.create_task(watch.run(), name=f"watch {space}/{kind.name}")
+            self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """End all watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def get(self, path: str) -> Object | None:
+        """One object; read live unless the copy tells for sure."""
+        kind, space, name = _parsed(path)
+        watch = self._current(kind, space)
+        if watch is not None and name:
+            found = watch.objects.get((space, name))
+            if found is not None or watch.collection.labels is None:
+                return found
+        return await self._api.get(path)
+
+    async def find(
+        self, path: str, *, labels: str | None = None, fields: str | None = None
+    ) -> list[Object]:
+        """All objects that match; read live unless the copy has all that could."""
+        kind, space, name = _parsed(path)
+        watch = self._current(kind, space)
+        wanted, field = _terms(labels), _terms(fields)
+        answerable = field is not None and field.keys() <= {"metadata.name"} and not name
+        if watch is None or wanted is None or field is None or not answerable:
+            return await self._api.find(path, labels=labels, fields=fields)
+        selected = _terms(watch.collection.labels) or {}
+        if not selected.items() <= wanted.items():
+            return await self._api.find(path, labels=labels, fields=fields)
+        if (only := field.get("metadata.name")) is not None:
+            one = watch.objects.get((space, only))
+            candidates = [one] if one is not None else []
+        else:
+            candidates = [each for key, each in watch.objects.items() if space in {"", key[0]}]
+        return [each for each in candidates if wanted.items() <= _labels(each).items()]
+
+    def lists(self) -> int:
+        """How many lists were read so far."""
+        return sum(watch.lists for watch in self._watches.values())
+
+    def _add(self, kind: Kind, space: str) -> None:
+        inner = f"/namespaces/{space}" if space else ""
+        labels = OURS if kind in SELECTED else None
+        collection = Collection(f"{kind.base}{inner}/{kind.name}", labels)
+
+        def changed(old: Object | None, new: Object | None) -> None:
+            for each in self._concerned(kind, old, new):
+                self._wake(*each)
+
+        keep = _host if kind == HOSTS else without_managed_fields
+        self._watches[kind, space] = Watch(self._api, collection, changed, keep)
+
+    def _current(self, kind: Kind | None, space: str) -> Watch | None:
+        """The copy that has this namespace, if it can be trusted now."""
+        if kind is None:
+            return None
+        watched = "" if kind in SHARED or not self._namespaces else space
+        watch = self._watches.get((kind, watched))
+        return watch if watch is not None and watch.is_current() else None
+
+    def _concerned(self, kind: Kind, old: Object | None, new: Object | None) -> set[Key]:
+        """The quorums that a change is about, as namespace and name."""
+        objects = [each for each in (old, new) if each is not None]
+        if kind in SELECTED:
+            return {each for found in objects for each in _owners(found)}
+        if kind == VOLUMES:
+            return {each for found in objects for each in self._bound(found)}
+        if kind == HOSTS and (old is None or new is None or _state(old) != _state(new)):
+            return set(self._on_hosts({name for each in objects for name in _hostnames(each)}))
+        if kind == QUORUMS and (old is None or new is None or _wanted(old) != _wanted(new)):
+            return {key_of(each) for each in objects}
+        return set()
+
+    def _bound(self, volume: Object) -> Iterator[Key]:
+        """Whose claim a volume is bound to; the name tells it also when a label is gone."""
+        claim = (volume.get("spec") or {}).get("claimRef") or {}
+        space, name = claim.get("namespace", ""), claim.get("name", "")
+        watch = self._current(Kind("/api/v1", "persistentvolumeclaims"), space)
+        found = watch.objects.get((space, name)) if watch is not None else None
+        if found is not None:
+            yield from _owners(found)
+        elif matched := _CLAIM.fullmatch(name):
+            yield space, matched[1]
+
+    def _on_hosts(self, hosts: set[str]) -> Iterator[Key]:
+        for (kind, _), watch in self._watches.items():
+            for found in watch.objects.values():
+                if kind == VOLUMES and hosts.intersection(hosts_of(found)):
+                    yield from self._bound(found)
+                elif kind.name == "pods" and found["spec"].get("nodeName") in hosts:
+                    yield from _owners(found)
+
+
+def _parsed(path: str) -> tuple[Kind | None, str, str]:
+    """Kind, namespace and name; no kind for what is none, such as a subresource."""
+    matched = _PATH.fullmatch(path)
+    if matched is None:
+        return None, "", ""
+    return Kind(matched[1], matched[3]), matched[2] or "", matched[4] or ""
+
+
+def _terms(selector: str | None) -> dict[str, str] | None:
+    """Of a selector that only says what must be equal; None for any other."""
+    terms: dict[str, str] = {}
+    for term in (selector or "").split(","):
+        name, equals, value = term.partition("=")
+        if not term:
+            continue
+        if not equals or "!" in name or value.startswith("=") or "(" in term:
+            return None
+        terms[name] = value
+    return terms
+
+
+def _labels(found: Object) -> dict[str, str]:
+    labels: dict[str, str] = found["metadata"].get("labels") or {}
+    return labels
+
+
+def _owners(found: Object) -> Iterator[Key]:
+    """The quorum that an object belongs to, by its label and by its name."""
+    meta = found["metadata"]
+    if (instance := _labels(found).get(LABEL_INSTANCE)) is not None:
+        yield meta["namespace"], instance
+    if matched := _CLAIM.fullmatch(meta["name"]):
+        yield meta["namespace"], matched[1]
+
+
+def _hostnames(host: Object) -> set[str]:
+    """Pods name the object, volumes the host."""
+    name: str = host["metadata"]["name"]
+    return {name, _labels(host).get("kubernetes.io/hostname", name)}
+
+
+def _wanted(quorum: Object) -> object:
+    """What of a quorum is news; its status is the operator's own."""
+    meta = quorum["metadata"]
+    return meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp")
+
+
+def _host(found: Object) -> Object:
+    """Of a Node what tells whether it is there and works; the rest, which is long, changes all the time."""
+    meta, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    kept = ("name", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
+    conditions = [
+        {key: each.get(key) for key in ("type", "status", "reason", "lastTransitionTime")}
+        for each in status.get("conditions") or []
+    ]
+    return {
+        "metadata": {key: meta[key] for key in kept if key in meta},
+        "spec": {key: spec[key] for key in ("unschedulable", "taints") if key in spec},
+        "status": {"conditions": conditions},
+    }
+
+
+def _state(host: Object) -> object:
+    """What of a host is news; its heartbeats are none."""
+    conditions = {each["type"]: each["status"] for each in host["status"]["conditions"]}
+    return conditions.get("Ready"), host["spec"], "deletionTimestamp" in host["metadata"]

@@ -1,0 +1,188 @@
+"""One collection of the Kubernetes API, kept by a list and a watch.
+
+Owns the copy, and how far it may be trusted. A watch goes on from the version that it has come to, so that what
+happened while it was cut off comes after; when the API server does not know that version any more (410), or there
+never was one, a new list is read in chunks, and what it does not name any more is gone.
+Knows nothing of what the objects mean. Readers must not change them.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import structlog
+
+from quorum_operator.backoff import delay_s
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import ApiError, Gone, classify
+
+Object = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace, empty for what has none, and name."""
+
+CHUNK = 500
+WATCH_S = 280
+"""After this the API server ends a watch, in order; the bookmark before that is where the next one goes on."""
+SILENCE_S = 150.0
+"""A connection that brought nothing for so long is dead: a bookmark comes every minute."""
+TRUSTED_S = 15.0
+"""For so long the copy is still held to be current after a watch has ended."""
+FIRST_RETRY_S = 0.2
+LAST_RETRY_S = 10.0
+FORBIDDEN = 403
+FORBIDDEN_RETRY_S = 300.0
+
+_log = structlog.get_logger("quorum_operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is watched, as the API server selects it."""
+
+    path: str
+    labels: str | None = None
+    fields: str | None = None
+
+    def query(self, **more: str) -> dict[str, str]:
+        """Parameters of a list or a watch of it."""
+        given = {"labelSelector": self.labels, "fieldSelector": self.fields, **more}
+        return {name: value for name, value in given.items() if value}
+
+
+Changed = Callable[[Object | None, Object | None], None]
+"""Told of each difference: the object before, the object after."""
+
+
+def key_of(found: Object) -> Key:
+    """Where an object is."""
+    meta = found["metadata"]
+    return meta.get("namespace", ""), meta["name"]
+
+
+def without_managed_fields(found: Object) -> Object:
+    """Nobody here reads who wrote what, and that is a third of an object."""
+    found["metadata"].pop("managedFields", None)
+    return found
+
+
+class Watch:
+    """The copy of one collection. `keep` makes of an object what is to be kept of it."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        collection: Collection,
+        changed: Changed,
+        keep: Callable[[Object], Object] = without_managed_fields,
+    ) -> None:
+        self.collection = collection
+        self.objects: dict[Key, Object] = {}
+        self.lists = 0
+        """How often it was listed."""
+        self._api, self._changed, self._keep = api, changed, keep
+        self._version: str | None = None
+        self._ended_at: float | None = float("-inf")
+        """When the last watch ended; None while one is open."""
+
+    def is_current(self) -> bool:
+        """Whether the copy is all that there is, but for what is just on its way."""
+        if self._version is None:
+            return False
+        return self._ended_at is None or _now() - self._ended_at < TRUSTED_S
+
+    async def run(self) -> None:
+        """Keep the copy. Never ends by itself, whatever the API server answers."""
+        failures = 0
+        while True:
+            begun = _now()
+            try:
+                if self._version is None:
+                    await self._list()
+                await self._follow()
+            except (ApiError, httpx.HTTPError) as error:
+                if isinstance(error, Gone):
+                    self._version = None
+                self._say(error)
+                if isinstance(error, ApiError) and error.status == FORBIDDEN:
+                    # An older chart grants less than this operator asks for: all is read live.
+                    await asyncio.sleep(delay_s(1, FORBIDDEN_RETRY_S, FORBIDDEN_RETRY_S))
+                    continue
+            except (ValueError, KeyError, TypeError) as error:
+                self._version = None  # whatever that was, it would be the same again
+                self._say(error)
+            # One that ends at once time after time must not be asked for at once time after time.
+            failures = 0 if _now() - begun > LAST_RETRY_S else failures + 1
+            await asyncio.sleep(delay_s(failures, FIRST_RETRY_S, LAST_RETRY_S) if failures else 0)
+
+    def _say(self, error: Exception) -> None:
+        told = str(error) or type(error).__name__
+        _log.warning("watch interrupted", path=self.collection.path, error=told)
+
+    async def _list(self) -> None:
+        """All pages of one moment; a token that has become too old raises Gone, as everything does that is."""
+        found: dict[Key, Object] = {}
+        token = ""
+        while True:
+            query = self.collection.query(limit=str(CHUNK), **{"continue": token})
+            page = await self._api.page(self.collection.path, query)
+            for each in page["items"]:
+                found[key_of(each)] = self._keep(each)
+            meta = page["metadata"]
+            token = meta.get("continue") or ""
+            if not token:
+                break
+        self.lists += 1
+        before, self.objects = self.objects, found
+        self._version = str(meta["resourceVersion"])
+        for key in before.keys() | found.keys():
+            old, new = before.get(key), found.get(key)
+            if old is None or new is None or _version_of(old) != _version_of(new):
+                self._changed(old, new)
+
+    async def _follow(self) -> None:
+        """One watch, from where the last one came to; returns when the API server ends it."""
+        query = self.collection.query(
+            watch="true",
+            allowWatchBookmarks="true",
+            resourceVersion=str(self._version),
+            timeoutSeconds=str(random.randint(WATCH_S - 60, WATCH_S)),
+        )
+        try:
+            async with self._api.watch(self.collection.path, query, SILENCE_S) as events:
+                self._ended_at = None
+                async for event in events:
+                    self._take_in(event["type"], event["object"])
+        finally:
+            if self._ended_at is None:
+                self._ended_at = _now()
+
+    def _take_in(self, kind: str, found: Object) -> None:
+        if kind == "ERROR":
+            raise _error_of(found)
+        self._version = _version_of(found)
+        if kind == "BOOKMARK":
+            return
+        key = key_of(found)
+        old = self.objects.get(key)
+        if kind == "DELETED":
+            self.objects.pop(key, None)
+            self._changed(old or found, None)
+            return
+        new = self.objects[key] = self._keep(found)
+        self._changed(old, new)
+
+
+def _version_of(found: Object) -> str:
+    return str(found["metadata"]["resourceVersion"])
+
+
+def _error_of(status: Object) -> ApiError:
+    code = int(status.get("code") or 0)
+    return classify(code, str(status.get("reason")), str(status.get("message")))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,42 @@
+"""An event loop whose time passes only while nobody has anything to do: hours of waiting in milliseconds.
+
+Owns the clock. What runs in it must wait by asyncio alone, and open no connection.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+class _Idle(selectors.DefaultSelector):
+    """Instead of waiting it lets the time pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise RuntimeError("everybody waits for somebody")
+        self.now_s += max(timeout, 0.0)
+        return super().select(0)
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Begins at 0 s."""
+
+    def __init__(self) -> None:
+        self._idle = _Idle()
+        super().__init__(self._idle)
+
+    def time(self) -> float:
+        return self._idle.now_s
+
+
+def run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Like asyncio.run."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)

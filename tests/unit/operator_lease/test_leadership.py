@@ -1,0 +1,246 @@
+"""Which operator works: never two at once, whatever calls fail, come late or are carried out unheard."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from quorum_operator.kube.errors import AlreadyExists, Conflict, Unavailable
+from quorum_operator.leadership import Leadership, NotLeading, Place, Terms
+from support import virtual_time
+
+PLACE = Place("operators", "mq")
+TERMS = Terms()
+LOOK_S = 0.1
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Store:
+    """What the API server keeps: one lease, and its version."""
+
+    lease: Json | None = None
+    version: int = 0
+
+    def write(self, spec: Json) -> Json:
+        self.version += 1
+        old = (self.lease or {}).get("spec", {})
+        meta = {"resourceVersion": str(self.version)}
+        self.lease = {"metadata": meta, "spec": {**old, **spec}}
+        return self.lease
+
+
+@dataclass
+class Server:
+    """The way of one operator to the store. `chance` draws delays and failures; without it all goes well at once."""
+
+    store: Store
+    chance: random.Random | None = None
+    cut: bool = False
+    calls: int = 0
+
+    async def get(self, path: str) -> Json | None:
+        await self._way()
+        found = self.store.lease
+        await self._way()
+        return found
+
+    async def create(self, path: str, body: Json) -> Json:
+        await self._way()
+        if self.store.lease is not None:
+            raise AlreadyExists(409, "AlreadyExists", "")
+        written = self.store.write(body["spec"])
+        await self._way()
+        return written
+
+    async def merge(self, path: str, body: Json) -> Json:
+        await self._way()
+        if body["metadata"]["resourceVersion"] != str(self.store.version):
+            raise Conflict(409, "Conflict", "")
+        written = self.store.write(body["spec"])
+        await self._way()
+        return written
+
+    async def _way(self) -> None:
+        self.calls += 1
+        if self.cut:
+            await asyncio.sleep(3600)
+        if self.chance is None:
+            return
+        slow = self.chance.random() < 0.1
+        await asyncio.sleep(self.chance.uniform(0, 6.0 if slow else 0.05))
+        if self.chance.random() < 0.05:
+            raise Unavailable(0, "ReadTimeout", "")
+
+
+@dataclass
+class Operator:
+    """One contender; `spells`: when it began to work and when it stopped."""
+
+    server: Server
+    leadership: Leadership
+    spells: list[list[float]] = field(default_factory=list)
+    task: "asyncio.Task[None] | None" = None
+
+    def start(self) -> None:
+        now = asyncio.get_running_loop().time
+        self.task = asyncio.create_task(
+            self.leadership.run(
+                lambda: self.spells.append([now()]), lambda: self.spells[-1].append(now())
+            )
+        )
+
+    async def kill(self) -> None:
+        """Without a word: nothing is given up."""
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+def contender(store: Store, name: str, chance: random.Random | None = None) -> Operator:
+    server: Any = Server(store, chance)
+    clock = asyncio.get_running_loop().time
+    return Operator(server, Leadership(server, PLACE, name, terms=TERMS, clock=clock))
+
+
+async def until(holds: Any, *, timeout_s: float) -> float:
+    """How long it took."""
+    begun = asyncio.get_running_loop().time()
+    async with asyncio.timeout(timeout_s):
+        while not holds():
+            await asyncio.sleep(LOOK_S)
+    return asyncio.get_running_loop().time() - begun
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_never_lead_at_once_however_calls_fare(seed: int) -> None:
+    async def ten_minutes() -> tuple[int, float]:
+        chance = random.Random(seed)
+        store = Store()
+        operators = [contender(store, name, chance) for name in "abc"]
+        for each in operators:
+            each.start()
+        busy = 0
+        looks = int(600 / LOOK_S)
+        for _ in range(looks):
+            await asyncio.sleep(LOOK_S)
+            leading = [each for each in operators if each.leadership.leads()]
+            assert len(leading) <= 1
+            working = [each for each in operators if each.spells and len(each.spells[-1]) == 1]
+            assert len(working) <= 1, "whoever has lost it works on"
+            busy += len(leading)
+            if chance.random() < LOOK_S / 60:
+                victim = chance.choice(operators)
+                await victim.kill()
+                victim.start()
+        for each in operators:
+            await each.kill()
+        return sum(len(each.spells) for each in operators), busy / looks
+
+    spells, share = virtual_time.run(ten_minutes())
+    assert spells > 1, "the lease never changed hands: nothing was tried"
+    assert share > 0.3, "somebody leads most of the time"
+
+
+def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
+    async def takeover(dies_after_s: float) -> float:
+        store = Store()
+        first, second = contender(store, "first"), contender(store, "second")
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        second.start()
+        await asyncio.sleep(dies_after_s)
+        assert not second.leadership.leads()
+        await first.kill()
+        return await until(second.leadership.leads, timeout_s=60)
+
+    took = [virtual_time.run(takeover(20 + step * 0.1)) for step in range(25)]
+    assert min(took) > TERMS.duration_s - TERMS.period_s - 0.2, "taken from one who may still work"
+    assert max(took) < 13
+
+
+def test_a_holder_that_gets_no_answer_stops_before_anybody_may_take_over() -> None:
+    async def story() -> None:
+        store = Store()
+        first, second = contender(store, "first"), contender(store, "second")
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        second.start()
+        await asyncio.sleep(20)
+        first.server.cut = True
+        begun = asyncio.get_running_loop().time()
+        await until(lambda: len(first.spells[-1]) == 2, timeout_s=60)
+        assert first.spells[-1][1] - begun <= TERMS.deadline_s
+        with pytest.raises(NotLeading):
+            first.leadership.check()
+        await until(second.leadership.leads, timeout_s=15)
+        assert second.spells[-1][0] > first.spells[-1][1]
+        first.server.cut = False
+        await asyncio.sleep(60)
+        assert not first.leadership.leads(), "the other one works"
+        await asyncio.gather(first.kill(), second.kill())
+
+    virtual_time.run(story())
+
+
+def test_what_is_given_up_is_taken_at_the_next_look() -> None:
+    async def story() -> float:
+        store = Store()
+        first, second = contender(store, "first"), contender(store, "second")
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        second.start()
+        await asyncio.sleep(20)
+        await first.kill()
+        await first.leadership.give_up()
+        return await until(second.leadership.leads, timeout_s=60)
+
+    assert virtual_time.run(story()) <= TERMS.period_s + LOOK_S
+
+
+def test_a_container_that_is_started_again_goes_on_at_once() -> None:
+    """The holder's name is the pod's, and its process before this one is dead."""
+
+    async def story() -> float:
+        store = Store()
+        first = contender(store, "pod")
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        await first.kill()
+        again = contender(store, "pod")
+        again.start()
+        return await until(again.leadership.leads, timeout_s=60)
+
+    assert virtual_time.run(story()) <= 2 * LOOK_S
+
+
+def test_renewing_takes_one_call_each_time() -> None:
+    async def story() -> int:
+        operator = contender(Store(), "only")
+        operator.start()
+        await until(operator.leadership.leads, timeout_s=1)
+        before = operator.server.calls
+        await asyncio.sleep(100)
+        return operator.server.calls - before
+
+    one_call = 2  # there and back
+    assert virtual_time.run(story()) <= one_call * (100 / TERMS.period_s + 1)
+
+
+def test_times_written_by_others_are_not_believed() -> None:
+    """A clock that is wrong by an hour neither takes a lease that is renewed nor waits for one that is not."""
+
+    async def story(renewed: str) -> float:
+        store = Store()
+        spec = {"holderIdentity": "other", "leaseDurationSeconds": 10, "renewTime": renewed}
+        store.write(spec)
+        operator = contender(store, "we")
+        operator.start()
+        return await until(operator.leadership.leads, timeout_s=60)
+
+    for renewed in ("2001-01-01T00:00:00.000000Z", "2101-01-01T00:00:00.000000Z"):
+        took = virtual_time.run(story(renewed))
+        assert 10 <= took < 11
