@@ -115,9 +115,10 @@ class Application:
 
     def _begin_work(self) -> None:
         """Reconcile everything that is known, from now on."""
-        assert self._api is not None and self._http is not None
+        assert self._api is not None
+        assert self._http is not None
         resync_s = self._settings.resync_s
-        reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics)
+        reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics, self._cache)
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(
             self._api, PartitionClient(self._http), self.metrics, self._turns

@@ -131,8 +131,10 @@ class Leadership:
         return paths.namespaced("leases", *self._place)
 
     async def _take(self) -> None:
-        while not await self._attempt():
+        taken = await self._attempt()
+        while not taken:
             await asyncio.sleep(self._pause_s())
+            taken = await self._attempt()
 
     async def _keep(self) -> None:
         """Returns when it is lost."""

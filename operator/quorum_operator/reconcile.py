@@ -17,9 +17,11 @@ from quorum_operator.attempts import Attempts, Refused
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
 from quorum_operator.execute import Executor, Outcome
+from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.kube.searches import Searches
 from quorum_operator.metrics import Metrics
@@ -38,11 +40,13 @@ from quorum_operator.planner.status import build_status, seconds_of
 from quorum_operator.planner.step import Step, Wait, changes_something
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
-from quorum_operator.report import Reporter, blocked, invalid
+from quorum_operator.report import Reporter, blocked, invalid, same
 
 Object = dict[str, Any]
 
 OBJECTS_PERIOD_S = 20.0
+MOVING_S = 5.0
+"""For so long after a step all looks are live: the watches may not have brought its outcome yet."""
 MOST_REFUSED_STEPS = 16
 """Steps that are tried in one reconcile, as long as all are refused."""
 WAIT_SHARE = 0.05
@@ -63,8 +67,14 @@ class Next:
 class Reconciler:
     """Reconciles any MetadataQuorum."""
 
-    def __init__(self, api: KubeApi, nodes: QuorumClient, metrics: Metrics) -> None:
+    def __init__(
+        self, api: KubeApi, nodes: QuorumClient, metrics: Metrics, kept: Reads | None = None
+    ) -> None:
         self._api, self._nodes, self._metrics = api, nodes, metrics
+        self._kept = kept
+        self._moved: dict[str, float] = {}
+        """Resource UID → when something was done for it last (monotonic)."""
+        self._reports = KeptReports()
         self._checked: dict[str, tuple[int, float]] = {}
         """Resource UID → generation and time at which all services and the like were in order."""
         self._attempts = Attempts()
@@ -76,6 +86,35 @@ class Reconciler:
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used, or does not let the operator look."""
+        due = await self._glance(namespace, name)
+        return due if due is not None else await self._pass(namespace, name)
+
+    async def _glance(self, namespace: str, name: str) -> Next | None:
+        """A look at what watches have brought. None if there is anything to do or to tell: that needs a live look."""
+        uid = self._uids.get((namespace, name), "")
+        if self._kept is None or time.monotonic() - self._moved.get(uid, -MOVING_S) < MOVING_S:
+            return None
+        try:
+            resource = await self._kept.get(paths.namespaced(PLURAL, namespace, name))
+            if resource is None or resource["metadata"]["uid"] != uid:
+                return None
+            owner, earlier = Owner(name, namespace, uid), _earlier(resource)
+            spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
+            seen = await self._observe(owner, spec, resource, earlier, self._kept)
+            refusals = self._attempts.refusals(uid, seen.generation, seen.now)
+            seen = replace(seen, refusals=refusals)
+            step = plan(seen)
+            status = build_status(seen, step, earlier, owner.selector)
+        except Exception as error:
+            _log.debug("live look instead", quorum=name, error=str(error) or type(error).__name__)
+            return None  # whatever it is, it is told by the live look, which meets it as well
+        if changes_something(step) or not same(status, earlier):
+            return None
+        self._attempts.settled(uid, seen.generation, seen.now)
+        self._metrics.set_status(namespace, name, status)
+        return self._wait(owner, step)
+
+    async def _pass(self, namespace: str, name: str) -> Next:
         path = paths.namespaced(PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None:
@@ -91,7 +130,7 @@ class Reconciler:
             return Next()
         earlier = _earlier(resource)
         try:
-            seen = await self._observe(owner, spec, resource, earlier)
+            seen = await self._observe(owner, spec, resource, earlier, self._api)
             seen, step, due = await self._advance(owner, spec, seen)
             status = build_status(seen, step, earlier, owner.selector)
         except ApiError as error:
@@ -115,6 +154,8 @@ class Reconciler:
         self._searches.forget(uid)
         self._checked.pop(uid, None)
         self._waits.pop(uid, None)
+        self._moved.pop(uid, None)
+        self._reports.forget(uid)
 
     async def _advance(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation
@@ -136,6 +177,7 @@ class Reconciler:
             if outcome.changed or outcome.outdated:
                 break
         self._waits.pop(uid, None)
+        self._moved[uid] = time.monotonic()
         now = time.time()
         seen = replace(seen, refusals=self._attempts.refusals(uid, generation, now))
         first = next_attempt(replace(seen, now=now))
@@ -177,15 +219,19 @@ class Reconciler:
         spec: MetadataQuorumSpec,
         resource: Object,
         earlier: MetadataQuorumStatus,
+        reads: Reads,
     ) -> Observation:
         check = self._objects_are_due(owner, resource)
         search = self._searches.begin(owner.uid, earlier, time.monotonic())
         cluster = await observe(
-            self._api, owner, spec, check_objects=check, known=search.known, wide=search.wide
+            reads, owner, spec, check_objects=check, known=search.known, wide=search.wide
         )
         if check and not cluster.stale_objects:
             self._checked[owner.uid] = (resource["metadata"]["generation"], time.monotonic())
-        incarnations, described = await self._ask_nodes(cluster, _seen(earlier))
+        asked = await self._ask_nodes(
+            owner.uid, cluster, _seen(earlier), all_of_them=reads is self._api
+        )
+        incarnations, described = asked
         self._searches.end(owner.uid, cluster, described.view)
         suspected = suspicions(earlier)
         incarnations = tuple(
@@ -221,9 +267,15 @@ class Reconciler:
         )
 
     async def _ask_nodes(
-        self, cluster: Cluster, seen: Seen
+        self, uid: str, cluster: Cluster, seen: Seen, *, all_of_them: bool
     ) -> tuple[tuple[Incarnation, ...], Described]:
-        """Reports of all pods at once, then a describe, the likely leader first."""
+        """Reports of all pods at once, then a describe; the describe alone while nothing moves."""
+        now = time.monotonic()
+        kept = None if all_of_them else self._reports.of(uid, cluster.incarnations, now)
+        if kept is not None:
+            described = await describe_newest(self._nodes, _addresses(cluster, kept), seen)
+            if self._reports.holds(uid, described.view):
+                return kept, described
 
         async def ask(each: Incarnation) -> Incarnation:
             pod = each.pod
@@ -232,14 +284,9 @@ class Reconciler:
             return with_report(each, await self._nodes.report(pod.ip, each.node_id))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
-        index = max((each.index for each in cluster.identities), default=0)
-        answering = [
-            each for each in incarnations if each.report is not None and each.formation == index
-        ]
-        answering.sort(key=lambda each: (_promise(each), each.node_id, -each.number))
-        ips = [each.pod.ip for each in answering if each.pod is not None and each.pod.ip]
-        ips += [stray.ip for stray in cluster.strays]
-        return incarnations, await describe_newest(self._nodes, ips, seen)
+        described = await describe_newest(self._nodes, _addresses(cluster, incarnations), seen)
+        self._reports.keep(uid, incarnations, described.view, now)
+        return incarnations, described
 
     async def _execute(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation, step: Step
@@ -259,6 +306,17 @@ class Reconciler:
             outcome=outcome.message or None,
         )
         return outcome
+
+
+def _addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
+    """Who is asked for a description, the likely leader first."""
+    index = max((each.index for each in cluster.identities), default=0)
+    answering = [
+        each for each in incarnations if each.report is not None and each.formation == index
+    ]
+    answering.sort(key=lambda each: (_promise(each), each.node_id, -each.number))
+    ips = [each.pod.ip for each in answering if each.pod is not None and each.pod.ip]
+    return ips + [stray.ip for stray in cluster.strays]
 
 
 def _promise(each: Incarnation) -> int:

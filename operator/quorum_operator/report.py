@@ -100,7 +100,7 @@ class Reporter:
         owner: Owner,
     ) -> None:
         self._metrics.set_status(owner.namespace, owner.name, status)
-        if _comparable(status) == _comparable(earlier):
+        if same(status, earlier):
             return
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         # A merge patch keeps what it does not name: what is gone must be named.
@@ -139,6 +139,11 @@ def _conditions(resource: Object) -> list[Condition]:
         except ValueError:
             continue  # somebody else wrote it: it is not ours to keep
     return kept
+
+
+def same(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> bool:
+    """Whether there is nothing to write."""
+    return _comparable(status) == _comparable(earlier)
 
 
 def _comparable(status: MetadataQuorumStatus) -> Object:

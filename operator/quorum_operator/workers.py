@@ -75,7 +75,7 @@ class Workers:
         )
         self._workers[place] = _Worker(task, wake, changed)
 
-    def cancel(self) -> "asyncio.Future[list[None | BaseException]]":
+    def cancel(self) -> "asyncio.Future[list[BaseException | None]]":
         """Cancel all workers now; the future is done when they have ended. A step under way is safe to repeat."""
         tasks = [worker.task for worker in self._workers.values()]
         for task in tasks:
@@ -102,9 +102,7 @@ class Workers:
             self._workers.pop((namespace, name), None)
             self._metrics.forget(resource)
 
-    async def _run(
-        self, resource: Reconciled, wake: asyncio.Event, changed: asyncio.Event
-    ) -> None:
+    async def _run(self, resource: Reconciled, wake: asyncio.Event, changed: asyncio.Event) -> None:
         failures = 0
         _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")

@@ -52,7 +52,9 @@ def wait_for(what: str, condition: Callable[[], _T], *, timeout_s: float) -> _T:
 class HarnessCluster:
     """A context manager. `programs` says what an image executes; all calls are synchronous."""
 
-    def __init__(self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]) -> None:
+    def __init__(
+        self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]
+    ) -> None:
         self.access = Access.from_kubeconfig(kubeconfig)
         self.folder = folder
         self._programs = programs

@@ -30,7 +30,7 @@ class Crowd:
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.quorums: dict[tuple[str, str], CrowdQuorum] = {}
-        self._pods: dict[str, "StandInPod"] = {}
+        self._pods: dict[str, StandInPod] = {}
         self._uuids: dict[str, str] = {}
         self._failed: set[str] = set()
         self._runner: web.AppRunner | None = None

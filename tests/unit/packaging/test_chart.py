@@ -89,7 +89,11 @@ def test_two_operators_are_spread_and_take_turns_in_an_upgrade(helm: Path) -> No
     (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert spread["labelSelector"] == spec["selector"]
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway", "one host must do"
-    (identity,) = (e for e in spec["template"]["spec"]["containers"][0]["env"] if e["name"].endswith("_IDENTITY"))
+    (identity,) = (
+        e
+        for e in spec["template"]["spec"]["containers"][0]["env"]
+        if e["name"].endswith("_IDENTITY")
+    )
     assert identity["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
 
 
