@@ -51,12 +51,12 @@ def test_another_operator_takes_over_when_the_first_is_killed(scene: Scene) -> N
     assert acts(other_proxy) == [], "only one of them works"
     first.kill()
     killed_at = time.monotonic()
-    quorum.scale(4)
+    quorum.scale(5)
     wait_for("the other one acts", lambda: acts(other_proxy), timeout_s=60)
     assert time.monotonic() - killed_at <= TAKEOVER_S
     assert scene.lease_holder() == "operator-1"
-    quorum.wait_ready(4)
-    assert len(quorum.steps_since()) == 3
+    quorum.wait_ready(5)
+    assert len(quorum.steps_since()) == 4
 
 
 @pytest.mark.timeout(180)
@@ -103,7 +103,6 @@ def test_a_holder_that_cannot_renew_stops_and_leaves_the_work_to_others(scene: S
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.requirement("OP-03")
 def test_an_operator_that_is_stopped_in_order_hands_over_at_once(scene: Scene) -> None:
     first, _, other_proxy = two_operators(scene)
     assert first.stop() == 0

@@ -115,6 +115,7 @@ async def until(holds: Any, *, timeout_s: float) -> float:
     return asyncio.get_running_loop().time() - begun
 
 
+@pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize("seed", range(20))
 def test_two_never_lead_at_once_however_calls_fare(seed: int) -> None:
     async def ten_minutes() -> tuple[int, float]:
@@ -145,6 +146,7 @@ def test_two_never_lead_at_once_however_calls_fare(seed: int) -> None:
     assert share > 0.3, "somebody leads most of the time"
 
 
+@pytest.mark.requirement("OP-03")
 def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
     async def takeover(dies_after_s: float) -> float:
         store = Store()
@@ -162,6 +164,7 @@ def test_another_one_takes_over_within_15_s_of_a_kill() -> None:
     assert max(took) < 13
 
 
+@pytest.mark.requirement("OP-03")
 def test_a_holder_that_gets_no_answer_stops_before_anybody_may_take_over() -> None:
     async def story() -> None:
         store = Store()

@@ -1,0 +1,313 @@
+"""A watched collection: a list in chunks, then a watch that goes on where it was cut off, and what becomes of its gaps.
+
+The API server is an HTTP server of the test that is told what to answer; the way to it is the operator's own.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.client import Configuration
+
+from quorum_operator.kube import watch as module
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.watch import Collection, Watch
+
+Json = dict[str, Any]
+PATH = "/api/v1/pods"
+
+
+def pod(name: str, version: int, **meta: Any) -> Json:
+    return {"metadata": {"namespace": "n", "name": name, "resourceVersion": str(version), **meta}}
+
+
+def page(*items: Json, version: int, token: str = "") -> Json:
+    return {"items": list(items), "metadata": {"resourceVersion": str(version), "continue": token}}
+
+
+def event(kind: str, found: Json) -> bytes:
+    return json.dumps({"type": kind, "object": found}, ensure_ascii=False).encode() + b"\n"
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def gone() -> Json:
+    return {
+        "kind": "Status",
+        "code": 410,
+        "reason": "Expired",
+        "message": "too old resource version",
+    }
+
+
+class Hang:
+    """The watch stays open and brings nothing more."""
+
+
+class Cut:
+    """The connection breaks in the middle of a line."""
+
+
+Part = bytes | type[Hang] | type[Cut]
+
+
+@dataclass
+class Server:
+    """Answers in the order given; `asked` are the queries. What is left unanswered hangs."""
+
+    lists: deque[Json | int] = field(default_factory=deque)
+    watches: deque[list[Part] | int] = field(default_factory=deque)
+    asked: list[Json] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.asked.append(query)
+        if "watch" in query:
+            return await self._watch(request)
+        told = self.lists.popleft()
+        if isinstance(told, int):
+            return web.json_response({**gone(), "code": told}, status=told)
+        return web.json_response(told)
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        parts = self.watches.popleft() if self.watches else [Hang]
+        if isinstance(parts, int):
+            return web.json_response({**gone(), "code": parts}, status=parts)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for part in parts:
+            if part is Hang:
+                await asyncio.sleep(3600)
+            elif part is Cut:
+                await response.write(b'{"type": "MODI')
+                assert request.transport is not None
+                request.transport.abort()
+            else:
+                assert isinstance(part, bytes)
+                await response.write(part)
+        return response
+
+    @property
+    def versions(self) -> list[str]:
+        """From where each watch was asked for."""
+        return [query["resourceVersion"] for query in self.asked if "watch" in query]
+
+
+@asynccontextmanager
+async def watching(server: Server) -> AsyncIterator[tuple[Watch, list[tuple[str, str]]]]:
+    app = web.Application()
+    app.router.add_get(PATH, server.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    configuration = Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    told: list[tuple[str, str]] = []
+
+    def changed(old: Json | None, new: Json | None) -> None:
+        kind = "gone" if new is None else "new" if old is None else "changed"
+        told.append((kind, (new or old or {})["metadata"]["name"]))
+
+    async with KubeApi(configuration) as api:
+        watch = Watch(api, Collection(PATH, "a=b"), changed)
+        task = asyncio.create_task(watch.run())
+        try:
+            yield watch, told
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    await runner.cleanup()
+
+
+async def until(holds: Callable[[], object], timeout_s: float = 10.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not holds():  # noqa: ASYNC110 - the server is another task's
+            await asyncio.sleep(0.01)
+
+
+def names(watch: Watch) -> list[str]:
+    return sorted(name for _, name in watch.objects)
+
+
+def story(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(work())  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(module, "LAST_RETRY_S", 0.05)
+
+
+def test_a_long_list_comes_in_chunks_of_one_selection() -> None:
+    async def work() -> None:
+        server = Server(
+            deque([page(pod("x", 1), version=7, token="more"), page(pod("y", 2), version=7)])
+        )
+        async with watching(server) as (watch, told):
+            assert not watch.is_current()
+            await until(watch.is_current)
+            await until(lambda: server.versions)
+        assert names(watch) == ["x", "y"]
+        assert sorted(told) == [("new", "x"), ("new", "y")]
+        first, second, followed = server.asked[:3]
+        assert (first["limit"], second["limit"]) == (str(module.CHUNK),) * 2
+        assert "continue" not in first
+        assert second["continue"] == "more"
+        assert {query["labelSelector"] for query in server.asked} == {"a=b"}
+        assert (followed["resourceVersion"], followed["allowWatchBookmarks"]) == ("7", "true")
+
+    story(work)
+
+
+@pytest.mark.requirement("OP-03")
+def test_what_happened_while_a_watch_was_cut_off_comes_after_and_without_a_list() -> None:
+    async def work() -> None:
+        added = [event("ADDED", pod("y", 12)), event("DELETED", pod("x", 13)), Hang]
+        server = Server(
+            deque([page(pod("x", 1), version=7)]),
+            deque([[event("MODIFIED", pod("x", 9)), bookmark(11), Cut], added]),
+        )
+        async with watching(server) as (watch, told):
+            await until(lambda: names(watch) == ["y"])
+            assert watch.is_current()
+        assert server.versions[:2] == ["7", "11"]
+        assert watch.lists == 1
+        assert told == [("new", "x"), ("changed", "x"), ("new", "y"), ("gone", "x")]
+
+    story(work)
+
+
+@pytest.mark.requirement("OP-03")
+@pytest.mark.parametrize("told_by", ["status", "event"])
+def test_a_version_that_is_gone_leads_to_a_list_and_ghosts_vanish(told_by: str) -> None:
+    async def work() -> None:
+        refused: Any = 410 if told_by == "status" else [event("ERROR", gone())]
+        server = Server(
+            deque(
+                [
+                    page(pod("x", 1), pod("y", 2), version=7),
+                    page(pod("y", 2), pod("z", 20), version=30),
+                ]
+            ),
+            deque([refused]),
+        )
+        async with watching(server) as (watch, told):
+            await until(lambda: server.versions[1:])
+            assert names(watch) == ["y", "z"]
+        assert server.versions[1] == "30"
+        assert told[2:] == [("gone", "x"), ("new", "z")] or told[2:] == [
+            ("new", "z"),
+            ("gone", "x"),
+        ]
+
+    story(work)
+
+
+def test_a_token_that_is_gone_in_the_middle_of_a_list_begins_it_anew() -> None:
+    async def work() -> None:
+        server = Server(
+            deque([page(pod("x", 1), version=7, token="old"), 410, page(pod("y", 2), version=9)])
+        )
+        async with watching(server) as (watch, _):
+            await until(watch.is_current)
+            assert names(watch) == ["y"], "no half of one list and half of another"
+        assert "continue" not in server.asked[2]
+
+    story(work)
+
+
+@pytest.mark.requirement("OP-03")
+def test_any_other_error_in_a_watch_ends_nothing() -> None:
+    """An API server that restarts says so in a watch; kopf ends the operator by that."""
+
+    async def work() -> None:
+        error = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}
+        server = Server(
+            deque([page(pod("x", 1), version=7)]),
+            deque([[event("ERROR", error)], 503, 429, [event("MODIFIED", pod("x", 8)), Hang]]),
+        )
+        async with watching(server) as (watch, told):
+            await until(lambda: ("changed", "x") in told)
+            assert watch.is_current()
+        assert watch.lists == 1
+
+    story(work)
+
+
+def test_a_document_may_hold_what_elsewhere_ends_a_line() -> None:
+    async def work() -> None:
+        note = "next line: \x85, separators: \u2028 \u2029, feed: \x0c"
+        server = Server(
+            deque([page(version=7)]),
+            deque([[event("ADDED", pod("x", 8, annotations={"note": note})), Hang]]),
+        )
+        async with watching(server) as (watch, _):
+            await until(lambda: names(watch) == ["x"], timeout_s=3)
+        assert watch.objects["n", "x"]["metadata"]["annotations"] == {"note": note}
+
+    story(work)
+
+
+def test_what_cannot_be_read_is_listed_again() -> None:
+    async def work() -> None:
+        server = Server(
+            deque([page(version=7), page(pod("x", 8), version=9)]),
+            deque([[b"no JSON\n"]]),
+        )
+        async with watching(server) as (watch, _):
+            await until(lambda: names(watch) == ["x"])
+
+    story(work)
+
+
+def test_a_silent_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SILENCE_S", 0.2)
+
+    async def work() -> None:
+        server = Server(
+            deque([page(version=7)]), deque([[Hang], [event("ADDED", pod("x", 8)), Hang]])
+        )
+        async with watching(server) as (watch, _):
+            await until(lambda: names(watch) == ["x"], timeout_s=5)
+
+    story(work)
+
+
+def test_a_watch_that_ends_at_once_is_not_asked_for_at_once_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr(module, "LAST_RETRY_S", 1.0)
+
+    async def work() -> None:
+        server = Server(deque([page(version=7)]), deque([[] for _ in range(1000)]))
+        async with watching(server):
+            await asyncio.sleep(1.5)
+        assert len(server.versions) <= 8
+
+    story(work)
+
+
+@pytest.mark.requirement("OP-03")
+def test_a_copy_is_not_trusted_for_long_after_its_watch_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TRUSTED_S", 0.3)
+
+    async def work() -> None:
+        server = Server(deque([page(pod("x", 1), version=7)]), deque([[Cut], *([503] * 1000)]))
+        async with watching(server) as (watch, _):
+            await until(lambda: len(server.versions) > 2)
+            assert watch.is_current()
+            await until(lambda: not watch.is_current(), timeout_s=3)
+            assert names(watch) == ["x"]
+
+    story(work)
