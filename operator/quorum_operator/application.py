@@ -75,7 +75,7 @@ class Application:
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
         watching = KubeApi(configuration)
         self._apart.append(watching)
-        self._cache = Cache(watching, self._settings.namespaces, self.part_changed)
+        self._cache = Cache(watching, self._api, self._settings.namespaces, self.part_changed)
         self._cache.start()
         if self._leadership is None:
             self._begin_work()

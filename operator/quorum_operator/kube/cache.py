@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from quorum_operator.crd import GROUP, PLURAL, VERSION
 from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME
+from quorum_operator.kube import facts
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.facts import hosts_of
+from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.watch import Collection, Key, Watch, key_of, without_managed_fields
 
 Object = dict[str, Any]
@@ -47,14 +48,21 @@ SHARED = (VOLUMES, HOSTS, CLASSES)
 """All of the cluster's, none of which has a namespace."""
 
 _PATH = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?")
+_OTHER = re.compile(r"[^A-Za-z0-9./_-]")
+"""What the name of a label never has: the selector says something else."""
 _CLAIM = re.compile(r"data-(.+)-\d+-\d+-0")
 
 
 class Cache:
-    """Copies of `namespaces`, or of the whole cluster; `wake` is told whom a change concerns."""
+    """Copies of `namespaces`, or of the whole cluster; `wake` is told whom a change concerns.
 
-    def __init__(self, api: KubeApi, namespaces: tuple[str, ...], wake: Wake) -> None:
-        self._api, self._wake = api, wake
+    `watching` holds a connection for each watch; `live` answers what the copies can't.
+    """
+
+    def __init__(
+        self, watching: KubeApi, live: Reads, namespaces: tuple[str, ...], wake: Wake
+    ) -> None:
+        self._watching, self._live, self._wake = watching, live, wake
         self._watches: dict[tuple[Kind, str], Watch] = {}
         self._namespaces = namespaces
         for kind in (*SELECTED, QUORUMS):
@@ -85,7 +93,7 @@ class Cache:
             found = watch.objects.get((space, name))
             if found is not None or watch.collection.labels is None:
                 return found
-        return await self._api.get(path)
+        return await self._live.get(path)
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
@@ -96,16 +104,16 @@ class Cache:
         wanted, field = _terms(labels), _terms(fields)
         answerable = field is not None and field.keys() <= {"metadata.name"} and not name
         if watch is None or wanted is None or field is None or not answerable:
-            return await self._api.find(path, labels=labels, fields=fields)
+            return await self._live.find(path, labels=labels, fields=fields)
         selected = _terms(watch.collection.labels) or {}
         if not selected.items() <= wanted.items():
-            return await self._api.find(path, labels=labels, fields=fields)
+            return await self._live.find(path, labels=labels, fields=fields)
         if (only := field.get("metadata.name")) is not None:
             one = watch.objects.get((space, only))
             candidates = [one] if one is not None else []
         else:
             candidates = [each for key, each in watch.objects.items() if space in {"", key[0]}]
-        return [each for each in candidates if wanted.items() <= _labels(each).items()]
+        return [each for each in candidates if _match(wanted, _labels(each))]
 
     def lists(self) -> int:
         """How many lists were read so far."""
@@ -121,7 +129,7 @@ class Cache:
                 self._wake(*each)
 
         keep = _host if kind == HOSTS else without_managed_fields
-        self._watches[kind, space] = Watch(self._api, collection, changed, keep)
+        self._watches[kind, space] = Watch(self._watching, collection, changed, keep)
 
     def _current(self, kind: Kind | None, space: str) -> Watch | None:
         """The copy that has this namespace, if it can be trusted now."""
@@ -139,7 +147,7 @@ class Cache:
         if kind == VOLUMES:
             return {each for found in objects for each in self._bound(found)}
         if kind == HOSTS and (old is None or new is None or _state(old) != _state(new)):
-            return set(self._on_hosts({name for each in objects for name in _hostnames(each)}))
+            return {quorum for each in objects for quorum in self._on_host(each)}
         if kind == QUORUMS and (old is None or new is None or _wanted(old) != _wanted(new)):
             return {key_of(each) for each in objects}
         return set()
@@ -155,12 +163,15 @@ class Cache:
         elif matched := _CLAIM.fullmatch(name):
             yield space, matched[1]
 
-    def _on_hosts(self, hosts: set[str]) -> Iterator[Key]:
+    def _on_host(self, host: Object) -> Iterator[Key]:
+        """Whose pods are bound to a Node, or whose volumes are tied to it."""
+        name, labels = host["metadata"]["name"], _labels(host).items()
         for (kind, _), watch in self._watches.items():
             for found in watch.objects.values():
-                if kind == VOLUMES and hosts.intersection(hosts_of(found)):
-                    yield from self._bound(found)
-                elif kind.name == "pods" and found["spec"].get("nodeName") in hosts:
+                if kind == VOLUMES:
+                    if any(t.value == name or (t.key, t.value) in labels for t in _ties(found)):
+                        yield from self._bound(found)
+                elif kind.name == "pods" and found["spec"].get("nodeName") == name:
                     yield from _owners(found)
 
 
@@ -172,17 +183,21 @@ def _parsed(path: str) -> tuple[Kind | None, str, str]:
     return Kind(matched[1], matched[3]), matched[2] or "", matched[4] or ""
 
 
-def _terms(selector: str | None) -> dict[str, str] | None:
-    """Of a selector that only says what must be equal; None for any other."""
-    terms: dict[str, str] = {}
+def _terms(selector: str | None) -> dict[str, str | None] | None:
+    """Of a selector that only says what must be equal, or must be there (None); None for any other."""
+    terms: dict[str, str | None] = {}
     for term in (selector or "").split(","):
         name, equals, value = term.partition("=")
         if not term:
             continue
-        if not equals or "!" in name or value.startswith("=") or "(" in term:
+        if value.startswith("=") or _OTHER.search(name):
             return None
-        terms[name] = value
+        terms[name] = value if equals else None
     return terms
+
+
+def _match(terms: dict[str, str | None], labels: dict[str, str]) -> bool:
+    return all(name in labels and value in {None, labels[name]} for name, value in terms.items())
 
 
 def _labels(found: Object) -> dict[str, str]:
@@ -199,10 +214,8 @@ def _owners(found: Object) -> Iterator[Key]:
         yield meta["namespace"], matched[1]
 
 
-def _hostnames(host: Object) -> set[str]:
-    """Pods name the object, volumes the host."""
-    name: str = host["metadata"]["name"]
-    return {name, _labels(host).get("kubernetes.io/hostname", name)}
+def _ties(volume: Object) -> tuple[facts.Tie, ...]:
+    return facts.ties_of(volume) if "claimRef" in volume["spec"] else ()
 
 
 def _wanted(quorum: Object) -> object:
