@@ -1,0 +1,135 @@
+"""What somebody has changed on an object that the operator owns.
+
+Owns the comparison of a live object with the one that is wanted. The API server adds defaults and other controllers add
+notes: what is wanted must be there, and only where an addition changes what the object does it counts, too. Pure.
+"""
+
+from typing import Any
+
+from quorum_operator.quantity import canonical
+
+Object = dict[str, Any]
+
+_EXACT = {
+    "ConfigMap": ("data", "binaryData"),
+    "Service": ("spec.selector", "spec.externalIPs", "spec.externalName"),
+    "PodDisruptionBudget": ("spec.selector", "spec.minAvailable", "spec.maxUnavailable"),
+}
+"""Parts of a kind in which nothing may be added."""
+
+_WITHOUT_DEFAULT = frozenset(
+    {
+        *("activeDeadlineSeconds", "affinity", "command", "dnsConfig", "env", "envFrom"),
+        *("hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "initContainers"),
+        *("lifecycle", "nodeName", "nodeSelector", "overhead", "priorityClassName"),
+        *("readinessGates", "resources", "runtimeClassName", "setHostnameAsFQDN", "stdin", "tty"),
+        *("shareProcessNamespace", "subdomain", "tolerations", "topologySpreadConstraints"),
+        *("volumeDevices", "workingDir"),
+    }
+)
+"""Fields of a pod template that the API server never fills in: who has set one has changed the pod."""
+
+
+def drift(wanted: Object, live: Object) -> str | None:
+    """The first difference, as the path of a field; None without any."""
+    found = _difference(wanted, live, "")
+    if found is not None:
+        return found
+    for path in _EXACT.get(wanted["kind"], ()):
+        if _at(wanted, path) != (_at(live, path) or None):
+            return path
+    return None
+
+
+def removals(wanted: Object, live: Object) -> Object | None:
+    """A merge patch that takes away what applying `wanted` would leave; None without any."""
+    patch: Object = {}
+    for path in _EXACT.get(wanted["kind"], ()):
+        there, should = _at(live, path), _at(wanted, path)
+        if there is None or there == should:
+            continue
+        *parents, last = path.split(".")
+        at = patch
+        for parent in parents:
+            at = at.setdefault(parent, {})
+        if isinstance(there, dict) and isinstance(should, dict):
+            at[last] = {**_nulls(there, should), **should}
+        else:
+            at[last] = should
+    return patch or None
+
+
+def _nulls(there: Object, should: Object) -> Object:
+    """None for what is there and should not be, however deep."""
+    result: Object = {}
+    for key, value in there.items():
+        if key not in should:
+            result[key] = None
+        elif isinstance(value, dict) and isinstance(should[key], dict):
+            result[key] = {**_nulls(value, should[key]), **should[key]}
+    return result
+
+
+def template_drift(wanted: Object, live: Object) -> str | None:
+    """The first difference of a StatefulSet that changes what it runs, or how it is found and kept."""
+    for path in ("metadata.labels", "metadata.ownerReferences", "spec.updateStrategy", _POLICY):
+        found = _difference(_at(wanted, path), _at(live, path), path)
+        if found is not None:
+            return found
+    path = "spec.template"
+    template, there = _at(wanted, path), _at(live, path)
+    return _difference(template, there, path) or _addition(template, there, path)
+
+
+_POLICY = "spec.persistentVolumeClaimRetentionPolicy"
+
+
+def _addition(wanted: Any, live: Any, path: str) -> str | None:
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        for key, value in live.items():
+            place = f"{path}.{key}"
+            if key in wanted:
+                found = _addition(wanted[key], value, place)
+            else:
+                found = place if key in _WITHOUT_DEFAULT and value else None
+            if found is not None:
+                return found
+    elif isinstance(wanted, list) and isinstance(live, list):
+        for index, pair in enumerate(zip(wanted, live, strict=False)):
+            found = _addition(*pair, f"{path}[{index}]")
+            if found is not None:
+                return found
+    return None
+
+
+def _difference(wanted: Any, live: Any, path: str) -> str | None:
+    """Where `live` lacks something of `wanted`."""
+    if isinstance(wanted, dict):
+        there = live if isinstance(live, dict) else {}
+        for key, value in wanted.items():
+            found = _difference(value, there.get(key), f"{path}.{key}".strip("."))
+            if found is not None:
+                return found
+        return None
+    if path.endswith("ownerReferences"):
+        mine = {each["uid"] for each in wanted}
+        return None if mine <= {each.get("uid") for each in live or ()} else path
+    if isinstance(wanted, list):
+        there = live if isinstance(live, list) else []
+        if len(wanted) != len(there):
+            return path
+        for index, pair in enumerate(zip(wanted, there, strict=True)):
+            found = _difference(*pair, f"{path}[{index}]")
+            if found is not None:
+                return found
+        return None
+    if wanted is None or wanted == live or (not wanted and live is None):
+        return None
+    return None if canonical(str(wanted)) == canonical(str(live)) else path
+
+
+def _at(document: Object, path: str) -> Any:
+    found: Any = document
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
