@@ -6,21 +6,22 @@ someone else was faster, or that the API server or a node refuses, is an outcome
 """
 
 import json
-import secrets
-from dataclasses import dataclass
 from typing import Any
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_operator.attempts import Refused
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
+from quorum_operator.desired import identity, names, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from quorum_operator.kube.drift import template_drift
+from quorum_operator.kube.errors import AlreadyExists, ApiError
 from quorum_operator.kube.token import read_token
 from quorum_operator.last_look import last_look
+from quorum_operator.outcome import Outcome, not_done, together
+from quorum_operator.owned_objects import OwnedObjects
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import (
@@ -33,25 +34,10 @@ from quorum_operator.planner.observed import (
 )
 from quorum_operator.planner.refusals import subject_of
 from quorum_operator.quorum_client import QuorumClient
-from quorum_operator.refused import by_api, by_node, is_outage
+from quorum_operator.refused import by_node
 
 NOT_SAFE_NOW = "NotSafeNow"
 """Reason: the last look before a step has shown that it would do harm."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a step. `changed`: something was done, look again at once.
-
-    `refused`: what was not done, and why. `outdated`: because the objects are not as they were seen.
-    `exists`: something that no look has shown has that name.
-    """
-
-    changed: bool
-    message: str = ""
-    refused: tuple[Refused, ...] = ()
-    outdated: bool = False
-    exists: bool = False
 
 
 class Executor:
@@ -76,7 +62,7 @@ class Executor:
                 return _harmful(subject_of(self._seen, step), harm)
             return await self._execute(step)
         except ApiError as error:
-            return _not_done(subject_of(self._seen, step), error)
+            return not_done(subject_of(self._seen, step), error)
 
     async def _execute(self, step: steps.Step) -> Outcome:
         match step:
@@ -140,35 +126,11 @@ class Executor:
         return Outcome(True)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
-        """Each by itself: one that is refused keeps no other from being made."""
-        outcomes = []
-        for each in base_objects.build_all(self._owner, self._spec):
-            subject = f"{each['kind']}/{each['metadata']['name']}"
-            if subject in step.objects:
-                outcomes.append(await self._apply(subject, each))
-        subject = f"Secret/{self._owner.token_secret}"
-        if subject in step.objects:
-            outcomes.append(await self._make_token(subject))
-        return _together(outcomes)
-
-    async def _apply(self, subject: str, wanted: dict[str, Any]) -> Outcome:
-        try:
-            await self._api.apply(base_objects.path_of(wanted), wanted)
-        except ApiError as error:
-            return _not_done(subject, error)
-        return Outcome(True)
-
-    async def _make_token(self, subject: str) -> Outcome:
-        body = token_secret.build(self._owner, secrets.token_urlsafe(32))
-        try:
-            await self._api.create(paths.namespaced("secrets", self._owner.namespace), body)
-        except ApiError as error:
-            return _not_done(subject, error)
-        return Outcome(True)
+        return await OwnedObjects(self._api, self._owner, self._spec).apply(step.objects)
 
     async def _restore_labels(self, objects: tuple[LabelDrift, ...]) -> Outcome:
         """Of the very objects that were seen; Kubernetes gives a pod back to its StatefulSet by them."""
-        return _together([await self._restore(each) for each in objects])
+        return together([await self._restore(each) for each in objects])
 
     async def _restore(self, each: LabelDrift) -> Outcome:
         path = paths.namespaced(paths.plural_of(each.kind), self._owner.namespace, each.name)
@@ -176,7 +138,7 @@ class Executor:
         try:
             await self._api.merge(path, body)
         except ApiError as error:
-            return _not_done(f"{each.kind}/{each.name}", error)
+            return not_done(f"{each.kind}/{each.name}", error)
         return Outcome(True)
 
     async def _create_member(self, step: steps.CreateMember) -> Outcome:
@@ -205,12 +167,13 @@ class Executor:
         spec, notes = body["spec"], body["metadata"]["annotations"]
         policy = "persistentVolumeClaimRetentionPolicy"
         note = names.ANNOTATION_TEMPLATE.replace("/", "~1")
-        await self._api.patch(
+        made = await self._api.patch(
             self._set(step.target.name),
             [
                 *_same(step.target),
                 {"op": "replace", "path": "/spec/template", "value": spec["template"]},
                 {"op": "add", "path": f"/spec/{policy}", "value": spec[policy]},
+                {"op": "add", "path": "/spec/updateStrategy", "value": spec["updateStrategy"]},
                 {
                     "op": "add",
                     "path": f"/metadata/annotations/{note}",
@@ -218,7 +181,11 @@ class Executor:
                 },
             ],
         )
-        return Outcome(True)
+        left = template_drift(body, made)
+        if left is None:
+            return Outcome(True)
+        told = f"the API server has {left} otherwise than it was sent: a webhook changes it, or the field is unknown"
+        return Outcome(True, told, left=left)
 
     def _incarnation(self, name: str) -> Incarnation:
         return next(each for each in self._seen.incarnations if each.name == name)
@@ -313,26 +280,7 @@ def _same(target: steps.Target) -> list[dict[str, Any]]:
     ]
 
 
-def _together(outcomes: list[Outcome]) -> Outcome:
-    """Of a step on several objects, each by itself."""
-    return Outcome(
-        any(each.changed for each in outcomes),
-        "; ".join(each.message for each in outcomes if each.message),
-        tuple(refused for each in outcomes for refused in each.refused),
-        any(each.outdated for each in outcomes),
-    )
-
-
 def _harmful(subject: str, harm: str) -> Outcome:
     """What was planned is not safe at this moment: the next look sees what is."""
     refused = Refused(subject, NOT_SAFE_NOW, harm, 0.2, 15.0, 3)
     return Outcome(False, harm, (refused,), True)
-
-
-def _not_done(subject: str, error: ApiError) -> Outcome:
-    if is_outage(error):
-        raise error
-    refused = by_api(subject, error)
-    outdated = isinstance(error, AlreadyExists | Conflict | NotFound)
-    exists = isinstance(error, AlreadyExists)
-    return Outcome(False, refused.message, (refused,), outdated, exists)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from quorum_operator.attempts import Attempts, Refused
 from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
-from quorum_operator.execute import Executor, Outcome
+from quorum_operator.execute import Executor
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -25,6 +25,7 @@ from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.kube.searches import Searches
 from quorum_operator.metrics import Metrics
+from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.observed import (
     Confirmation,
@@ -37,7 +38,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status, seconds_of
-from quorum_operator.planner.step import Step, Wait, changes_something
+from quorum_operator.planner.step import Step, UpdateMember, Wait, changes_something
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.report import Reporter, blocked, invalid, same
@@ -82,6 +83,8 @@ class Reconciler:
         self._reporter = Reporter(api, metrics)
         self._waits: dict[str, tuple[str, float]] = {}
         """Resource UID → what is waited for, and since when (monotonic)."""
+        self._left: dict[str, str | None] = {}
+        """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
         self._uids: dict[tuple[str, str], str] = {}
 
     async def reconcile(self, namespace: str, name: str) -> Next:
@@ -188,6 +191,8 @@ class Reconciler:
         name, now = type(step).__name__, time.time()
         of = owner.uid, seen.generation, name
         times = [self._attempts.refused(*of, each, now) for each in outcome.refused]
+        if outcome.changed and isinstance(step, UpdateMember):
+            self._left[step.target.uid] = outcome.left
         if outcome.changed:
             refused = {each.subject for each in outcome.refused}
             done = [each for each in subjects_of(seen, step) if each not in refused]
@@ -235,7 +240,11 @@ class Reconciler:
         self._searches.end(owner.uid, cluster, described.view)
         suspected = suspicions(earlier)
         incarnations = tuple(
-            replace(each, suspected=suspected.get((each.node_id, each.number)))
+            replace(
+                each,
+                suspected=suspected.get((each.node_id, each.number)),
+                drift=None if self._left.get(each.uid) == each.drift else each.drift,
+            )
             for each in incarnations
         )
         meta = resource["metadata"]

@@ -2,7 +2,14 @@
 
 from quorum_node.api import ErrorCode
 from quorum_operator.attempts import Refused
-from quorum_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unavailable
+from quorum_operator.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Unavailable,
+)
 from quorum_operator.quorum_client import Answer
 
 TOKEN_REFUSED = "TokenRefused"
@@ -24,6 +31,12 @@ def is_outage(error: ApiError) -> bool:
     """Whether the API server as a whole does not serve; else it refuses this very call."""
     told = error.status >= 500 and "webhook" in error.message
     return not told and (error.status in {0, _TOO_MANY_REQUESTS} or error.status >= 500)
+
+
+def is_frozen(error: ApiError) -> bool:
+    """Whether a field was to be changed that can't be, once it is set."""
+    said = error.message.lower()
+    return isinstance(error, Invalid) and ("immutable" in said or "may not change once set" in said)
 
 
 def by_api(subject: str, error: ApiError) -> Refused:

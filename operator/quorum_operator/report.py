@@ -12,11 +12,11 @@ import structlog
 from quorum_operator.attempts import Refused
 from quorum_operator.crd import Condition, MetadataQuorumStatus
 from quorum_operator.desired.names import Owner
-from quorum_operator.execute import Outcome
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Conflict, NotFound
 from quorum_operator.kube.events import post_event
 from quorum_operator.metrics import Metrics
+from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import REFUSED, SPEC_INVALID, Finding
 from quorum_operator.planner.news import news
 from quorum_operator.planner.status import condition_of

@@ -7,6 +7,7 @@ operator's calls is tested on a real one (`tests/harness`).
 
 import asyncio
 import copy
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -133,7 +134,7 @@ class KeptObjects:
             at = found
             for part in parents:
                 at = at[part]
-            at[last] = each.get("value")
+            at[last] = copy.deepcopy(each.get("value"))
         return self._keep(path, found)
 
     async def delete(self, path: str, **conditions: object) -> None:
@@ -165,6 +166,10 @@ class KeptObjects:
 
     def _keep(self, path: str, body: Object) -> Object:
         kept = copy.deepcopy(body)
+        plain = kept.pop("stringData", {})
+        if plain:
+            encoded = {key: b64encode(each.encode()).decode() for key, each in plain.items()}
+            kept["data"] = (kept.get("data") or {}) | encoded
         kept["metadata"] = {**self._meta(path.rpartition("/")[2]), **kept["metadata"]}
         self._touch(kept)
         self.objects[path] = kept

@@ -21,18 +21,18 @@
   verbs: [get, list, watch, patch]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch, create, patch]
-# create: an apply that finds nothing makes the object.
+  verbs: [get, list, watch, create, patch, delete]
+# create: an apply that finds nothing makes the object. delete: a field was changed that nobody can change back.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 # Not list: the operator reads the token of a quorum that it knows, and looks for no other Secret.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create]
+  verbs: [get, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]

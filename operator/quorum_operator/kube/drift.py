@@ -21,7 +21,7 @@ _WITHOUT_DEFAULT = frozenset(
     {
         *("activeDeadlineSeconds", "affinity", "command", "dnsConfig", "env", "envFrom"),
         *("hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "initContainers"),
-        *("lifecycle", "nodeName", "nodeSelector", "overhead", "priorityClassName"),
+        *("lifecycle", "limits", "nodeName", "nodeSelector", "overhead", "priorityClassName"),
         *("readinessGates", "resources", "runtimeClassName", "setHostnameAsFQDN", "stdin", "tty"),
         *("shareProcessNamespace", "subdomain", "tolerations", "topologySpreadConstraints"),
         *("volumeDevices", "workingDir"),
@@ -53,26 +53,27 @@ def removals(wanted: Object, live: Object) -> Object | None:
         for parent in parents:
             at = at.setdefault(parent, {})
         if isinstance(there, dict) and isinstance(should, dict):
-            at[last] = {**_nulls(there, should), **should}
+            at[last] = _instead(there, should)
         else:
             at[last] = should
     return patch or None
 
 
-def _nulls(there: Object, should: Object) -> Object:
-    """None for what is there and should not be, however deep."""
-    result: Object = {}
-    for key, value in there.items():
-        if key not in should:
-            result[key] = None
-        elif isinstance(value, dict) and isinstance(should[key], dict):
-            result[key] = {**_nulls(value, should[key]), **should[key]}
+def _instead(there: Any, should: Any) -> Object:
+    """What is wanted, and None for what is there beside it, however deep."""
+    result: Object = {key: None for key in there if key not in should}
+    for key, value in should.items():
+        old = there.get(key)
+        both = isinstance(value, dict) and isinstance(old, dict)
+        result[key] = _instead(old, value) if both else value
     return result
 
 
-def template_drift(wanted: Object, live: Object) -> str | None:
-    """The first difference of a StatefulSet that changes what it runs, or how it is found and kept."""
-    for path in ("metadata.labels", "metadata.ownerReferences", "spec.updateStrategy", _POLICY):
+def template_drift(wanted: Object, live: Any) -> str | None:
+    """The first difference of a StatefulSet that changes what it runs, or what becomes of its pods and claims."""
+    if not isinstance(live, dict) or "spec" not in live:
+        return None  # it was not read from an API server
+    for path in ("spec.updateStrategy", _POLICY):
         found = _difference(_at(wanted, path), _at(live, path), path)
         if found is not None:
             return found
@@ -115,10 +116,10 @@ def _difference(wanted: Any, live: Any, path: str) -> str | None:
         mine = {each["uid"] for each in wanted}
         return None if mine <= {each.get("uid") for each in live or ()} else path
     if isinstance(wanted, list):
-        there = live if isinstance(live, list) else []
-        if len(wanted) != len(there):
+        items = live if isinstance(live, list) else []
+        if len(wanted) != len(items):
             return path
-        for index, pair in enumerate(zip(wanted, there, strict=True)):
+        for index, pair in enumerate(zip(wanted, items, strict=True)):
             found = _difference(*pair, f"{path}[{index}]")
             if found is not None:
                 return found

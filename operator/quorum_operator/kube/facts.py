@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -196,6 +197,29 @@ def pod_facts(
         unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
         restart_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_RESTART),
     )
+
+
+def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
+    """The pod with how it stands to its StatefulSet's template now; as it is where the controller has not said yet."""
+    meta, status = owned["metadata"], owned.get("status") or {}
+    current = status.get("updateRevision")
+    made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
+    if current is None or made_from is None or made_from == current:
+        return seen
+    if status.get("observedGeneration", 0) < meta.get("generation", 0):
+        return seen
+    return replace(
+        seen, outdated=True, runs_other=_program(pod) != _program(owned["spec"]["template"])
+    )
+
+
+def _program(pod: Object) -> list[Object]:
+    """What a pod's containers run."""
+    parts = ("name", "image", "command", "args", "env", "envFrom", "resources")
+    return [
+        {part: each.get(part) for part in parts if each.get(part)}
+        for each in pod["spec"].get("containers", [])
+    ]
 
 
 def _message(ended: Object) -> str | None:

@@ -13,9 +13,11 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, names, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, mounts, paths
+from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.label_drift import label_drift
+from quorum_operator.kube.token import has_shape
 from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.observed import (
     ForeignObject,
@@ -83,7 +85,9 @@ async def observe(
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
     )
-    incarnations = _incarnations(spec, parts, volumes, events)
+    incarnations = _with_drift(
+        owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
+    )
     return Cluster(
         identities=identities,
         stale_objects=stale,
@@ -125,9 +129,9 @@ async def _stale_objects(api: Reads, owner: Owner, spec: MetadataQuorumSpec) -> 
     found = await asyncio.gather(
         api.get(secret), *(api.get(base_objects.path_of(each)) for each in wanted)
     )
-    stale = [] if found[0] is not None else [f"Secret/{owner.token_secret}"]
+    stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
     for each, live in zip(wanted, found[1:], strict=True):
-        if live is None or base_objects.content_hash(live) != base_objects.content_hash(each):
+        if live is None or drift(each, live) is not None:
             stale.append(f"{each['kind']}/{each['metadata']['name']}")
     return tuple(stale)
 
@@ -142,10 +146,13 @@ async def _events(api: Reads, space: str, pods: list[Object]) -> dict[str, list[
     return dict(zip(waiting, found, strict=True))
 
 
-def _pod(pod: Object, events: dict[str, list[Object]], volume: str | None) -> PodFacts:
+def _pod(
+    pod: Object, events: dict[str, list[Object]], volume: str | None, owned: Object
+) -> PodFacts:
     said = events.get(pod["metadata"]["uid"], [])
     failure = mounts.mount_failure(pod, said, volume)
-    return facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
+    seen = facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
+    return facts.with_template(seen, pod, owned)
 
 
 def _incarnations(
@@ -185,7 +192,7 @@ def _incarnations(
                 recovery=recovery,
                 recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
-                pod=_pod(pod, events, bound) if pod is not None else None,
+                pod=_pod(pod, events, bound, each) if pod is not None else None,
                 claim=claim_seen,
                 volume=volumes.get(bound) if bound is not None else None,
             )
@@ -214,6 +221,27 @@ def _templates(
         for each in incarnations
         if each.formation in by_index
     }
+
+
+def _with_drift(
+    owner: Owner,
+    spec: MetadataQuorumSpec,
+    parts: Parts,
+    identities: tuple[Identity, ...],
+    incarnations: tuple[Incarnation, ...],
+) -> tuple[Incarnation, ...]:
+    """With what somebody has changed on StatefulSets whose template the operator holds to be current."""
+    by_index = {each.index: each for each in identities}
+    live = {each["metadata"]["name"]: each for each in parts.sets.values()}
+
+    def drifted(each: Incarnation) -> Incarnation:
+        if each.formation not in by_index:
+            return each
+        member = stateful_set.founder_or_member(each, by_index[each.formation])
+        found = template_drift(stateful_set.build(owner, spec, member), live[each.name])
+        return each if found is None else replace(each, drift=found)
+
+    return tuple(map(drifted, incarnations))
 
 
 def with_report(each: Incarnation, report: NodeReport | None) -> Incarnation:

@@ -1,6 +1,7 @@
 """Reads the admin token of a quorum, live: it is never kept longer than one step."""
 
 import base64
+from typing import Any
 
 from quorum_operator.desired.names import TOKEN_KEY, Owner
 from quorum_operator.kube import paths
@@ -13,5 +14,25 @@ async def read_token(api: KubeApi, owner: Owner) -> str | None:
     found = await api.get(path)
     if found is None:
         return None
-    encoded = found.get("data", {}).get(TOKEN_KEY)
-    return None if encoded is None else base64.b64decode(encoded).decode().strip()
+    return token_of(found)
+
+
+def token_of(secret: dict[str, Any]) -> str | None:
+    """The token in a Secret; None without one, and for what is no text."""
+    encoded = (secret.get("data") or {}).get(TOKEN_KEY)
+    try:
+        return base64.b64decode(encoded or "").decode().strip() or None
+    except ValueError:
+        return None
+
+
+def has_shape(secret: dict[str, Any] | None, owner: Owner) -> bool:
+    """Whether it is there with a token in it, and belongs to the resource."""
+    if secret is None:
+        return False
+    meta = secret["metadata"]
+    if meta.get("uid") is None:
+        return True  # it was not read from an API server
+    mine = any(each.get("uid") == owner.uid for each in meta.get("ownerReferences") or ())
+    labelled = owner.labels.items() <= (meta.get("labels") or {}).items()
+    return mine and labelled and token_of(secret) is not None

@@ -116,6 +116,8 @@ class PodFacts:
     restart_hash: str | None = None
     outdated: bool = False
     """The StatefulSet has another template now than the one that this pod was made from."""
+    runs_other: bool = False
+    """And it has another image, other arguments or resources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,4 +104,5 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
         return False
     if each.template_hash != wanted.template_hash:
         return False  # its template comes first; where that is refused, a restart brings the same again
-    return each.replicas > 0 and each.pod.restart_hash != wanted.restart_hash
+    other = each.pod.restart_hash != wanted.restart_hash or each.pod.runs_other
+    return each.replicas > 0 and other

@@ -135,7 +135,7 @@ def test_no_rule_says_everything() -> None:
 @pytest.mark.parametrize(
     ("group", "resource", "verbs"),
     [
-        ("", "secrets", {"get", "create"}),
+        ("", "secrets", {"get", "create", "patch"}),
         ("", "persistentvolumeclaims", {"get", "list", "watch", "patch"}),
         ("", "persistentvolumes", {"get", "list", "watch"}),
         ("", "nodes", {"list", "watch"}),

@@ -1,0 +1,86 @@
+"""What belongs to a quorum and to no member: its ConfigMap, Services, disruption budget and token Secret.
+
+Owns bringing them to what is wanted, each by itself: one that is refused keeps no other from being made.
+"""
+
+import secrets
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import base_objects, token_secret
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.drift import removals
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.token import token_of
+from quorum_operator.outcome import Outcome, not_done, together
+from quorum_operator.refused import is_frozen
+
+Object = dict[str, Any]
+
+
+class OwnedObjects:
+    """Of one quorum."""
+
+    def __init__(self, api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> None:
+        self._api, self._owner, self._spec = api, owner, spec
+
+    async def apply(self, objects: tuple[str, ...]) -> Outcome:
+        """Make or mend these, named as `Kind/name`."""
+        outcomes = []
+        for each in base_objects.build_all(self._owner, self._spec):
+            subject = f"{each['kind']}/{each['metadata']['name']}"
+            if subject in objects:
+                outcomes.append(await self._apply(subject, each))
+        subject = f"Secret/{self._owner.token_secret}"
+        if subject in objects:
+            outcomes.append(await self._make_token(subject))
+        return together(outcomes)
+
+    async def _apply(self, subject: str, wanted: Object) -> Outcome:
+        path = base_objects.path_of(wanted)
+        live: Object | None = None
+        try:
+            live = await self._api.get(path)
+            patch = None if live is None else removals(wanted, live)
+            if patch is not None:
+                # Applying leaves what others have added; here it would change what the object does.
+                await self._api.merge(path, {"metadata": {}, **patch})
+            await self._api.apply(path, wanted)
+        except ApiError as error:
+            if live is not None and is_frozen(error) and _belongs_to(live, self._owner):
+                return await self._make_anew(subject, path, live, wanted)
+            return not_done(subject, error)
+        return Outcome(True)
+
+    async def _make_anew(self, subject: str, path: str, live: Object, wanted: Object) -> Outcome:
+        """Somebody has changed a field that nobody can change back. These objects hold nothing of their own."""
+        try:
+            await self._api.delete(path, uid=live["metadata"]["uid"])
+            await self._api.apply(path, wanted)
+        except ApiError as error:
+            return not_done(subject, error)
+        return Outcome(True, f"{subject} had a field that can't be changed back: it was made anew")
+
+    async def _make_token(self, subject: str) -> Outcome:
+        path = paths.namespaced("secrets", self._owner.namespace, self._owner.token_secret)
+        body = token_secret.build(self._owner, secrets.token_urlsafe(32))
+        try:
+            live = await self._api.get(path)
+            if live is None:
+                await self._api.create(path.rpartition("/")[0], body)
+                return Outcome(True)
+            # A token in use is never replaced.
+            lost = {} if token_of(live) is not None else {"stringData": body["stringData"]}
+            meta = {key: body["metadata"][key] for key in ("labels", "ownerReferences")}
+            version = live["metadata"].get("resourceVersion")
+            await self._api.merge(path, {"metadata": {**meta, "resourceVersion": version}, **lost})
+        except ApiError as error:
+            return not_done(subject, error)
+        return Outcome(True)
+
+
+def _belongs_to(found: Object, owner: Owner) -> bool:
+    references = found["metadata"].get("ownerReferences") or ()
+    return any(each.get("uid") == owner.uid for each in references)

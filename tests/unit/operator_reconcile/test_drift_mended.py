@@ -1,0 +1,228 @@
+"""Objects that somebody else changes: mended by the reconcile, and not fought over for ever."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorum_operator.kube.errors import Invalid
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+    set_path,
+)
+
+CONFIG = f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"
+SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
+ADMIN = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
+BUDGET = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/demo"
+
+
+def reconcile(api: KeptObjects, times: int = 3) -> None:
+    made = reconciler(api, SoundNodes(3))
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def content(api: KeptObjects, path: str) -> Any:
+    found = copy.deepcopy(api.objects[path])
+    for key in ("resourceVersion", "generation"):
+        found["metadata"].pop(key, None)
+    return found
+
+
+CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    "config": (CONFIG, lambda found: found["data"].update({"node.properties": "node.id=9\n"})),
+    "config more": (CONFIG, lambda found: found["data"].update(more="x")),
+    "service": (ADMIN, lambda found: found["spec"]["selector"].update(no="body")),
+    "budget": (BUDGET, lambda found: found["spec"].update(maxUnavailable=3)),
+    "budget more": (BUDGET, lambda found: found["spec"].update(minAvailable=1)),
+    "replicas": (set_path(2), lambda found: found["spec"].update(replicas=2)),
+    "scaled down": (set_path(2), lambda found: found["spec"].update(replicas=0)),
+    "image": (
+        set_path(3),
+        lambda found: found["spec"]["template"]["spec"]["containers"][0].update(image="bad"),
+    ),
+    "variable": (
+        set_path(1),
+        lambda found: found["spec"]["template"]["spec"]["containers"][0].update(
+            env=[{"name": "A", "value": "1"}]
+        ),
+    ),
+    "retention": (
+        set_path(1),
+        lambda found: found["spec"]["persistentVolumeClaimRetentionPolicy"].update(
+            whenScaled="Delete"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "change"), CHANGES.values(), ids=CHANGES.keys())
+def test_what_somebody_changes_is_put_back(
+    path: str, change: Callable[[dict[str, Any]], Any]
+) -> None:
+    api = running_quorum(3)
+    before = content(api, path)
+    change(api.objects[path])
+    assert content(api, path) != before
+    reconcile(api)
+    assert content(api, path) == before
+    assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
+
+
+def test_what_can_not_be_changed_back_is_made_anew() -> None:
+    api = running_quorum(3)
+    api.objects[CONFIG] |= {"immutable": True, "data": {"node.properties": "x"}}
+
+    def frozen(verb: str, path: str) -> None:
+        if verb in {"apply", "merge"} and api.objects.get(path, {}).get("immutable"):
+            raise Invalid(
+                422, "Invalid", "data: Forbidden: field is immutable when `immutable` is set"
+            )
+
+    api.refuse = frozen
+    reconcile(api)
+    assert "metadata.log.dir" in api.objects[CONFIG]["data"]["node.properties"]
+    assert not api.objects[CONFIG].get("immutable")
+
+
+def test_a_policy_that_refuses_an_object_does_not_get_it_deleted() -> None:
+    api = running_quorum(3)
+    api.objects[CONFIG]["data"] = {}
+
+    def refuse(verb: str, path: str) -> None:
+        if verb in {"apply", "merge"} and path == CONFIG:
+            raise Invalid(
+                422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request: frozen zone"
+            )
+
+    api.refuse = refuse
+    reconcile(api)
+    assert CONFIG in api.objects
+    assert api.condition("Refused")["reason"] == "AdmissionDenied"
+
+
+@pytest.mark.parametrize("data", [None, {}, {"token": ""}, {"other": "eA=="}, {"token": "!"}])
+def test_a_secret_without_a_token_gets_one(data: dict[str, str] | None) -> None:
+    api = running_quorum(3)
+    api.objects[SECRET]["data"] = data
+    reconcile(api)
+    assert len(api.objects[SECRET]["data"]["token"]) > 40
+
+
+def test_a_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None:
+    api = running_quorum(3)
+    before = copy.deepcopy(api.objects[SECRET])
+    api.objects[SECRET]["metadata"].update(ownerReferences=[], labels={})
+    reconcile(api)
+    assert content(api, SECRET)["data"] == before["data"]
+    assert content(api, SECRET)["metadata"]["ownerReferences"]
+
+
+def test_a_template_that_a_webhook_changes_each_time_is_not_fought_over() -> None:
+    api = running_quorum(3)
+    keep = api._keep
+
+    def webhook(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == set_path(2):
+            body["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+        return keep(path, body)
+
+    api._keep = webhook  # type: ignore[method-assign]
+    api.objects[set_path(2)]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a"}
+    reconcile(api, times=20)
+    assert [path for verb, path in api.writes if verb == "patch"] == [set_path(2)]
+    assert any("nodeSelector" in each["message"] for each in api.events)
+
+
+def waiting(api: KeptObjects, node_id: int, **status: Any) -> None:
+    """Its pod was made from an older template, and does not run."""
+    pod = api.objects[pod_path(node_id)]
+    pod["metadata"]["labels"] = {
+        **pod["metadata"]["labels"],
+        "controller-revision-hash": "old",
+    }
+    pod["status"] = {"phase": "Pending", "conditions": [], **status}
+    owned = api.objects[set_path(node_id)]
+    owned["status"] = {
+        "updateRevision": "new",
+        "observedGeneration": owned["metadata"]["generation"],
+    }
+
+
+UNSCHEDULABLE = {
+    "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}
+    ]
+}
+STATES = {
+    "unschedulable": UNSCHEDULABLE,
+    "no image": {"containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
+    "config error": {
+        "containerStatuses": [{"state": {"waiting": {"reason": "CreateContainerConfigError"}}}]
+    },
+    "create error": {
+        "containerStatuses": [{"state": {"waiting": {"reason": "CreateContainerError"}}}]
+    },
+    "crash loop": {
+        "containerStatuses": [
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 64}},
+            }
+        ]
+    },
+    "no status yet": {},
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
+@pytest.mark.parametrize("node_id", [1, 3])
+def test_a_pod_that_can_not_start_with_an_old_template_is_replaced(
+    state: dict[str, Any], node_id: int
+) -> None:
+    """Also where only its placement has changed, which no running pod is restarted for."""
+    api = running_quorum(3)
+    waiting(api, node_id, **state)
+    made = reconciler(api, SoundNodes(3, silent=(node_id,)))
+    asyncio.run(made.reconcile(SPACE, NAME))
+    assert ("delete", pod_path(node_id)) in api.writes
+
+
+def test_a_pod_that_can_not_start_with_the_current_template_is_left_alone() -> None:
+    api = running_quorum(3)
+    waiting(api, 2, **UNSCHEDULABLE)
+    api.objects[pod_path(2)]["metadata"]["labels"]["controller-revision-hash"] = "new"
+    made = reconciler(api, SoundNodes(3, silent=(2,)))
+    for _ in range(3):
+        asyncio.run(made.reconcile(SPACE, NAME))
+    assert not [path for verb, path in api.writes if verb == "delete"]
+    api = running_quorum(3)
+    waiting(api, 2, **UNSCHEDULABLE)
+    api.objects[set_path(2)]["metadata"]["generation"] += 1  # the controller has not seen it yet
+    asyncio.run(reconciler(api, SoundNodes(3, silent=(2,))).reconcile(SPACE, NAME))
+    assert not [path for verb, path in api.writes if verb == "delete"]
+
+
+def test_a_running_pod_made_from_a_template_that_somebody_had_changed_restarts() -> None:
+    api = running_quorum(3)
+    running = copy.deepcopy(api.objects[pod_path(2)]["status"])
+    waiting(api, 2)
+    api.objects[pod_path(2)]["status"] = running
+    reconcile(api)
+    assert ("delete", pod_path(2)) not in api.writes, "only its placement is another one"
+    api.objects[pod_path(2)]["spec"]["containers"][0]["image"] = "other"
+    reconcile(api)
+    assert ("delete", pod_path(2)) in api.writes
