@@ -1,13 +1,16 @@
 """Codecs compiled before they are needed, in turns in which the loop has nothing else to do.
 
 A codec is compiled at its first use, which takes 0.1 to 1 ms. Most first uses of a leadership (EndQuorumEpoch, Vote,
-BeginQuorumEpoch, the first write) come in its first milliseconds, while clients wait. Owns which codecs come first, and
+BeginQuorumEpoch, the records of the first write) come in its first milliseconds, while clients wait. Owns which codecs come first, and
 the pace. Must not know how a codec is compiled (`schema/`).
 """
 
 import asyncio
 import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import (
     API_VERSIONS,
     APIS,
@@ -17,6 +20,8 @@ from quorum_node.protocol.apis import (
     INCREMENTAL_ALTER_CONFIGS,
     VOTE,
 )
+from quorum_node.records.metadata import RECORDS_BY_TYPE, ConfigRecord
+from quorum_node.records.metadata.frame import compile_metadata_decoder, compile_metadata_encoder
 from quorum_node.schema.codec import compile_decoder, compile_encoder
 
 FIRST_DELAY_SECONDS = 0.5
@@ -35,17 +40,18 @@ _HANDOVER = (
     API_VERSIONS,
 )
 
+_ToCompile = tuple[Callable[[Any, int], None], type, int]
+
 
 class CodecsAhead:
-    """Every API's newest version, both ways; those of a handover first. Done once in the life of a process."""
+    """Every API's newest version and all metadata records, both ways; those of a handover first. Done once in a process."""
 
     def __init__(self) -> None:
-        others = (api for api in APIS.values() if api not in _HANDOVER)
-        self._to_come = [
-            (compile_one, message, api.max_version)
-            for api in (*_HANDOVER, *others)
-            for message in (api.request, api.response)
-            for compile_one in (compile_encoder, compile_decoder)
+        self._to_come: list[_ToCompile] = [
+            *_of_apis(_HANDOVER),
+            *_of_records((ConfigRecord,)),
+            *_of_apis(api for api in APIS.values() if api not in _HANDOVER),
+            *_of_records(cls for cls in RECORDS_BY_TYPE.values() if cls is not ConfigRecord),
         ]
         self._to_come.reverse()
         self._timer: asyncio.TimerHandle | None = None
@@ -79,3 +85,17 @@ class CodecsAhead:
             self._waiting_since = time.monotonic()
         if self._to_come:
             self._again(_PAUSE_SECONDS)
+
+
+def _of_apis(apis: Iterable[Api]) -> Iterator[_ToCompile]:
+    for api in apis:
+        for message in (api.request, api.response):
+            yield compile_encoder, message, api.max_version
+            yield compile_decoder, message, api.max_version
+
+
+def _of_records(classes: Iterable[type[Any]]) -> Iterator[_ToCompile]:
+    for cls in classes:
+        for version in range(cls.HIGHEST_VERSION + 1):
+            yield compile_metadata_encoder, cls, version
+            yield compile_metadata_decoder, cls, version

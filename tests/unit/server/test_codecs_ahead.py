@@ -6,6 +6,7 @@ import sys
 PROGRAM = """
 import asyncio, time
 from quorum_node.protocol.apis import APIS, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, VOTE
+from quorum_node.records.metadata import RECORDS_BY_TYPE, ConfigRecord
 from quorum_node.schema import decoder, encoder
 from quorum_node.server.codecs_ahead import CodecsAhead
 
@@ -16,13 +17,19 @@ def missing(apis):
     wanted = {(message, api.max_version) for api in apis for message in (api.request, api.response)}
     return sorted(f"{cls.__name__} {version}" for cls, version in wanted - compiled())
 
+def missing_records(classes):
+    wanted = {(cls, version) for cls in classes for version in range(cls.HIGHEST_VERSION + 1)}
+    both = [{(cls, version) for cls, version, _ in made} for made in (decoder._COMPILED, encoder._COMPILED)]
+    return sorted(f"{cls.__name__} {version}" for made in both for cls, version in wanted - made)
+
 async def main():
     handover = (END_QUORUM_EPOCH, VOTE, BEGIN_QUORUM_EPOCH, FETCH)
     assert len(missing(handover)) == 8, missing(handover)
     ahead = CodecsAhead()
     ahead.start(0)
     turns = 0
-    while missing(handover):
+    while missing(handover) or missing_records([ConfigRecord]):
+        assert not ahead.is_done, missing_records([ConfigRecord])
         await asyncio.sleep(0)
         turns += 1
     assert len(missing(APIS.values())) > 50, "the others come later"
@@ -36,13 +43,14 @@ async def main():
     while not ahead.is_done:
         await asyncio.sleep(0.01)
     assert missing(APIS.values()) == []
+    assert missing_records(RECORDS_BY_TYPE.values()) == []
     ahead.stop()
 
 asyncio.run(main())
 """
 
 
-def test_every_api_is_compiled_and_those_of_a_handover_first() -> None:
+def test_every_codec_is_compiled_and_those_of_a_handover_first() -> None:
     """In a process of its own: what other tests compile would hide it."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -61,6 +61,16 @@ def metadata_encoder(cls: Any, version: int) -> MetadataEncoder:
     return encode
 
 
+def compile_metadata_encoder(cls: Any, version: int) -> None:
+    """Compiles it now, if it was not used yet."""
+    metadata_encoder(cls, version)
+
+
+def compile_metadata_decoder(cls: Any, version: int) -> None:
+    """Compiles it now, if it was not used yet."""
+    decoder(cls, version, True)
+
+
 def decode_metadata(data: bytes) -> AnyMetadata:
     """A record from its value bytes.
 
