@@ -1,8 +1,8 @@
 """Moving members: scale, retire, repair and planned replacement are one rule.
 
 Owns the order of moves. Newcomers start as observers; a voter is added when it has caught up and
-enough others are live (counting the newcomer as dead); otherwise, when a voter is proven dead, that
-one goes first. The leader goes last and hands over before. From an odd size two newcomers join
+enough others are live (counting the newcomer as dead); otherwise, when a voter that leaves is dead or
+not live, that one goes first. The leader goes last and hands over before. From an odd size two newcomers join
 together, so that the stay at the even size is one commit.
 """
 
@@ -123,9 +123,12 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step:
     blocked = add_gate(view, order, replacing=first_leaving is not None)
     if blocked is None:
         return _add(at, view)
-    if first_leaving is not None and first_leaving.dead:
+    # Who leaves and is not live commits nothing: without it the others are a majority more easily, never less.
+    if first_leaving is not None and (first_leaving.dead or first_leaving.key not in at.live):
         return _remove(at, view)
-    return Wait("a caught-up newcomer waits to become a voter", blocked, RETRY_LIVE_S)
+    absent = ", ".join(str(key.id) for key in sorted(at.voters - at.live))
+    told = f"{blocked}; not live: {absent}" if absent else blocked
+    return Wait("a caught-up newcomer waits to become a voter", told, RETRY_LIVE_S)
 
 
 def _may_go_first(at: Situation, view: QuorumView) -> bool:

@@ -148,15 +148,19 @@ class Situation:
 
     @cached_property
     def leaving(self) -> tuple[Leaving, ...]:
-        """Voters that are to go: the dead first, the leader last, high ids before low ones."""
+        """Voters that are to go: the dead first, then those that are not live, the leader last, high ids before low ones."""
         reasons = {key: why for key in self.voters if (why := self._why(key)) is not None}
-        staying = sorted(self.voters - reasons.keys(), reverse=True)
+        # Who is not live goes first: the others may be too few without it, never with it.
+        staying = sorted(
+            self.voters - reasons.keys(), key=lambda key: (key in self.live, -key.id, key.uuid)
+        )
         for key in staying[: max(0, len(staying) - self.target)]:
             reasons[key] = Why.SURPLUS
         leader = self.view.leader if self.view is not None else None
 
-        def order(entry: Leaving) -> tuple[bool, bool, int, str]:
-            return (not entry.dead, entry.key == leader, -entry.key.id, entry.key.uuid)
+        def order(entry: Leaving) -> tuple[bool, bool, bool, int, str]:
+            key = entry.key
+            return (not entry.dead, key in self.live, key == leader, -key.id, key.uuid)
 
         return tuple(sorted((Leaving(key, why) for key, why in reasons.items()), key=order))
 
