@@ -118,7 +118,8 @@ class Application:
         assert self._api is not None
         assert self._http is not None
         resync_s = self._settings.resync_s
-        reconciler = Reconciler(self._api, QuorumClient(self._http), self.metrics, self._cache)
+        nodes, clock = QuorumClient(self._http), self._api.clock.now
+        reconciler = Reconciler(self._api, nodes, self.metrics, self._cache, clock)
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(
             self._api, PartitionClient(self._http), self.metrics, self._turns

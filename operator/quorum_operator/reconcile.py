@@ -7,6 +7,7 @@ the plan goes on without it; the status is written whatever was refused.
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,12 +67,18 @@ class Next:
 
 
 class Reconciler:
-    """Reconciles any MetadataQuorum."""
+    """Reconciles any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known."""
 
     def __init__(
-        self, api: KubeApi, nodes: QuorumClient, metrics: Metrics, kept: Reads | None = None
+        self,
+        api: KubeApi,
+        nodes: QuorumClient,
+        metrics: Metrics,
+        kept: Reads | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._api, self._nodes, self._metrics = api, nodes, metrics
+        self._clock = clock
         self._kept = kept
         self._moved: dict[str, float] = {}
         """Resource UID → when something was done for it last (monotonic)."""
@@ -181,14 +188,14 @@ class Reconciler:
                 break
         self._waits.pop(uid, None)
         self._moved[uid] = time.monotonic()
-        now = time.time()
+        now = self._clock()
         seen = replace(seen, refusals=self._attempts.refusals(uid, generation, now))
         first = next_attempt(replace(seen, now=now))
         return seen, step, Next(0.0 if outcome.changed or first is None else first.retry_at - now)
 
     def _note(self, owner: Owner, seen: Observation, step: Step, outcome: Outcome) -> int:
         """Remember what came of it; how often in a row that was so."""
-        name, now = type(step).__name__, time.time()
+        name, now = type(step).__name__, self._clock()
         of = owner.uid, seen.generation, name
         times = [self._attempts.refused(*of, each, now) for each in outcome.refused]
         if outcome.changed and isinstance(step, UpdateMember):
@@ -255,7 +262,7 @@ class Reconciler:
                 " correct spec.storage.storageClassName"
             )
         return Observation(
-            now=time.time(),
+            now=self._clock(),
             name=owner.name,
             generation=meta["generation"],
             wanted=_wanted(spec),

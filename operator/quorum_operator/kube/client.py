@@ -16,6 +16,7 @@ import httpx
 from kubernetes import client as kubernetes_client
 from kubernetes import config as kubernetes_config
 
+from quorum_operator.kube.clock import ServerClock
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
 from quorum_operator.kube.rate_limit import RateLimiter
 
@@ -55,6 +56,7 @@ class KubeApi:
         self._configuration = configuration
         self._limiter = RateLimiter()
         self._before_change = before_change
+        self.clock = ServerClock()
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
             verify=_tls(configuration),
@@ -159,12 +161,14 @@ class KubeApi:
         if body is not None:
             headers["Content-Type"] = content_type
             content = json.dumps(body).encode()
+        begun = self.clock.begin()
         try:
             answer = await self._http.request(
                 method, path, params=query, content=content, headers=headers
             )
         except httpx.HTTPError as error:
             raise Unavailable(0, type(error).__name__, str(error)) from error
+        self.clock.told(answer.headers.get("Date"), begun)
         if answer.status_code >= 300:
             raise _error(answer)
         result: Object = answer.json()
