@@ -7,6 +7,7 @@ that decision. Must not know how a process ends (`termination.py`).
 """
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -50,7 +51,9 @@ def watch_loop(loop: asyncio.AbstractEventLoop, on_bug: OnBug) -> None:
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        broken = isinstance(error, OSError) and any(key in context for key in _SOCKETS)
+        # A connect that was given up leaves its lookup behind: that no name was found is then told by nobody but the loop.
+        unnamed = isinstance(error, socket.gaierror)
+        broken = unnamed or (isinstance(error, OSError) and any(key in context for key in _SOCKETS))
         if error is None or (broken and not is_half_a_step(error)):
             structlog.get_logger("quorum_node").warning(str(context.get("message")))
             return

@@ -24,6 +24,7 @@ SLOTS = 7
 
 _LOOK_S = 0.5
 _CALM_LOOKS = 3
+_SHOWN = 160
 _REFUSALS = (NothingThere, ApiError, TestbedError, AssertionError, httpx.HTTPError)
 
 Say = Callable[[str], None]
@@ -126,7 +127,7 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
     while calm < _CALM_LOOKS:
         news = look(hands)
         if news != found:
-            diary.note("; ".join(news) or "as wanted")
+            diary.note("; ".join(each[:_SHOWN] for each in news[:3]) or "as wanted")
         found = news
         calm = 0 if found else calm + 1
         if time.monotonic() > deadline:

@@ -1,10 +1,13 @@
 """Which exceptions end the process, and that nobody who watches for them misses one."""
 
 import asyncio
+import gc
+import socket
 import threading
 from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.voters import VoterSet
@@ -50,6 +53,37 @@ def test_a_loop_tells_of_callbacks_and_tasks_and_not_of_broken_connections() -> 
 
     asyncio.run(run())
     assert [type(each) for each in told] == [OSError, KeyError]
+
+
+def test_a_lookup_that_fails_after_its_connect_was_given_up_is_no_bug() -> None:
+    """The peer's request timed out first; then the name service says that it knows no such name."""
+    told: list[BaseException] = []
+    heard: list[object] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        watch_loop(loop, told.append)
+
+        def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+            heard.append(context.get("exception"))
+            assert watched is not None
+            watched(loop, context)
+
+        watched = loop.get_exception_handler()
+        loop.set_exception_handler(handle)
+        connect = loop.create_task(loop.create_connection(asyncio.Protocol, "peer.invalid", 9093))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        connect.cancel()
+        del connect
+        async with asyncio.timeout(20):
+            while not heard:
+                gc.collect()
+                await asyncio.sleep(0.01)
+
+    uvloop.run(run())
+    assert isinstance(heard[0], socket.gaierror)
+    assert told == []
 
 
 def test_a_thread_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
