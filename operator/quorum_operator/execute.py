@@ -15,6 +15,7 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import identity, names, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
+from quorum_operator.kube.claim_writer import ClaimWriter
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import template_drift
 from quorum_operator.kube.errors import AlreadyExists, ApiError
@@ -53,6 +54,7 @@ class Executor:
     ) -> None:
         self._api, self._nodes = api, nodes
         self._owner, self._spec, self._seen = owner, spec, seen
+        self._claims = ClaimWriter(api, owner)
 
     async def execute(self, step: steps.Step) -> Outcome:
         """Carry it out once. Raises ApiError only if the API server as a whole does not serve."""
@@ -74,9 +76,12 @@ class Executor:
                 return await self._restore_labels(objects)
             case steps.CreateMember():
                 return await self._create_member(step)
+            case steps.RebuildMember():
+                return await self._rebuild_member(step)
             case steps.UpdateMember():
                 return await self._update_member(step)
             case steps.RecordReplicaUuid(target, replica_uuid):
+                await self._claims.mark(self._incarnation(target.name), uuid=replica_uuid)
                 return await self._annotate(target, {names.ANNOTATION_UUID: replica_uuid})
             case steps.RecordFormed(index):
                 return await self._record_formed(index)
@@ -91,6 +96,8 @@ class Executor:
             case steps.ScaleToZero(target, why):
                 return await self._stop(target, why)
             case steps.StartMember(target):
+                each = self._incarnation(target.name)
+                await self._claims.mark(each, fenced=None, removed=None)
                 return await self._annotate(target, {names.ANNOTATION_STOPPED: None}, replicas=1)
             case steps.AddVoter() | steps.RemoveVoter() | steps.TransferLeadership():
                 return await self._change_quorum(step)
@@ -160,6 +167,27 @@ class Executor:
         await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
         return Outcome(True)
 
+    async def _rebuild_member(self, step: steps.RebuildMember) -> Outcome:
+        lone = step.claim
+        # What was seen may be some time ago: a claim that was marked meanwhile is not run again.
+        changed = await self._claims.release(lone)
+        if changed is not None:
+            return Outcome(True, f"changed meanwhile: {changed}")
+        recovery, given_up = facts.recovery_facts(lone.claim.marks.recovery)
+        member = stateful_set.Member(
+            node_id=lone.node_id,
+            number=lone.number,
+            identity=self._identity(step.formation),
+            founder=step.founder,
+            recovery=None if given_up else recovery,
+            replica_uuid=lone.claim.marks.uuid,
+            storage=lone.storage,
+            recovery_note=lone.claim.marks.recovery,
+        )
+        body = stateful_set.build(self._owner, self._spec, member)
+        await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
+        return Outcome(True)
+
     async def _update_member(self, step: steps.UpdateMember) -> Outcome:
         each = self._incarnation(step.target.name)
         owned = stateful_set.founder_or_member(each, self._identity(each.formation))
@@ -202,16 +230,20 @@ class Executor:
 
     async def _stop(self, target: steps.Target, why: str) -> Outcome:
         notes: dict[str, str | None] = {names.ANNOTATION_STOPPED: why}
-        failed = self._incarnation(target.name).failed
-        if failed is not None and failed.reason not in CIRCUMSTANCES:
+        each = self._incarnation(target.name)
+        await self._claims.mark_stopped(each, why)
+        if each.failed is not None and each.failed.reason not in CIRCUMSTANCES:
             # A proof is never taken back, so the judgement can't have become wrong meanwhile.
             return await self._annotate(target, notes, replicas=0)
         return await self._annotate_as_seen(target, notes, replicas=0)
 
     async def _latch(self, target: steps.Target, latch: FailureLatch) -> Outcome:
         notes: dict[str, str | None] = {names.ANNOTATION_FAILED: facts.latch_text(latch)}
+        each = self._incarnation(target.name)
         if latch.reason in CIRCUMSTANCES:
+            # It may be taken back: the claim follows when the StatefulSet says so, and before the member is stopped.
             return await self._annotate_as_seen(target, notes)
+        await self._claims.mark(each, uuid=each.uuid, failed=latch)
         return await self._annotate(target, notes)
 
     async def _annotate_as_seen(

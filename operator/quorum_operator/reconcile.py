@@ -25,6 +25,7 @@ from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Reads
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.kube.searches import Searches
+from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
 from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import CONFIRMED
@@ -86,6 +87,7 @@ class Reconciler:
         self._checked: dict[str, tuple[int, float]] = {}
         """Resource UID → generation and time at which all services and the like were in order."""
         self._attempts = Attempts()
+        self._marks = MarkKeeper(api)
         self._searches = Searches()
         self._reporter = Reporter(api, metrics)
         self._waits: dict[str, tuple[str, float]] = {}
@@ -118,7 +120,7 @@ class Reconciler:
         except Exception as error:
             _log.debug("live look instead", quorum=name, error=str(error) or type(error).__name__)
             return None  # whatever it is, it is told by the live look, which meets it as well
-        if changes_something(step) or not same(status, earlier):
+        if changes_something(step) or self._marks.due(seen) or not same(status, earlier):
             return None
         self._attempts.settled(uid, seen.generation, seen.now)
         self._metrics.set_status(namespace, name, status)
@@ -141,6 +143,7 @@ class Reconciler:
         earlier = _earlier(resource)
         try:
             seen = await self._observe(owner, spec, resource, earlier, self._api)
+            await self._marks.write(owner, seen)
             seen, step, due = await self._advance(owner, spec, seen)
             status = build_status(seen, step, earlier, owner.selector)
         except ApiError as error:
@@ -271,7 +274,9 @@ class Reconciler:
             stale_objects=cluster.stale_objects,
             label_drift=cluster.label_drift,
             foreign_objects=cluster.foreign_objects,
+            resource_uid=owner.uid,
             incarnations=incarnations,
+            lone_claims=cluster.lone_claims,
             used_numbers=cluster.used_numbers,
             templates=cluster.templates,
             view=described.view,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from quorum_node.survivor import Survivor
-from quorum_operator.planner.observed import FailureLatch, StorageChoice
+from quorum_operator.planner.observed import FailureLatch, Marks, StorageChoice
 
 
 @dataclass
@@ -15,6 +15,8 @@ class Disk:
     claim_deleting: bool = False
     healed: bool = False
     """It failed once and looks healthy again."""
+    marks: Marks = field(default_factory=Marks)
+    """What is written on its claim."""
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Set:
     disk: Disk = field(default_factory=Disk)
     pod: Pod | None = None
     caught_up_at: float | None = None
+    rebuilt: bool = False
     recovery: Survivor | None = None
     """Annotated; `given_up` as well. `recover`: what its template says."""
     given_up: bool = False

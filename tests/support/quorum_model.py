@@ -12,6 +12,7 @@ from dataclasses import replace
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner import step as steps
+from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.observed import (
     ClaimFacts,
     HeldLog,
@@ -22,7 +23,6 @@ from quorum_operator.planner.observed import (
     Observation,
     PodFacts,
     QuorumView,
-    ReplicaView,
     StorageChoice,
     Suspicion,
     TargetVoter,
@@ -31,6 +31,15 @@ from quorum_operator.planner.observed import (
     Wanted,
 )
 from support.model_rules import MOVES, Unsafe, majority
+from support.modelled_claims import (
+    RESOURCE_UID,
+    born_with,
+    claim_of,
+    lone_claims,
+    mark_before,
+    rebuild,
+)
+from support.modelled_description import described_view, hinted_voters
 from support.modelled_pods import Disk, Pod, Set
 from support.modelled_status import suspicions
 from support.pursued_target import pursue_target
@@ -58,6 +67,7 @@ class Model:
         self.changes: list[tuple[str, Key]] = []
         self.target: tuple[TargetVoter, ...] | None = None  # set by somebody, through AlterQuorum
         self.serial = 0
+        self.lone: dict[str, Set] = {}  # what is left of deleted StatefulSets: their disks
         self.steps: list[steps.Step] = []
         self.suspected: dict[str, Suspicion] = {}
 
@@ -173,14 +183,16 @@ class Model:
             wanted=self.wanted,
             identities=tuple(self.identities),
             stale_objects=("Service/q-nodes",) if self.objects_stale else (),
-            incarnations=tuple(self._incarnation(each) for each in self.sets.values()),
+            resource_uid=RESOURCE_UID,
+            incarnations=tuple(merged(self._incarnation(each)) for each in self.sets.values()),
+            lone_claims=lone_claims(self),
             used_numbers=dict(self.used),
             templates={
                 each.name: Templates(self._template(each), self._restart_hash(each.asked))
                 for each in self.sets.values()
             },
             view=self._view(),
-            hinted_voters=self._hint(),
+            hinted_voters=hinted_voters(self),
             known_voters=len(self.current_voters()),
         )
 
@@ -217,6 +229,8 @@ class Model:
             recovery=each.recovery,
             recovery_given_up=each.given_up,
             template_hash=each.template,
+            cluster_id=f"c{each.formation}",
+            rebuilt=each.rebuilt,
             pod=self._pod(each, ready),
             claim=self._claim(each),
             volume=VolumeFacts(
@@ -236,7 +250,7 @@ class Model:
         """It is made together with the first pod, so it is missing for a moment."""
         if each.pod is None and each.disk.uuid is None:
             return None
-        return ClaimFacts(f"data-{each.name}-0", "c", deleting=each.disk.claim_deleting)
+        return claim_of(each)
 
     def _pod(self, each: Set, ready: bool) -> PodFacts | None:
         pod = each.pod
@@ -261,49 +275,14 @@ class Model:
         )
 
     def _view(self) -> QuorumView | None:
-        if self.leader is None or self.leader not in self.live() or not self.has_quorum():
-            return None
-        index, voters = self.index, self.current_voters()
-        others = [
-            Key(each.node_id, each.disk.uuid)
-            for each in self.sets.values()
-            if each.formation == index and self.runs(each) and each.disk.uuid is not None
-        ]
-        return QuorumView(
-            cluster_id=f"c{index}",
-            leader=self.leader,
-            epoch=self.epoch,
-            voters=tuple(self._replica(key) for key in voters),
-            observers=tuple(self._replica(key) for key in others if key not in voters),
-            voters_offset=self.offset,
-            voters_epoch=self.epoch,
-            voters_committed=True,
-            pending_change=False,
-            own_epoch_committed=True,
-            formed=self.formed[index],
-            initial_voters=self.identity(index).initial_voters,
-            target_voters=self.target,
-        )
-
-    def _replica(self, key: Key) -> ReplicaView:
-        each = self.set_of(key)
-        if each is not None and each.pod is not None and each.pod.gone_at is not None:
-            return ReplicaView(key, True, each.caught_up_at is not None)
-        runs = each is not None and self.runs(each)
-        return ReplicaView(key, runs, self.is_live(key))
-
-    def _hint(self) -> frozenset[Key] | None:
-        voters = self.current_voters()
-        someone = any(
-            self.runs(each) and each.formation == self.index for each in self.sets.values()
-        )
-        return frozenset(voters) if someone and voters else None
+        return described_view(self)
 
     # What the operator does.
 
     def apply(self, step: steps.Step) -> None:
         """Carry a step out, and check that it was safe."""
         self.steps.append(step)
+        mark_before(self, step)
         had_quorum = self.has_quorum()
         if not had_quorum and self.formed.get(self.index, False):
             self._check_hands_off(step)
@@ -314,6 +293,8 @@ class Model:
                 self.objects_stale = False
             case steps.CreateMember():
                 self._create_member(step)
+            case steps.RebuildMember():
+                rebuild(self, step)
             case steps.AddVoter(key, name, position):
                 self._add(key, name, position)
             case steps.RemoveVoter(key, position):
@@ -380,6 +361,7 @@ class Model:
             raise Unsafe(f"{made.name} would adopt the claim of an earlier incarnation")
         if step.founder:
             made.uuid = self.identity(step.formation).founder_uuid
+        made.disk.marks = born_with(self, made)
         made.template = self._template(made)
         self.used[step.node_id] = step.number
         self.sets[made.name] = made

@@ -15,7 +15,7 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch, delete]
-# Claims are made and deleted by the StatefulSets' own controller.
+# Claims are made and deleted by the StatefulSets' own controller; the operator writes on them whose they are.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]

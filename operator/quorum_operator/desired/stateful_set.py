@@ -15,7 +15,12 @@ from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
 from quorum_operator.desired import config
 from quorum_operator.desired.names import (
     ADMIN_PORT,
+    ANNOTATION_CLUSTER_ID,
+    ANNOTATION_FORMATION,
+    ANNOTATION_REBUILT,
+    ANNOTATION_RECOVERY,
     ANNOTATION_REPLACES,
+    ANNOTATION_RESOURCE_UID,
     ANNOTATION_RESTART,
     ANNOTATION_STORAGE,
     ANNOTATION_TEMPLATE,
@@ -35,7 +40,7 @@ from quorum_operator.desired.names import (
     Owner,
     metadata,
 )
-from quorum_operator.planner.observed import Identity, Incarnation, Templates
+from quorum_operator.planner.observed import Identity, Incarnation, StorageChoice, Templates
 from quorum_operator.quantity import canonical
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
@@ -52,6 +57,11 @@ class Member:
     replaces: int | None = None
     recovery: Survivor | None = None
     """Its node makes itself the sole voter of a lost quorum, once."""
+    replica_uuid: str | None = None
+    """Of a replica that is there already: on a claim whose StatefulSet is made again."""
+    storage: StorageChoice | None = None
+    """What that claim was made with."""
+    recovery_note: str | None = None
 
     @property
     def may_format(self) -> bool:
@@ -72,11 +82,16 @@ def build(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, A
     meta = metadata(owner, name)
     meta["labels"] = labels(owner, member.node_id, member.number, member.identity.index)
     annotations = {
-        ANNOTATION_STORAGE: storage_text(spec),
+        ANNOTATION_STORAGE: storage_text(_storage(spec, member)),
         ANNOTATION_TEMPLATE: _template_hash(owner, spec, member),
     }
     if member.founder:
         annotations[ANNOTATION_UUID] = member.identity.founder_uuid
+    if member.replica_uuid is not None:
+        annotations[ANNOTATION_UUID] = member.replica_uuid
+        annotations[ANNOTATION_REBUILT] = "true"
+    if member.recovery_note is not None:
+        annotations[ANNOTATION_RECOVERY] = member.recovery_note
     if member.replaces is not None:
         annotations[ANNOTATION_REPLACES] = str(member.replaces)
     meta["annotations"] = annotations
@@ -109,9 +124,13 @@ def hashes(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> Templates:
     return Templates(_template_hash(owner, spec, member), _restart_hash(owner, spec, member))
 
 
-def storage_text(spec: MetadataQuorumSpec) -> str:
+def storage_text(storage: StorageChoice) -> str:
     """The storage that the claim was made with, as it is annotated."""
-    return json.dumps({"size": spec.storage.size, "storageClass": spec.storage.storage_class_name})
+    return json.dumps({"size": storage.size, "storageClass": storage.storage_class})
+
+
+def _storage(spec: MetadataQuorumSpec, member: Member) -> StorageChoice:
+    return member.storage or StorageChoice(spec.storage.size, spec.storage.storage_class_name)
 
 
 def _digest(document: object) -> str:
@@ -148,14 +167,24 @@ def claim_labels(owner: Owner, node_id: int, number: int, formation: int) -> dic
 
 
 def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
+    storage = _storage(spec, member)
     claim: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": spec.storage.size}},
+        "resources": {"requests": {"storage": storage.size}},
     }
-    if spec.storage.storage_class_name is not None:
-        claim["storageClassName"] = spec.storage.storage_class_name
+    if storage.storage_class is not None:
+        claim["storageClassName"] = storage.storage_class
+    # The claim is born with them: there is no moment at which nobody can tell whose it is.
+    notes = {
+        ANNOTATION_RESOURCE_UID: owner.uid,
+        ANNOTATION_CLUSTER_ID: member.identity.cluster_id,
+        ANNOTATION_FORMATION: str(member.identity.index),
+        ANNOTATION_STORAGE: storage_text(storage),
+    }
+    if member.may_format and member.replica_uuid is None:
+        notes[ANNOTATION_UUID] = member.identity.founder_uuid
     marks = claim_labels(owner, member.node_id, member.number, member.identity.index)
-    return {"metadata": {"name": "data", "labels": marks}, "spec": claim}
+    return {"metadata": {"name": "data", "labels": marks, "annotations": notes}, "spec": claim}
 
 
 def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from quorum_node.survivor import Survivor, parse_survivor
@@ -95,6 +96,15 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
         return fallback
     told = json.loads(text)
     return StorageChoice(told["size"], told.get("storageClass"))
+
+
+def overrides_of(stateful_set: Object) -> dict[str, str]:
+    """The properties that the process of a StatefulSet is started with, beside those that all members share."""
+    containers = stateful_set["spec"].get("template", {}).get("spec", {}).get("containers", [])
+    arguments = [text for each in containers for text in each.get("args") or []]
+    pairs = pairwise(arguments)
+    told = [text.partition("=") for option, text in pairs if option == "--override"]
+    return {key: value for key, _, value in told}
 
 
 def claim_facts(claim: Object) -> ClaimFacts:

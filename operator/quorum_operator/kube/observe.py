@@ -13,17 +13,20 @@ from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, names, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, mounts, paths
+from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.token import has_shape
 from quorum_operator.kube.volumes import read_volumes
+from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.observed import (
     ForeignObject,
     Identity,
     Incarnation,
     LabelDrift,
+    LoneClaim,
     NodeReport,
     PodFacts,
     StorageChoice,
@@ -54,6 +57,7 @@ class Cluster:
     """Members of which only a wide look has found something."""
     strays: tuple[Stray, ...]
     incarnations: tuple[Incarnation, ...]
+    lone_claims: tuple[LoneClaim, ...]
     used_numbers: dict[int, int]
     templates: dict[str, Templates]
     storage_class_exists: bool
@@ -96,6 +100,9 @@ async def observe(
         unlabelled=parts.unlabelled,
         strays=tuple(_strays(parts)),
         incarnations=incarnations,
+        lone_claims=lone_claims(
+            owner, parts.claims, parts.sets.keys() | _foreign_sets(owner, parts)
+        ),
         used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),
         storage_class_exists=has_class,
@@ -168,12 +175,13 @@ def _incarnations(
         meta = each["metadata"]
         notes = meta.get("annotations") or {}
         pod, claim = parts.pods.get(place), parts.claims.get(place)
-        claim_seen = facts.claim_facts(claim) if claim is not None else None
+        claim_seen = claim_facts(claim) if claim is not None else None
         bound = claim_seen.volume if claim_seen is not None else None
         created = facts.seconds(meta["creationTimestamp"])
         assert created is not None
         replaces = notes.get(names.ANNOTATION_REPLACES)
-        recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY))
+        marked = claim_seen.marks.recovery if claim_seen is not None else None
+        recovery, given_up = facts.recovery_facts(notes.get(names.ANNOTATION_RECOVERY) or marked)
         found.append(
             Incarnation(
                 node_id=place[0],
@@ -189,15 +197,23 @@ def _incarnations(
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
                 stopped=notes.get(names.ANNOTATION_STOPPED),
                 replaces=int(replaces) if replaces is not None else None,
+                rebuilt=names.ANNOTATION_REBUILT in notes,
                 recovery=recovery,
                 recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
+                cluster_id=facts.overrides_of(each).get("cluster.id"),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
                 claim=claim_seen,
                 volume=volumes.get(bound) if bound is not None else None,
             )
         )
-    return tuple(found)
+    return tuple(map(merged, found))
+
+
+def _foreign_sets(owner: Owner, parts: Parts) -> set[Place]:
+    """Places whose StatefulSet belongs to somebody else."""
+    sets = (each.name for each in parts.foreign if each.kind == "StatefulSet")
+    return {place for name in sets if (place := owner.parse_member(name)) is not None}
 
 
 def _used_numbers(parts: Parts) -> dict[int, int]:

@@ -121,6 +121,48 @@ class PodFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FailureLatch:
+    """Written on an incarnation whose disk is held to be dead; only a circumstance is ever taken back."""
+
+    reason: str
+    evidence: str
+    at: float
+    first_sign_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is written on a claim, so that it is known when the StatefulSet is gone.
+
+    A claim that has a `uuid` has all the marks that it is to have: they are written together, and a failure, a fence or
+    a removal before the member is stopped.
+    """
+
+    uuid: str | None = None
+    """Replica UUID of the directory on it."""
+    cluster_id: str | None = None
+    resource_uid: str | None = None
+    """UID of the MetadataQuorum that it was made for."""
+    formation: int | None = None
+    failed: FailureLatch | None = None
+    fenced: str | None = None
+    """The quorum is recovered from another member: why this one was stopped."""
+    removed: str | None = None
+    """Why it is no member's any more."""
+    recovery: str | None = None
+    """The survivor that its replica is, or was, to be the sole voter from; as annotated."""
+
+    @property
+    def bars(self) -> str | None:
+        """The mark that forbids any member to run on it again, in words."""
+        if self.failed is not None:
+            return f"marked failed ({self.failed.reason})"
+        if self.fenced is not None:
+            return "marked fenced"
+        return None if self.removed is None else f"marked removed ({self.removed})"
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFacts:
     """A member's PersistentVolumeClaim."""
 
@@ -129,6 +171,8 @@ class ClaimFacts:
     phase: str = "Bound"
     deleting: bool = False
     volume: str | None = None
+    marks: Marks = Marks()
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +184,24 @@ class VolumeFacts:
     hosts: tuple[str, ...] = ()
     hosts_exist: bool = True
     """False only when the API server answered for each of `hosts` that there is no such Node."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoneClaim:
+    """A claim with the name of a member's whose StatefulSet does not exist."""
+
+    node_id: int
+    number: int
+    member: str
+    """Name of the StatefulSet that is missing."""
+    claim: ClaimFacts
+    storage: StorageChoice
+
+    @property
+    def key(self) -> Key | None:
+        """The replica on it, as far as it is known."""
+        uuid = self.claim.marks.uuid
+        return None if uuid is None else Key(self.node_id, uuid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +240,6 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureLatch:
-    """Written on an incarnation whose disk is held to be dead; only a circumstance is ever taken back."""
-
-    reason: str
-    evidence: str
-    at: float
-    first_sign_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Suspicion:
     """A circumstance that has shown without a break since `since`, by the status. `subject`: see `Sign`."""
 
@@ -219,6 +271,8 @@ class Incarnation:
     """Why the operator scaled it to zero."""
     replaces: int | None = None
     """Number of the failed incarnation that this one stands in for."""
+    rebuilt: bool = False
+    """Its StatefulSet was made again for its claim."""
     recovery: Survivor | None = None
     """Its replica is to become, or has become, the sole voter of a quorum that was lost."""
     recovery_given_up: bool = False
@@ -227,6 +281,10 @@ class Incarnation:
     drift: str | None = None
     """What somebody has changed on the StatefulSet since the operator wrote it."""
     restart_hash: str | None = None
+    cluster_id: str | None = None
+    """That its process is started with."""
+    notes_lost: frozenset[str] = frozenset()
+    """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
     pod: PodFacts | None = None
     claim: ClaimFacts | None = None
     volume: VolumeFacts | None = None
@@ -352,6 +410,7 @@ class Observation:
     name: str
     generation: int
     wanted: Wanted
+    resource_uid: str = ""
     deleting: bool = False
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()
@@ -359,6 +418,7 @@ class Observation:
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()
+    lone_claims: tuple[LoneClaim, ...] = ()
     used_numbers: dict[int, int] = field(default_factory=dict)
     """Node id → highest incarnation number ever seen on a StatefulSet, a pod or a claim, foreign ones included."""
     templates: dict[str, Templates] = field(default_factory=dict)

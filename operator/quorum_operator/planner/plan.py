@@ -14,7 +14,8 @@ from quorum_operator.planner.foreign_target import hold_for_target
 from quorum_operator.planner.formation import plan_formation, plan_identity, plan_new_formation
 from quorum_operator.planner.membership import plan_membership
 from quorum_operator.planner.observed import Incarnation, Observation
-from quorum_operator.planner.recovery import plan_recovery
+from quorum_operator.planner.rebuilding import plan_rebuild
+from quorum_operator.planner.recovery import may_start_again, plan_recovery
 from quorum_operator.planner.refusals import goes_on, held, next_attempt, waiting_for
 from quorum_operator.planner.restart import is_unable_to_start, plan_idle_restart, plan_restart
 from quorum_operator.planner.situation import FENCED, Situation
@@ -147,6 +148,18 @@ def _record_formed(at: Situation) -> Step | None:
     return None
 
 
+def _restore_notes(at: Situation) -> Step | None:
+    """What was taken off a StatefulSet, and stands on its claim."""
+    for each in at.seen.incarnations:
+        if "failed" in each.notes_lost and each.failed is not None:
+            reason = f"{each.name}: its claim says that it failed ({each.failed.reason})"
+            return LatchFailure(target(each), each.failed, reason)
+        if "uuid" in each.notes_lost and each.uuid is not None:
+            reason = f"{each.name}: its claim says that it is replica {each.uuid}"
+            return RecordReplicaUuid(target(each), each.uuid, reason)
+    return None
+
+
 def _record_uuid(at: Situation) -> Step | None:
     def record(each: Incarnation) -> Step | None:
         if each.uuid is not None or each.report is None or each.failed is not None:
@@ -177,7 +190,8 @@ def _start(at: Situation) -> Step | None:
             return StartMember(target(each), f"{each.name} has {each.replicas} replicas, not one")
         voter = each.key in at.voters
         # What a recovery stopped that was given up afterwards is as good as before.
-        idle = each.stopped is None or voter or each.stopped.startswith(FENCED)
+        fenced = each.stopped is not None and each.stopped.startswith(FENCED)
+        idle = may_start_again(at, each) if fenced else each.stopped is None or voter
         wanted = each.replicas == 0 and idle
         return StartMember(target(each), f"{each.name} should run") if wanted else None
 
@@ -267,8 +281,10 @@ def _rules() -> Iterator[Rule]:
     yield plan_identity
     yield _objects
     yield plan_new_formation
+    yield plan_rebuild
     yield plan_recovery
     yield _record_formed
+    yield _restore_notes
     yield _record_uuid
     yield _stop_failed
     yield _start

@@ -11,11 +11,22 @@ from functools import cached_property
 from quorum_operator.crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 from quorum_operator.planner.ailments import ailment
 from quorum_operator.planner.gates import majority
-from quorum_operator.planner.observed import Confirmation, HeldLog, Incarnation, Key
+from quorum_operator.planner.observed import (
+    ClaimFacts,
+    Confirmation,
+    HeldLog,
+    Incarnation,
+    Key,
+    LoneClaim,
+)
 from quorum_operator.planner.situation import Situation
 
 UNCONFIRMED_GRACE_S = 10.0
 """An election is not a lost quorum; after this long without any confirmed describe it is."""
+
+
+START_GRACE_S = 60.0
+"""A member that was made again for its claim has so long to start before anything lossy is offered beside it."""
 
 
 def is_lost(at: Situation) -> bool:
@@ -39,6 +50,11 @@ def _answers(at: Situation, each: Incarnation) -> bool:
         return False
     same_cluster = at.identity is None or report.cluster_id in (None, at.identity.cluster_id)
     return same_cluster and each.uuid in (None, report.uuid)
+
+
+def voter_sets_of(at: Situation) -> tuple[frozenset[Key], ...]:
+    """What the logs of the replicas that answer call the voters, that of the longest log first."""
+    return QuorumLoss(at).voter_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,12 @@ class QuorumLoss:
             return "the voters get some time to elect a leader"
         if not self.voter_sets:
             return "no replica answers that knows the voters"
+        left = [each.claim.name for each in self.claims_left]
+        if left:
+            return f"there are claims whose StatefulSet is gone: {', '.join(left)}"
+        starting = [each.name for each in self._starting]
+        if starting:
+            return f"{', '.join(starting)} was made just now and gets some time to start"
         alive = {each.key for each in self.answering} | self._ready_keys
         for voters in self.voter_sets:
             there = sorted(alive & voters)
@@ -121,6 +143,32 @@ class QuorumLoss:
                 names = ", ".join(_name(key) for key in there)
                 return f"{len(there)} of {len(voters)} voters run ({names}): they need no survivor"
         return None
+
+    @cached_property
+    def claims_left(self) -> tuple[LoneClaim, ...]:
+        """Claims without a StatefulSet that may hold a voter: as long as there is one, nothing is given up."""
+        there = {each.key for each in self.answering}
+        missing = frozenset().union(*self.voter_sets) - there
+        ids = {key.id for key in missing - self._at.by_key.keys()}
+        return tuple(
+            each
+            for each in self._at.seen.lone_claims
+            if each.claim.marks.bars is None
+            and not (each.claim.deleting or each.claim.phase == "Lost")
+            and (each.key in missing if each.key is not None else each.node_id in ids)
+        )
+
+    @cached_property
+    def _starting(self) -> tuple[Incarnation, ...]:
+        """Voters whose StatefulSets were made again for their claims, and are too young to be judged."""
+        voters = frozenset().union(*self.voter_sets)
+        return tuple(
+            each
+            for each in self._at.current
+            if each.key in voters and each.failed is None and each.report is None
+            if each.replicas > 0 and each.rebuilt
+            if self._at.now - each.created_at < START_GRACE_S
+        )
 
     @cached_property
     def _ready_keys(self) -> frozenset[Key]:
@@ -152,6 +200,9 @@ class QuorumLoss:
         for key, incarnation in self._others:
             found = _entry(key, incarnation, key in self.voters)
             found.lost = _why(incarnation)
+            lone = self._lone_of(key) if incarnation is None else None
+            if lone is not None:
+                found.pvc, found.volume = lone.claim.name, lone.claim.volume
             yield found
 
     def message(self) -> str:
@@ -162,7 +213,7 @@ class QuorumLoss:
             for each in self.answering
         ]
         lost = [
-            f"{_name(key)} on {_volume(incarnation)} ({_why(incarnation)})"
+            f"{_name(key)} on {self._place_of(key, incarnation)} ({_why(incarnation)})"
             for key, incarnation in self._others
         ]
         return (
@@ -170,6 +221,19 @@ class QuorumLoss:
             f" {'; '.join(lost) or 'nobody'}. Bring members or their volumes back; nothing is stopped,"
             f" removed, replaced or deleted meanwhile. {self._way_out()}"
         )
+
+    def _lone_of(self, key: Key | None) -> LoneClaim | None:
+        """The claim that is left of a voter without a StatefulSet: by its UUID, else by its id."""
+        mine = [each for each in self._at.seen.lone_claims if key and each.node_id == key.id]
+        known = [each for each in mine if each.key == key]
+        return next(iter(known or [each for each in mine if each.key is None][-1:]), None)
+
+    def _place_of(self, key: Key | None, each: Incarnation | None) -> str:
+        lone = self._lone_of(key) if each is None else None
+        if lone is None:
+            return _volume(each.claim if each is not None else None)
+        bars = lone.claim.marks.bars
+        return _volume(lone.claim) + (f", {bars}" if bars else "")
 
     def _way_out(self) -> str:
         offer, said = self.offer, self._at.seen.wanted.recovery
@@ -211,12 +275,10 @@ def _name(key: Key | None) -> str:
     return "?" if key is None else f"{key.id} ({key.uuid})"
 
 
-def _volume(each: Incarnation | None) -> str:
-    if each is None or each.claim is None:
+def _volume(claim: ClaimFacts | None) -> str:
+    if claim is None:
         return "no claim"
-    return (
-        each.claim.name if each.claim.volume is None else f"{each.claim.name} = {each.claim.volume}"
-    )
+    return claim.name if claim.volume is None else f"{claim.name} = {claim.volume}"
 
 
 def _why(each: Incarnation | None) -> str:

@@ -19,6 +19,7 @@ from quorum_operator.planner.observed import (
     FailureLatch,
     Incarnation,
     Key,
+    Marks,
 )
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.restart import restart_of
@@ -73,14 +74,14 @@ def _seal(at: Situation) -> Step | None:
         if done.recovery is None or done.uuid != done.heir_uuid:
             continue
         for each in at.current:
-            if each.failed is None and each.stopped == _fence_text(done):
+            if each.failed is None and each.stopped == fence_text(done):
                 told = f"the quorum was recovered from {done.name}"
                 latch = FailureLatch(FENCED, told, at.now, at.now)
                 return LatchFailure(_target(each), latch, f"{each.name}: {FENCED} ({told})")
     return None
 
 
-def _fence_text(survivor: Incarnation) -> str:
+def fence_text(survivor: Incarnation) -> str:
     return f"{FENCED}: {survivor.recovery}"
 
 
@@ -88,12 +89,31 @@ def _take_back(at: Situation) -> Step | None:
     """Before the others start again, the survivor must not be able to become the sole voter any more."""
     stopped = {each.stopped for each in at.current if each.failed is None}
     for each in at.current:
-        if each.recovery is None or _fence_text(each) not in stopped:
+        if each.recovery is None or fence_text(each) not in stopped:
             continue
         step = _stop(each) if each.failed is not None else _disarm(at, each)
         if step is not None:
             return step
     return None
+
+
+def may_start_again(at: Situation, each: Incarnation) -> bool:
+    """Whether a member that a recovery stopped is as good as before: the recovery was given up, and can't be done any more."""
+    survivors = [one for one in at.current if one.recovery is not None]
+    failed = [one.claim.marks for one in at.seen.lone_claims if one.claim.marks.failed is not None]
+    texts = {fence_text(one) for one in survivors}
+    texts |= {f"{FENCED}: {(one.recovery or '').split(' ')[0]}" for one in failed}
+    return each.stopped in texts
+
+
+def is_released(at: Situation, marks: Marks) -> bool:
+    """Whether a claim that was fenced may be used again: the survivor runs as what it was, and never becomes the sole voter."""
+    for each in at.current:
+        if each.recovery is not None and fence_text(each) == marks.fenced:
+            given_up = each.recovery_given_up and each.failed is None and each.report is not None
+            same = each.report is not None and each.report.uuid == each.uuid != each.heir_uuid
+            return given_up and same and _disarm(at, each) is None
+    return False
 
 
 def _stop(survivor: Incarnation) -> Step | None:
@@ -155,7 +175,7 @@ def _fence(at: Situation, survivor: Incarnation) -> Step | None:
     for each in others:
         if each.replicas > 0:
             reason = f"{each.name} must not come back: the quorum is recovered from {survivor.name}"
-            return ScaleToZero(_target(each), _fence_text(survivor), reason)
+            return ScaleToZero(_target(each), fence_text(survivor), reason)
     there = [each.pod for each in others if each.pod is not None]
     if not there:
         return None

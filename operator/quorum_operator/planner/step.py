@@ -6,7 +6,7 @@ people. Every step is safe to repeat and safe when another operator has just don
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.observed import FailureLatch, Key, LabelDrift
+from quorum_operator.planner.observed import FailureLatch, Key, LabelDrift, LoneClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,16 @@ class CreateMember:
     formation: int
     founder: bool
     replaces: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildMember:
+    """Create-only: the StatefulSet that a claim has lost, for the replica that is on it."""
+
+    claim: LoneClaim
+    formation: int
+    founder: bool
     reason: str
 
 
@@ -211,6 +221,7 @@ Step = (
     | ApplyObjects
     | RestoreLabels
     | CreateMember
+    | RebuildMember
     | UpdateMember
     | RecordReplicaUuid
     | RecordFormed

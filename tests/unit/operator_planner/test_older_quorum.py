@@ -16,6 +16,7 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step, Wait
 from quorum_operator.quorum_client import QuorumClient, Seen, describe_newest
+from support.modelled_description import replica_view
 from support.modelled_pods import Disk, Pod, Set
 from support.quorum_model import STORAGE
 from support.recovery_model import RecoveryModel
@@ -59,7 +60,7 @@ class PartitionedHost(RecoveryModel):
             view,
             leader=keys[0],
             epoch=view.epoch - (1 << 15),
-            voters=tuple(map(self._replica, keys)),
+            voters=tuple(replica_view(self, key) for key in keys),
         )
 
     def observe(self) -> Observation:

@@ -1,0 +1,81 @@
+"""Writes marks on claims, each on the very claim that was judged.
+
+A write names the claim's UID: a claim of the same name that was made since then belongs to another volume, and gets none
+of them. A claim that is gone needs no marks.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.claims import claim_facts, marks_notes
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import Conflict, NotFound
+from quorum_operator.planner.claim_marks import ClaimNote
+from quorum_operator.planner.observed import Incarnation, LoneClaim
+from quorum_operator.planner.situation import FENCED
+
+
+class ClaimWriter:
+    """Of one quorum's claims."""
+
+    def __init__(self, api: KubeApi, owner: Owner) -> None:
+        self._api, self._owner = api, owner
+
+    def _path(self, name: str) -> str:
+        return paths.namespaced("persistentvolumeclaims", self._owner.namespace, name)
+
+    async def write(self, note: ClaimNote) -> None:
+        """All the marks of one claim. Raises ApiError where the API server refuses it."""
+        body = _body(note.uid, marks_notes(note.marks), note.resource_version)
+        try:
+            await self._api.merge(self._path(note.claim), body)
+        except (Conflict, NotFound):
+            pass  # another claim, or another version of it: the next look judges that one
+
+    async def mark(self, each: Incarnation, **marks: Any) -> None:
+        """Some marks of a member's claim; before the same is done to its StatefulSet."""
+        claim = each.claim
+        if claim is None:
+            return
+        wanted = replace(claim.marks, **marks)
+        notes = marks_notes(wanted)
+        before = marks_notes(claim.marks)
+        changed = {key: text for key, text in notes.items() if text != before[key]}
+        if not changed:
+            return
+        try:
+            await self._api.merge(self._path(claim.name), _body(claim.uid, changed, None))
+        except (Conflict, NotFound):
+            pass
+
+    async def mark_stopped(self, each: Incarnation, why: str) -> None:
+        """Why a member is stopped, with the replica that it is."""
+        if each.failed is not None:
+            await self.mark(each, uuid=each.uuid, failed=each.failed)
+        elif why.startswith(FENCED):
+            await self.mark(each, uuid=each.uuid, fenced=why)
+        else:
+            await self.mark(each, uuid=each.uuid, removed=why)
+
+    async def release(self, lone: LoneClaim) -> str | None:
+        """Makes a claim ready for the member that is to run on it again; or what has become of it meanwhile."""
+        found = await self._api.get(self._path(lone.claim.name))
+        now = None if found is None else claim_facts(found)
+        if now is None or now.deleting or now.uid != lone.claim.uid:
+            return f"{lone.claim.name} is gone"
+        if now.marks != lone.claim.marks:
+            return f"{lone.claim.name} is marked otherwise now"
+        marks = replace(now.marks, fenced=None, resource_uid=self._owner.uid)
+        if marks != now.marks:
+            body = _body(now.uid, marks_notes(marks), now.resource_version)
+            await self._api.merge(self._path(lone.claim.name), body)
+        return None
+
+
+def _body(uid: str, notes: dict[str, str | None], version: str | None) -> dict[str, Any]:
+    meta: dict[str, Any] = {"uid": uid, "annotations": notes}
+    if version:
+        meta["resourceVersion"] = version
+    return {"metadata": meta}

@@ -1,0 +1,79 @@
+"""PersistentVolumeClaims ↔ the planner's facts: the marks on them, and claims whose StatefulSet is gone."""
+
+from dataclasses import replace
+from typing import Any
+
+from quorum_operator.desired import names
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import facts
+from quorum_operator.planner.observed import ClaimFacts, LoneClaim, Marks, StorageChoice
+
+Object = dict[str, Any]
+Place = tuple[int, int]
+"""Node id and incarnation."""
+
+
+def claim_facts(claim: Object) -> ClaimFacts:
+    """A PersistentVolumeClaim with its marks."""
+    return replace(
+        facts.claim_facts(claim),
+        marks=marks_facts(claim["metadata"]),
+        resource_version=claim["metadata"].get("resourceVersion", ""),
+    )
+
+
+def marks_facts(meta: Object) -> Marks:
+    """The annotations of a claim. The label says the formation where no annotation does: all versions set it."""
+    notes = meta.get("annotations") or {}
+    formation = notes.get(names.ANNOTATION_FORMATION)
+    formation = formation or (meta.get("labels") or {}).get(names.LABEL_FORMATION) or ""
+    return Marks(
+        uuid=notes.get(names.ANNOTATION_UUID),
+        cluster_id=notes.get(names.ANNOTATION_CLUSTER_ID),
+        resource_uid=notes.get(names.ANNOTATION_RESOURCE_UID),
+        formation=int(formation) if formation.isdecimal() else None,
+        failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
+        fenced=notes.get(names.ANNOTATION_FENCED),
+        removed=notes.get(names.ANNOTATION_REMOVED),
+        recovery=notes.get(names.ANNOTATION_RECOVERY),
+    )
+
+
+def marks_notes(marks: Marks) -> dict[str, str | None]:
+    """The inverse of `marks_facts`, to be merged; None takes an annotation away."""
+    return {
+        names.ANNOTATION_UUID: marks.uuid,
+        names.ANNOTATION_CLUSTER_ID: marks.cluster_id,
+        names.ANNOTATION_RESOURCE_UID: marks.resource_uid,
+        names.ANNOTATION_FORMATION: None if marks.formation is None else str(marks.formation),
+        names.ANNOTATION_FAILED: None if marks.failed is None else facts.latch_text(marks.failed),
+        names.ANNOTATION_FENCED: marks.fenced,
+        names.ANNOTATION_REMOVED: marks.removed,
+        names.ANNOTATION_RECOVERY: marks.recovery,
+    }
+
+
+def lone_claims(
+    owner: Owner, claims: dict[Place, Object], sets: set[Place]
+) -> tuple[LoneClaim, ...]:
+    """Those of `claims` without a StatefulSet of that name. `sets`: all places that have one, whoever owns it."""
+    return tuple(
+        LoneClaim(
+            node_id=node_id,
+            number=number,
+            member=owner.member(node_id, number),
+            claim=claim_facts(claim),
+            storage=_storage(claim),
+        )
+        for (node_id, number), claim in sorted(claims.items())
+        if (node_id, number) not in sets
+    )
+
+
+def _storage(claim: Object) -> StorageChoice:
+    """As it was asked for, else as it is."""
+    spec = claim["spec"]
+    size = spec.get("resources", {}).get("requests", {}).get("storage", "")
+    made = StorageChoice(size, spec.get("storageClassName"))
+    notes = claim["metadata"].get("annotations") or {}
+    return facts.storage_facts(notes.get(names.ANNOTATION_STORAGE), made)

@@ -1,0 +1,118 @@
+"""Marks on claims: what each claim is to say, and what a member is whose StatefulSet has lost its notes.
+
+Owns the agreement between a StatefulSet and its claim. The claim outlives the StatefulSet, so whatever forbids a member to run
+again stands on both; of the two the stricter one counts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from quorum_operator.planner.observed import Incarnation, LoneClaim, Marks
+from quorum_operator.planner.recovery import fence_text, under_way
+from quorum_operator.planner.situation import FENCED, Situation
+
+NO_VOTER = "no voter of the confirmed set"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNote:
+    """Marks to be written on a claim. `resource_version`: only on the version that was judged."""
+
+    claim: str
+    uid: str
+    marks: Marks
+    resource_version: str | None = None
+
+
+def merged(each: Incarnation) -> Incarnation:
+    """The member with what its claim says of it: a note that was taken off the StatefulSet is not forgotten."""
+    if each.claim is None:
+        return each
+    marks = each.claim.marks
+    lost = {
+        name
+        for name, noted, marked in (
+            ("uuid", each.uuid, marks.uuid),
+            ("failed", each.failed, marks.failed),
+            ("stopped", each.stopped, marks.fenced or marks.removed),
+        )
+        if noted is None and marked is not None
+    }
+    return replace(
+        each,
+        uuid=each.uuid or marks.uuid,
+        failed=each.failed or marks.failed,
+        stopped=each.stopped or marks.fenced or marks.removed,
+        notes_lost=frozenset(lost),
+    )
+
+
+def wanted_marks(each: Incarnation, resource_uid: str) -> Marks:
+    """What the claim of this member is to say. The claim is there."""
+    assert each.claim is not None
+    marks = each.claim.marks
+    stopped = each.stopped if each.failed is None else None
+    fenced = stopped if stopped is not None and stopped.startswith(FENCED) else None
+    recovery = None
+    if each.recovery is not None:
+        recovery = f"{each.recovery} given up" if each.recovery_given_up else str(each.recovery)
+    return Marks(
+        uuid=each.uuid or marks.uuid,
+        cluster_id=each.cluster_id or marks.cluster_id,
+        resource_uid=resource_uid,
+        formation=each.formation,
+        failed=each.failed,
+        fenced=fenced,
+        removed=stopped if fenced is None else None,
+        recovery=recovery or marks.recovery,
+    )
+
+
+def due_notes(at: Situation) -> tuple[ClaimNote, ...]:
+    """The claims that do not say yet what they should."""
+    return (*_attached(at), *_departed(at), *_fenced(at))
+
+
+def _attached(at: Situation) -> Iterator[ClaimNote]:
+    for each in at.seen.incarnations:
+        claim = each.claim
+        if claim is None or claim.deleting:
+            continue
+        wanted = wanted_marks(each, at.seen.resource_uid)
+        if "stopped" in each.notes_lost and each.replicas > 0 and each.key in at.voters:
+            # Marked for a stop that was not carried out, of what is a voter after all.
+            wanted = replace(wanted, fenced=None, removed=None)
+        if wanted != claim.marks:
+            yield ClaimNote(claim.name, claim.uid, wanted)
+
+
+def _departed(at: Situation) -> Iterator[ClaimNote]:
+    """A replica that a confirmed leader does not count among the voters is never run again without its StatefulSet."""
+    view, identity = at.view, at.identity
+    if view is None or identity is None or view.pending_change or not view.voters_committed:
+        return
+    for each in at.seen.lone_claims:
+        marks = each.claim.marks
+        if _is_ours(at, each) and each.key not in at.voters and marks.bars is None:
+            removed = replace(marks, removed=NO_VOTER)
+            yield ClaimNote(each.claim.name, each.claim.uid, removed, each.claim.resource_version)
+
+
+def _fenced(at: Situation) -> Iterator[ClaimNote]:
+    """While a quorum is recovered from one member no other comes back, its StatefulSet gone or not."""
+    survivor = under_way(at)
+    for each in at.seen.lone_claims if survivor is not None else ():
+        marks = each.claim.marks
+        if marks.bars is None and survivor is not None:
+            fenced = replace(marks, fenced=fence_text(survivor))
+            yield ClaimNote(each.claim.name, each.claim.uid, fenced, each.claim.resource_version)
+
+
+def _is_ours(at: Situation, each: LoneClaim) -> bool:
+    """Made for this resource and this cluster, and known by its replica UUID."""
+    identity, marks = at.identity, each.claim.marks
+    known = marks.uuid is not None and identity is not None and marks.cluster_id is not None
+    return known and (marks.resource_uid, marks.cluster_id) == (
+        at.seen.resource_uid,
+        identity.cluster_id if identity is not None else None,
+    )

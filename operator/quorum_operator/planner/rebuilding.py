@@ -1,0 +1,83 @@
+"""StatefulSets that were deleted are made again for the claims that they left.
+
+Owns which claim a member may run on again without being asked: one of this very resource and cluster, with a known replica
+UUID, without any mark that bars it, that no other claim or member has as well, and whose replica is a voter. The voters
+are those of a confirmed describe, else those in the logs of the replicas that answer; when nobody tells, the marks alone
+decide, since they are written before a member is stopped. Everything else asks a person (`claim_doubts.py`).
+"""
+
+from collections import Counter
+from functools import cached_property
+
+from quorum_operator.planner.observed import Key, LoneClaim
+from quorum_operator.planner.quorum_loss import voter_sets_of
+from quorum_operator.planner.recovery import is_released, under_way
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import RebuildMember, Step
+
+
+def plan_rebuild(at: Situation) -> Step | None:
+    """The next StatefulSet to be made again."""
+    identity = at.identity
+    if identity is None:
+        return None
+    for each in Rebuilding(at).ready:
+        key = each.key
+        assert key is not None
+        return RebuildMember(
+            claim=each,
+            formation=identity.index,
+            founder=key == Key(identity.founder_id, identity.founder_uuid),
+            reason=f"the StatefulSet of {each.claim.name} is gone, and its replica {key.uuid} may be a voter",
+        )
+    return None
+
+
+class Rebuilding:
+    """The claims without a StatefulSet, judged."""
+
+    def __init__(self, at: Situation) -> None:
+        self._at = at
+
+    @cached_property
+    def told_voters(self) -> frozenset[Key] | None:
+        """All that a confirmed description, or else some answering log, calls a voter. None: nobody tells."""
+        if self._at.view is not None:
+            return self._at.voters
+        sets = voter_sets_of(self._at)
+        return frozenset().union(*sets) if sets else None
+
+    @cached_property
+    def ready(self) -> tuple[LoneClaim, ...]:
+        """Those that are to run again now."""
+        if under_way(self._at) is not None:
+            return ()
+        sound = [each for each in self._at.seen.lone_claims if self.objection(each) is None]
+        voters = self.told_voters
+        if voters is not None:
+            return tuple(each for each in sound if each.key in voters)
+        taken = Counter(each.node_id for each in sound)
+        taken.update(each.node_id for each in self._at.current if each.failed is None)
+        return tuple(each for each in sound if taken[each.node_id] == 1)
+
+    def objection(self, each: LoneClaim) -> str | None:
+        """Why a member may not simply run on it again, in words."""
+        identity, marks, claim = self._at.identity, each.claim.marks, each.claim
+        if claim.deleting or claim.phase == "Lost":
+            return "being deleted" if claim.deleting else "it lost its volume"
+        released = marks.failed is None and marks.removed is None and is_released(self._at, marks)
+        if marks.bars is not None and not released:
+            return marks.bars
+        if marks.uuid is None:
+            return "no replica UUID is written on it"
+        if marks.resource_uid != self._at.seen.resource_uid:
+            return "made for another MetadataQuorum"
+        if identity is None or marks.cluster_id != identity.cluster_id:
+            return f"of another cluster ({marks.cluster_id})"
+        return "its replica UUID is doubled" if self._is_doubled(each) else None
+
+    def _is_doubled(self, each: LoneClaim) -> bool:
+        uuid = each.claim.marks.uuid
+        others = [one for one in self._at.seen.lone_claims if one.member != each.member]
+        doubled = any(one.claim.marks.uuid == uuid for one in others)
+        return doubled or any(one.known_uuid == uuid for one in self._at.seen.incarnations)
