@@ -57,10 +57,10 @@ class Cluster:
     """Members of which only a wide look has found something."""
     strays: tuple[Stray, ...]
     incarnations: tuple[Incarnation, ...]
-    lone_claims: tuple[LoneClaim, ...]
     used_numbers: dict[int, int]
     templates: dict[str, Templates]
     storage_class_exists: bool
+    lone_claims: tuple[LoneClaim, ...] = ()
 
 
 async def observe(

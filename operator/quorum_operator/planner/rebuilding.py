@@ -12,6 +12,7 @@ from functools import cached_property
 from quorum_operator.planner.observed import Key, LoneClaim
 from quorum_operator.planner.quorum_loss import voter_sets_of
 from quorum_operator.planner.recovery import is_released, under_way
+from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RebuildMember, Step
 
@@ -21,16 +22,18 @@ def plan_rebuild(at: Situation) -> Step | None:
     identity = at.identity
     if identity is None:
         return None
-    for each in Rebuilding(at).ready:
-        key = each.key
-        assert key is not None
-        return RebuildMember(
+    founder = Key(identity.founder_id, identity.founder_uuid)
+    planned = [
+        RebuildMember(
             claim=each,
             formation=identity.index,
-            founder=key == Key(identity.founder_id, identity.founder_uuid),
-            reason=f"the StatefulSet of {each.claim.name} is gone, and its replica {key.uuid} may be a voter",
+            founder=each.key == founder,
+            reason=f"the StatefulSet of {each.claim.name} is gone, and its replica may be a voter",
         )
-    return None
+        for each in Rebuilding(at).ready
+    ]
+    free = [step for step in planned if held(at.seen, step) is None]
+    return next(iter(free or planned), None)
 
 
 class Rebuilding:

@@ -50,6 +50,8 @@ def subject_of(seen: Observation, step: Step) -> str:
             return f"{drift[0].kind}/{drift[0].name}"
         case steps.CreateMember():
             return f"StatefulSet/{seen.name}-{step.node_id}-{step.number}"
+        case steps.RebuildMember(claim):
+            return f"StatefulSet/{claim.member}"
         case steps.RestartMember(pod):
             return f"Pod/{pod}"
         case steps.AddVoter(key) | steps.RemoveVoter(key) | steps.TransferLeadership(key):
