@@ -8,7 +8,14 @@ from quorum_operator.crd import Phase
 _STEPS = (
     *("AddVoter", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
     *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
-    *("RemoveVoter", "RestartMember", "RestoreLabels", "ScaleToZero", "StartMember"),
+    *(
+        "RebuildMember",
+        "RemoveVoter",
+        "RestartMember",
+        "RestoreLabels",
+        "ScaleToZero",
+        "StartMember",
+    ),
     *("TransferLeadership", "UpdateMember", "Wait"),
 )
 
