@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 BENCH = Path(__file__).resolve().parent
+CLOSED_LOOP = BENCH / "java" / "ClosedLoop.java"
+"""What the load generators in Java share."""
 MEMBERS = (0, 1, 2)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from contender import BENCH, MEMBERS, Cluster, kafka_probe
+from contender import BENCH, CLOSED_LOOP, MEMBERS, Cluster, kafka_probe
 from kafka_client import Address, await_leader
 
 from support import stock_kafka
@@ -165,10 +165,17 @@ def live_heap_mb(pid: int) -> float:
 
 def load_classes() -> Path:
     """The compiled generator; javac rather than the source launcher, so that warm-up is the program's own."""
-    source = BENCH / "kafka" / "ConfigLoad.java"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    sources = [BENCH / "kafka" / "ConfigLoad.java", CLOSED_LOOP]
+    digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = stock_kafka.cache_directory() / "kafka" / f"classes-{digest}"
     if not folder.exists():
-        compiler = ["javac", "-cp", f"{stock_kafka.jars()}/*", "-d", str(folder), str(source)]
+        compiler = [
+            "javac",
+            "-cp",
+            f"{stock_kafka.jars()}/*",
+            "-d",
+            str(folder),
+            *map(str, sources),
+        ]
         subprocess.run(compiler, check=True, timeout=120)
     return folder

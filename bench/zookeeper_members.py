@@ -13,7 +13,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from contender import BENCH, MEMBERS, Cluster
+from contender import BENCH, CLOSED_LOOP, MEMBERS, Cluster
 
 from support import stock_kafka
 
@@ -42,11 +42,13 @@ def version() -> str:
 @cache
 def driver() -> Path:
     """The classes of the load generator and prober."""
-    source = SOURCE / "ZooKeeperLoad.java"
-    digest = hashlib.sha256(source.read_bytes() + str(jars()).encode()).hexdigest()[:16]
+    sources = [SOURCE / "ZooKeeperLoad.java", CLOSED_LOOP]
+    text = b"".join(each.read_bytes() for each in sources)
+    digest = hashlib.sha256(text + str(jars()).encode()).hexdigest()[:16]
     folder = stock_kafka.cache_directory() / "zookeeper" / f"classes-{digest}"
     if not folder.exists():
-        compiler = ["javac", "-nowarn", "-cp", f"{jars()}/*", "-d", str(folder), str(source)]
+        classes = ["-cp", f"{jars()}/*", "-d", str(folder)]
+        compiler = ["javac", "-nowarn", *classes, *map(str, sources)]
         subprocess.run(compiler, check=True, timeout=120)
     return folder
 

@@ -1,7 +1,5 @@
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -67,16 +65,8 @@ public class ConfigLoad {
         double elapsed = (System.nanoTime() - start) / 1e9;
         stopped = true;
         for (Client client : clients) client.done.await();
-        long[] all = clients.stream().flatMap(client -> client.latencies.stream()).mapToLong(Long::longValue).toArray();
-        Arrays.sort(all);
-        System.out.printf(Locale.ROOT,
-            "{\"count\": %d, \"failures\": %d, \"per_second\": %.1f, \"p50_ms\": %.3f, \"p90_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}%n",
-            all.length, failures.get(), all.length / elapsed, at(all, .5), at(all, .9), at(all, .99), at(all, 1));
+        ClosedLoop.print(clients.stream().map(client -> client.latencies).toList(), failures.get(), elapsed);
         System.out.flush();
         Runtime.getRuntime().halt(0);
-    }
-
-    static double at(long[] all, double share) {
-        return all.length == 0 ? -1 : all[Math.min(all.length - 1, (int) (share * all.length))] / 1e6;
     }
 }

@@ -3,7 +3,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
@@ -105,15 +104,7 @@ public class ZooKeeperLoad {
         double elapsed = (System.nanoTime() - start) / 1e9;
         stopped = true;
         for (Client client : clients) client.done.await();
-        long[] all = clients.stream().flatMap(client -> client.latencies.stream()).mapToLong(Long::longValue).toArray();
-        Arrays.sort(all);
-        System.out.printf(Locale.ROOT,
-            "{\"count\": %d, \"failures\": %d, \"per_second\": %.1f, \"p50_ms\": %.3f, \"p90_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}%n",
-            all.length, failures.get(), all.length / elapsed, at(all, .5), at(all, .9), at(all, .99), at(all, 1));
-    }
-
-    static double at(long[] all, double share) {
-        return all.length == 0 ? -1 : all[Math.min(all.length - 1, (int) (share * all.length))] / 1e6;
+        ClosedLoop.print(clients.stream().map(client -> client.latencies).toList(), failures.get(), elapsed);
     }
 
     /** The loops of all servers share the times of commits; the time to run begins with the first one. */
