@@ -15,15 +15,7 @@ HELD_BACK: dict[str, str] = {
     "delete-identity": "nothing rebuilds it",
     "delete-token": "nodes read their token once",
     "delete-volume": "the volume is kept for inspection by nobody",
-    "disown": "the owner is not mended",
-    "edit-budget": "drift is not mended",
-    "edit-config": "drift is not mended",
-    "edit-service": "drift is not mended",
-    "edit-set": "drift is not mended",
-    "orphan-set": "the orphan's name is taken",
-    "scale-set-to-two": "drift is not mended",
     "strip-identity": "a second founder is planned",
-    "strip-token": "the owner is not mended",
 }
 """Acts by name that do not settle yet, and why. Empty is the aim."""
 

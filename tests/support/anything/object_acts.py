@@ -1,8 +1,39 @@
 """Acts on the objects that the operator owns, as people delete, scale, edit and relabel them by hand."""
 
-from support.anything.act import Act, Doing, Drawn, act
+import re
+
+from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import UUID, Hands
 from support.harness.kube_api import Json
+from support.trial import kube
+
+_DELETED_BY_A_PERSON = {
+    "Pod": "pods",
+    "Service": "services",
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+}
+_NAMED = re.compile(r"([A-Z][A-Za-z]+)/([-a-z0-9]+) \(")
+
+
+def _deletes_what_is_named(hands: Hands, message: str) -> str:
+    """Claims may hold data: whoever reads the condition would not delete them."""
+    gone = []
+    for kind, name in _NAMED.findall(message):
+        if kind == "PodDisruptionBudget":
+            path = kube.policy(hands.namespace, "poddisruptionbudgets", name)
+        elif kind == "StatefulSet":
+            path = kube.apps(hands.namespace, "statefulsets", name)
+        elif kind in _DELETED_BY_A_PERSON:
+            path = hands.core(_DELETED_BY_A_PERSON[kind], name)
+        else:
+            continue
+        hands.api.delete(path)
+        gone.append(f"{kind}/{name}")
+    return f"deleted {', '.join(gone) or 'nothing'}"
+
+
+_FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
 _BASE = ("service nodes", "service admin", "service bootstrap", "config", "disruption budget")
 
@@ -15,7 +46,7 @@ def delete_set(hands: Hands, drawn: Drawn) -> Doing:
     yield f"deleted StatefulSet {member.name}"
 
 
-@act(destroys=1)
+@act(destroys=1, endings=(_FOREIGN,))
 def orphan_set(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the StatefulSet of a member with --cascade=orphan."""
     member = hands.member(drawn)
@@ -172,7 +203,7 @@ def strip_claim(hands: Hands, drawn: Drawn) -> Doing:
     yield f"stripped {member.claim}"
 
 
-@act()
+@act(endings=(_FOREIGN,))
 def disown(hands: Hands, drawn: Drawn) -> Doing:
     """Take the owner off an object."""
     name = drawn.one_of((*_BASE, "token secret"))

@@ -64,6 +64,17 @@ def two_operators(hands: Hands, drawn: Drawn) -> Doing:
     hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
 
 
+@act()
+def delete_lease(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the Lease that the working operator holds."""
+    space = installation.OPERATOR_NAMESPACE
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{space}/leases"
+    names = [each["metadata"]["name"] for each in hands.api.list(leases)]
+    for name in names:
+        hands.api.delete(f"{leases}/{name}")
+    yield f"deleted leases {names}"
+
+
 @act(destroys=1)
 def remove_voter(hands: Hands, drawn: Drawn) -> Doing:
     """Take a voter out of the voter set by the admin API."""
@@ -86,6 +97,7 @@ ACTS: tuple[Act, ...] = (
     delete_operator_pod,
     operator_away,
     two_operators,
+    delete_lease,
     remove_voter,
     resign,
 )
