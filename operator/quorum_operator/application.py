@@ -68,7 +68,7 @@ class Application:
         gate = self._gate(configuration)
         self._api = KubeApi(configuration, gate.check)
         # Pods come and go under the same address: a kept connection may lead to a dead process.
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
+        limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})
         await self._serve()
         await self._await_definitions(self._api)

@@ -35,7 +35,7 @@ from quorum_operator.planner.step import VotersPosition
 REPORT_TIMEOUT_S = 1.0
 CONFIRM_TIMEOUT_MS = 1500
 DESCRIBE_BUDGET_S = 4.0
-DESCRIBES_AT_ONCE = 64
+DESCRIBES_AT_ONCE = 48
 """Fewer than the connections of the pool: the budget is not spent on waiting for a connection."""
 CHANGE_TIMEOUT_MS = 5000
 NO_ANSWER = "NO_ANSWER"
@@ -144,6 +144,19 @@ class QuorumClient:
             return QuorumDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
+
+    async def takes_token(self, ip: str, token: str) -> bool | None:
+        """Whether the node behind `ip` takes this admin token; None if it does not say.
+
+        Asked with a call that no node serves: who may call is decided before what is called.
+        """
+        headers = {"Authorization": f"Bearer {token}"}
+        url = url_of(ip, "/v1/node")
+        try:
+            answer = await self._http.post(url, headers=headers, timeout=limit(REPORT_TIMEOUT_S))
+        except httpx.HTTPError:
+            return None
+        return answer.status_code not in {401, 403}
 
     async def add_voter(
         self,

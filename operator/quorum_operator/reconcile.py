@@ -44,6 +44,7 @@ from quorum_operator.planner.step import Step, UpdateMember, Wait, changes_somet
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.report import Reporter, blocked, invalid, same
+from quorum_operator.token_checks import TokenChecks
 
 Object = dict[str, Any]
 
@@ -88,6 +89,7 @@ class Reconciler:
         """Resource UID → generation and time at which all services and the like were in order."""
         self._attempts = Attempts()
         self._marks = MarkKeeper(api)
+        self._tokens = TokenChecks(nodes)
         self._searches = Searches()
         self._reporter = Reporter(api, metrics)
         self._waits: dict[str, tuple[str, float]] = {}
@@ -248,6 +250,7 @@ class Reconciler:
         )
         incarnations, described = asked
         self._searches.end(owner.uid, cluster, described.view)
+        incarnations = await self._tokens.check(incarnations, cluster.token, time.time())
         suspected = suspicions(earlier)
         incarnations = tuple(
             replace(

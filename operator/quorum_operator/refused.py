@@ -10,10 +10,8 @@ from quorum_operator.kube.errors import (
     NotFound,
     Unavailable,
 )
+from quorum_operator.planner.conditions import TOKEN_REFUSED
 from quorum_operator.quorum_client import Answer
-
-TOKEN_REFUSED = "TokenRefused"
-"""Reason: a node does not take the admin token."""
 
 _TOO_MANY_REQUESTS = 429
 _WHAT_TO_DO = {
@@ -71,8 +69,8 @@ def by_node(subject: str, answer: Answer) -> Refused:
     """Why a node did not do it."""
     if answer.code in {ErrorCode.UNAUTHORIZED, "401", "403"}:
         message = (
-            f"the leader's node does not take the admin token: {answer.message}. A node reads the Secret when it"
-            " starts: the operator restarts members that started before the Secret was changed, one by one"
+            f"the leader's node does not take the admin token: {answer.message}. After a change of the Secret a node"
+            " reads it within two minutes, and one of an older version must restart"
         )
         return Refused(subject, TOKEN_REFUSED, message, 1.0, 60.0)
     return Refused(subject, "NodeRefused", f"{answer.code}: {answer.message}", 0.2, 15.0, 5)

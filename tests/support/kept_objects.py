@@ -197,12 +197,19 @@ class SoundNodes:
 
     def __init__(self, members: int, silent: tuple[int, ...] = ()) -> None:
         self.members, self.silent = members, silent
+        self.refusing: set[str] = set()
+        """Addresses of nodes that do not take the token."""
+        self.asked_with: list[str] = []
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         if node_id in self.silent:
             return None
         role = "leader" if node_id == 1 else "follower"
         return NodeReport(f"U{node_id}", "c1", role, True, True, "ok")
+
+    async def takes_token(self, ip: str, token: str) -> bool | None:
+        self.asked_with.append(token)
+        return ip not in self.refusing
 
     async def describe(self, ips: list[str]) -> Described:
         voters = tuple(

@@ -17,6 +17,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.http_server import AdminServer
 from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.codecs_ahead import CodecsAhead
 from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_api import ConfigApi
@@ -144,12 +145,14 @@ class NodeProcess:
         return code
 
     def _node_view(self, token: str | None) -> NodeView:
+        path = self._config.admin_token_file
         return NodeView(
             hosted=self._hosted,
             controller=self._controller.controller,
             metrics=self._metrics,
             reserve=self._reserve,
             token=token,
+            token_file=None if path is None or token is None else TokenFile(path, token),
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
             endpoints=own_endpoints(self._config),

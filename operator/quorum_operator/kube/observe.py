@@ -18,7 +18,7 @@ from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.label_drift import label_drift
-from quorum_operator.kube.token import has_shape
+from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.claim_marks import merged
 from quorum_operator.planner.observed import (
@@ -51,6 +51,8 @@ class Cluster:
 
     identities: tuple[Identity, ...]
     stale_objects: tuple[str, ...]
+    token: str | None
+    """The admin token, where the objects were checked."""
     label_drift: tuple[LabelDrift, ...]
     foreign_objects: tuple[ForeignObject, ...]
     unlabelled: frozenset[Place]
@@ -76,7 +78,7 @@ async def observe(
 
     `known` and `wide`: see `finding.find_parts`.
     """
-    parts, stale, has_class = await asyncio.gather(
+    parts, (stale, token), has_class = await asyncio.gather(
         find_parts(api, owner, known=known, wide=wide),
         _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
         _has_storage_class(api, spec),
@@ -95,6 +97,7 @@ async def observe(
     return Cluster(
         identities=identities,
         stale_objects=stale,
+        token=token,
         label_drift=label_drift(owner, parts),
         foreign_objects=parts.foreign,
         unlabelled=parts.unlabelled,
@@ -126,11 +129,14 @@ async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec) -> bool:
         return True
 
 
-async def _nothing_stale() -> tuple[str, ...]:
-    return ()
+async def _nothing_stale() -> tuple[tuple[str, ...], str | None]:
+    return (), None
 
 
-async def _stale_objects(api: Reads, owner: Owner, spec: MetadataQuorumSpec) -> tuple[str, ...]:
+async def _stale_objects(
+    api: Reads, owner: Owner, spec: MetadataQuorumSpec
+) -> tuple[tuple[str, ...], str | None]:
+    """What is missing or changed, and the admin token."""
     wanted = base_objects.build_all(owner, spec)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(
@@ -140,7 +146,7 @@ async def _stale_objects(api: Reads, owner: Owner, spec: MetadataQuorumSpec) -> 
     for each, live in zip(wanted, found[1:], strict=True):
         if live is None or drift(each, live) is not None:
             stale.append(f"{each['kind']}/{each['metadata']['name']}")
-    return tuple(stale)
+    return tuple(stale), None if found[0] is None else token_of(found[0])
 
 
 async def _events(api: Reads, space: str, pods: list[Object]) -> dict[str, list[Object]]:

@@ -32,6 +32,8 @@ ALTERATION_PENDING = "AlterationPending"
 """Somebody set target voters through AlterQuorum; the operator moves no voter meanwhile."""
 SPEC_INVALID = "SpecInvalid"
 """The spec can't be carried out as it is."""
+TOKEN_REFUSED = "TokenRefused"
+"""Reason of `Refused`: a node does not take the admin token."""
 REFUSED = "Refused"
 """The API server or a node refuses something that the operator does; the rest goes on."""
 
@@ -166,11 +168,20 @@ def _even(at: Situation) -> Finding:
 
 def _refused(at: Situation) -> Finding:
     found = sorted(told(at.seen), key=lambda each: (each.since, each.subject))
-    if not found:
+    said = [f"{each.step} of {each.subject}: {each.message}" for each in found]
+    reasons = [each.reason for each in found]
+    token = [each.pod.name for each in at.current if each.pod and each.pod.token_refused_since]
+    if token:
+        reasons.append(TOKEN_REFUSED)
+        said.append(
+            f"{', '.join(token)}: the admin token of the Secret is not taken. The node reads a renewed token within"
+            " two minutes; one of an older version is restarted for it when all voters are live. Where that can't be,"
+            " put the earlier token back into the Secret, or delete these pods one by one"
+        )
+    if not said:
         return Finding(REFUSED, False, "NothingRefused", "nothing is refused")
-    message = "; ".join(f"{each.step} of {each.subject}: {each.message}" for each in found[:4])
-    more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
-    return Finding(REFUSED, True, found[0].reason, message + more)
+    more = f"; and {len(said) - 4} more" if len(said) > 4 else ""
+    return Finding(REFUSED, True, reasons[0], "; ".join(said[:4]) + more)
 
 
 def _foreign(at: Situation) -> Finding:

@@ -118,6 +118,8 @@ class PodFacts:
     """The StatefulSet has another template now than the one that this pod was made from."""
     runs_other: bool = False
     """And it has another image, other arguments or resources."""
+    token_refused_since: float | None = None
+    """Since when its node does not take the admin token that is in the Secret now."""
 
 
 @dataclass(frozen=True, slots=True)

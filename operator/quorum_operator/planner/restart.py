@@ -10,6 +10,8 @@ from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
 
 RETRY_RESTART_S = 0.5
+TOKEN_GRACE_S = 150.0
+"""How long a node may refuse a changed admin token before it restarts for it."""
 
 
 def plan_idle_restart(at: Situation) -> Step | None:
@@ -78,7 +80,12 @@ def plan_restart(at: Situation) -> Step | None:
         waiting = "not ready: " + ", ".join(unsettled)
         return Wait(f"{each.name} is to restart", waiting, RETRY_RESTART_S)
     assert each.pod is not None
-    reason = f"{each.name} runs an old image or configuration"
+    token = _refuses_token(at, each)
+    reason = f"{each.name} " + (
+        "does not take the admin token, which it reads when it starts"
+        if token
+        else "runs an old image or configuration"
+    )
     if each.key is None or each.key not in at.voters:
         return restart_of(at, each.pod, reason)
     # A voter that is down already loses nothing by a restart; it may be what mends it.
@@ -86,7 +93,7 @@ def plan_restart(at: Situation) -> Step | None:
     if blocked is not None:
         return Wait(f"{each.name} is to restart", blocked, RETRY_RESTART_S)
     heirs = sorted(at.live - {view.leader})
-    if each.key == view.leader and heirs:
+    if each.key == view.leader and heirs and not token:  # else it would refuse to hand over, too
         return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
     return restart_of(at, each.pod, reason)
 
@@ -104,5 +111,13 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
         return False
     if each.template_hash != wanted.template_hash:
         return False  # its template comes first; where that is refused, a restart brings the same again
+    if _refuses_token(at, each):
+        return each.replicas > 0
     other = each.pod.restart_hash != wanted.restart_hash or each.pod.runs_other
     return each.replicas > 0 and other
+
+
+def _refuses_token(at: Situation, each: Incarnation) -> bool:
+    """For longer than the kubelet needs to bring a changed Secret: a node of this version would have read it."""
+    since = None if each.pod is None else each.pod.token_refused_since
+    return since is not None and at.now - since >= TOKEN_GRACE_S

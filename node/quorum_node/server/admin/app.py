@@ -94,10 +94,11 @@ class Doorkeeper:
         """One request."""
         assert scope["type"] == "http"
         headers = Headers(scope=scope)
-        refused = refusal(scope, headers, self._node.token)
+        token = self._node.admin_token()
+        refused = refusal(scope, headers, token)
         if refused is None:
             on_authorized = scope.get(ON_AUTHORIZED)
-            if on_authorized is not None and is_authorized(headers, self._node.token):
+            if on_authorized is not None and is_authorized(headers, token):
                 on_authorized()
             await self._app(scope, receive, send)
             return

@@ -12,6 +12,7 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.paced import Pace
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
+from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.fail_stop import OnBug
 from quorum_node.server.hosted_partitions import HostedPartitions
@@ -33,6 +34,12 @@ class NodeView:
     endpoints: tuple[Endpoint, ...]
     on_bug: OnBug = lambda error: None
     pace: Pace = field(default_factory=Pace)
+    token_file: TokenFile | None = None
+    """Where `token` came from; it may be renewed there."""
+
+    def admin_token(self) -> str | None:
+        """The admin token as it is now; None if the node was given none."""
+        return self.token if self.token_file is None else self.token_file.current()
 
     def replica(self, partition: int) -> ReplicaView:
         """The replica of a partition. Raises a 404 ApiProblem."""

@@ -1,0 +1,54 @@
+"""Which pods take the admin token as it is in the Secret now.
+
+Owns who is asked and when: each pod once for each token. A node of this version reads a renewed token by itself, which takes
+as long as the kubelet needs to bring it; a node of the version before reads it when it starts, and must restart.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import replace
+
+from quorum_operator.planner.observed import Incarnation
+from quorum_operator.quorum_client import QuorumClient
+
+MOST_PODS = 10_000
+
+
+class TokenChecks:
+    """Of all pods, by UID. The memory is lost with the operator: then each is asked once more."""
+
+    def __init__(self, nodes: QuorumClient) -> None:
+        self._nodes = nodes
+        self._taken: dict[str, str] = {}
+        """Pod UID → digest of the token that it took."""
+        self._refused: dict[str, tuple[str, float]] = {}
+        """Pod UID → digest of the token that it refused, and since when."""
+
+    async def check(
+        self, incarnations: tuple[Incarnation, ...], token: str | None, now: float
+    ) -> tuple[Incarnation, ...]:
+        """With since when each pod refuses the token; without a token nobody is asked, and what is known is told."""
+        digest = hashlib.sha256((token or "").encode()).hexdigest()
+
+        async def checked(each: Incarnation) -> Incarnation:
+            pod = each.pod
+            if pod is None or pod.ip is None or not pod.running or each.report is None:
+                return each
+            if token is not None and self._taken.get(pod.uid) != digest:
+                took = await self._nodes.takes_token(pod.ip, token)
+                if took is not None:
+                    self._note(pod.uid, digest, took, now)
+            known = self._refused.get(pod.uid)
+            since = known[1] if known is not None else None
+            return replace(each, pod=replace(pod, token_refused_since=since))
+
+        return tuple(await asyncio.gather(*map(checked, incarnations)))
+
+    def _note(self, uid: str, digest: str, took: bool, now: float) -> None:
+        if len(self._taken) > MOST_PODS:
+            self._taken.clear()  # pods that are gone; the others are asked once more
+        if took:
+            self._taken[uid] = digest
+            self._refused.pop(uid, None)
+        elif self._refused.get(uid, ("", 0.0))[0] != digest:
+            self._refused[uid] = digest, now

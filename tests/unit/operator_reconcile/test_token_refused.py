@@ -1,0 +1,121 @@
+"""A Secret that was deleted or changed: nodes that do not take the token are told of, and restarted where it is safe."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from quorum_operator import token_checks
+from quorum_operator.planner import restart
+from quorum_operator.quorum_client import Answer, QuorumClient
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+)
+
+SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
+
+
+def deleted_pods(api: KeptObjects) -> list[str]:
+    return [path for verb, path in api.writes if verb == "delete"]
+
+
+def test_a_token_that_is_not_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, nodes = running_quorum(3), SoundNodes(3)
+    nodes.refusing = {"10.0.0.2"}
+    asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
+    told = api.condition("Refused")
+    assert (told["status"], told["reason"]) == ("True", "TokenRefused")
+    assert "demo-2-1-0" in told["message"]
+    assert not deleted_pods(api), "the kubelet may still bring it"
+
+
+@pytest.mark.parametrize("refusing", [1, 2])
+def test_a_node_that_goes_on_refusing_restarts_alone(
+    refusing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader, too: it would refuse to hand over."""
+    monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
+    api, nodes = running_quorum(3), SoundNodes(3)
+    nodes.refusing = {f"10.0.0.{refusing}"}
+    asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
+    assert deleted_pods(api) == [pod_path(refusing)]
+
+
+def test_nobody_restarts_for_a_token_while_a_voter_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "TOKEN_GRACE_S", 0.0)
+    api, nodes = running_quorum(3), SoundNodes(3, silent=(3,))
+    nodes.refusing = {"10.0.0.1", "10.0.0.2"}
+    asyncio.run(reconciler(api, nodes).reconcile(SPACE, NAME))
+    assert not deleted_pods(api)
+    assert api.condition("Refused")["reason"] == "TokenRefused"
+
+
+def test_who_took_the_token_is_not_asked_again_before_it_changes() -> None:
+    api, nodes = running_quorum(3), SoundNodes(3)
+    made = reconciler(api, nodes)
+
+    async def run(times: int) -> None:
+        for _ in range(times):
+            made._checked.clear()
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run(5))
+    assert nodes.asked_with == ["old"] * 3
+    api.objects[SECRET]["data"] = {"token": "bmV3"}
+    asyncio.run(run(5))
+    assert nodes.asked_with[3:] == ["new"] * 3
+
+
+def test_it_is_over_when_the_node_has_read_the_token() -> None:
+    api, nodes = running_quorum(3), SoundNodes(3)
+    nodes.refusing = {"10.0.0.2"}
+    made = reconciler(api, nodes)
+    asyncio.run(made.reconcile(SPACE, NAME))
+    nodes.refusing.clear()
+    made._checked.clear()
+    asyncio.run(made.reconcile(SPACE, NAME))
+    assert api.condition("Refused")["status"] == "False"
+
+
+class Refusing(SoundNodes):
+    """Its leader answers 401 to changes."""
+
+    async def remove_voter(self, *arguments: object) -> Answer:
+        return Answer(False, "UNAUTHORIZED", "this call needs the admin token")
+
+    resign = remove_voter
+
+
+def test_a_refused_change_is_told_and_tried_less_and_less() -> None:
+    api, nodes = running_quorum(3), Refusing(3)
+    api.change_spec(replicas=1)
+    made = reconciler(api, nodes)
+    asyncio.run(made.reconcile(SPACE, NAME))
+    told = api.condition("Refused")
+    assert (told["status"], told["reason"]) == ("True", "TokenRefused")
+    assert [each["type"] for each in api.events] == ["Warning"]
+    for _ in range(10):
+        asyncio.run(made.reconcile(SPACE, NAME))
+    assert len(api.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "takes"), [(401, False), (403, False), (404, True), (405, True), (200, True)]
+)
+def test_the_answer_of_a_node_says_whether_it_takes_the_token(status: int, takes: bool) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == "Bearer secret"
+        return httpx.Response(status)
+
+    async def ask() -> bool | None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+            return await QuorumClient(http).takes_token("10.0.0.1", "secret")
+
+    assert asyncio.run(ask()) is takes
+    assert token_checks.MOST_PODS > 1000

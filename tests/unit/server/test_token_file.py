@@ -1,0 +1,69 @@
+"""The admin token while its file is written anew: the new one is taken, the old one is not any more."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from quorum_node.server.admin.token_file import LOOK_EVERY_S, TokenFile
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def as_kubelet_does(folder: Path, version: str, token: str) -> Path:
+    """Files of a Secret are links into a folder that is exchanged as a whole."""
+    made = folder / f"..{version}"
+    made.mkdir()
+    (made / "token").write_text(token)
+    new = folder / "..data_tmp"
+    new.symlink_to(made.name)
+    os.replace(new, folder / "..data")
+    link = folder / "token"
+    if not link.is_symlink():
+        link.symlink_to("..data/token")
+    return link
+
+
+def test_a_renewed_token_is_taken_within_a_second(tmp_path: Path, clock: Clock) -> None:
+    path = as_kubelet_does(tmp_path, "1", "old\n")
+    file = TokenFile(path, "old", clock)
+    assert file.current() == "old"
+    as_kubelet_does(tmp_path, "2", "new\n")
+    assert file.current() == "old", "not looked at with every call"
+    clock.now += LOOK_EVERY_S
+    assert file.current() == "new"
+
+
+def test_a_token_that_was_renewed_before_the_first_call_is_taken(
+    tmp_path: Path, clock: Clock
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("new")
+    assert TokenFile(path, "old", clock).current() == "new"
+
+
+@pytest.mark.parametrize("spoil", ["gone", "empty", "blank", "no text"])
+def test_a_file_that_says_nothing_changes_nothing(tmp_path: Path, clock: Clock, spoil: str) -> None:
+    path = tmp_path / "token"
+    path.write_text("old")
+    file = TokenFile(path, "old", clock)
+    assert file.current() == "old"
+    if spoil == "gone":
+        path.unlink()
+    else:
+        path.write_bytes({"empty": b"", "blank": b" \n", "no text": b"\xff\xfe"}[spoil])
+    clock.now += LOOK_EVERY_S
+    assert file.current() == "old"
+    path.write_text("newer")
+    clock.now += LOOK_EVERY_S
+    assert file.current() == "newer"
