@@ -11,6 +11,7 @@ from quorum_node.server import termination as termination_module
 from quorum_node.server.termination import Termination
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
+from quorum_operator.planner.observed import EXIT_DISK_FULL, EXIT_STORAGE_FAILED
 
 
 @pytest.fixture
@@ -42,3 +43,22 @@ def test_a_full_disk_is_latched_nowhere(termination: Termination, tmp_path: Path
     assert termination.record(TerminationReason.DISK_FULL, "ENOSPC") == ExitCode.DISK_FULL
     assert json.loads((tmp_path / "message").read_text())["reason"] == "DiskFull"
     assert termination.latch.read() is None
+
+
+def test_the_exit_codes_are_those_of_the_docs_and_the_operator() -> None:
+    """An operator of another version, restart policies and people go by the numbers."""
+    assert {code.name: code.value for code in ExitCode} == {
+        "OK": 0,
+        "IDENTITY_MISMATCH": 65,
+        "INTERNAL_ERROR": 70,
+        "DISK_FULL": 73,
+        "STORAGE_FAILED": 74,
+        "BAD_CONFIGURATION": 78,
+    }
+    assert {reason.value: reason.exit_code.value for reason in TerminationReason} == {
+        "IdentityMismatch": 65,
+        "InternalError": 70,
+        "DiskFull": EXIT_DISK_FULL,
+        "StorageFailed": EXIT_STORAGE_FAILED,
+        "BadConfiguration": 78,
+    }
