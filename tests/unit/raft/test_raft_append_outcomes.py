@@ -1,9 +1,12 @@
 """Appends whose outcome is open, and what a retry leaves behind (KIP-595, "Leader Progress Timeout"; K595-29)."""
 
+from dataclasses import replace
+
 import pytest
 
 from quorum_node.raft import RaftError
-from support.raft.cores import Cores
+from quorum_node.raft.outputs import Output, ProposalCommitted
+from support.raft.cores import Cores, Node
 
 
 @pytest.mark.requirement("K595-29")
@@ -43,3 +46,29 @@ def test_a_leader_that_comes_back_in_time_commits_what_was_given_up_and_the_retr
         assert node.committed_values() == ["x=1", "y=1"] * 2, (
             "each batch whole, one after the other"
         )
+
+
+@pytest.mark.requirement("K595-29")
+def test_no_batch_is_answered_with_the_commit_of_the_one_before_it() -> None:
+    """Followers take one batch after the other, so the high watermark stops at the beginning of the second."""
+    cores = Cores()
+    one = cores.quorum("1", "2", "3")
+    for name in "23":
+        node = cores.nodes[name]
+        node.config = replace(node.config, fetch_max_bytes=1)
+        cores.crash(node)
+        cores.restart(node)
+    cores.advance(600)
+    cores.partition(["1"], ["2", "3"])
+    first, second = cores.propose(one, "a"), cores.propose(one, "b", "c")
+    answered: dict[int, int] = {}
+
+    def note(node: Node, output: Output) -> None:
+        if isinstance(output, ProposalCommitted):
+            answered[output.proposal_id] = node.replica.high_watermark
+
+    cores.observer = note
+    cores.heal()
+    cores.advance(2500)
+    assert answered[first] == one.committed[second].base_offset, "one after the other"
+    assert answered[second] == one.committed[second].end_offset

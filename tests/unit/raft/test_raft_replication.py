@@ -1,6 +1,5 @@
 """Replication, divergence, the high watermark, and what is durable when (KIP-595, "Fetch")."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +25,6 @@ from quorum_node.raft.outputs import (
     FlushLog,
     HaltReason,
     Output,
-    ProposalCommitted,
     Respond,
     Send,
 )
@@ -113,32 +111,6 @@ def test_a_batch_is_answered_when_all_of_it_is_committed() -> None:
     assert done.end_offset - done.base_offset == 3
     assert one.replica.high_watermark >= done.end_offset
     assert one.committed_values() == ["a", "b", "c"]
-
-
-@pytest.mark.requirement("K595-29")
-def test_no_batch_is_answered_with_the_commit_of_the_one_before_it() -> None:
-    """Followers take one batch after the other, so the high watermark stops at the beginning of the second."""
-    cores = Cores()
-    one = cores.quorum("1", "2", "3")
-    for name in "23":
-        node = cores.nodes[name]
-        node.config = replace(node.config, fetch_max_bytes=1)
-        cores.crash(node)
-        cores.restart(node)
-    cores.advance(600)
-    cores.partition(["1"], ["2", "3"])
-    first, second = cores.propose(one, "a"), cores.propose(one, "b", "c")
-    answered: dict[int, int] = {}
-
-    def note(node: Node, output: Output) -> None:
-        if isinstance(output, ProposalCommitted):
-            answered[output.proposal_id] = node.replica.high_watermark
-
-    cores.observer = note
-    cores.heal()
-    cores.advance(2500)
-    assert answered[first] == one.committed[second].base_offset, "one after the other"
-    assert answered[second] == one.committed[second].end_offset
 
 
 @pytest.mark.requirement("K595-10")
