@@ -87,6 +87,8 @@ class Executor:
                 return await self._record_formed(index)
             case steps.LatchFailure(target, latch):
                 return await self._latch(target, latch)
+            case steps.Unlatch(target, latched_at):
+                return await self._unlatch(target, latched_at)
             case steps.BeginRecovery(target, survivor):
                 note = facts.recovery_text(survivor, given_up=False)
                 return await self._annotate_as_seen(target, {names.ANNOTATION_RECOVERY: note})
@@ -245,6 +247,14 @@ class Executor:
             return await self._annotate_as_seen(target, notes)
         await self._claims.mark(each, uuid=each.uuid, failed=latch)
         return await self._annotate(target, notes)
+
+    async def _unlatch(self, target: steps.Target, latched_at: float) -> Outcome:
+        each = self._incarnation(target.name)
+        # The claim first: what it still calls failed would be latched again.
+        await self._claims.mark(each, failed=None)
+        times = facts.taken_back_text((*each.taken_back, latched_at))
+        notes = {names.ANNOTATION_FAILED: None, names.ANNOTATION_TAKEN_BACK: times}
+        return await self._annotate_as_seen(target, notes)
 
     async def _annotate_as_seen(
         self, target: steps.Target, notes: dict[str, str | None], **spec: object

@@ -1,6 +1,8 @@
 """What the planner's models hold steps against, written out once more and not imported from the planner."""
 
 from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import Key
+from support.modelled_pods import Set
 
 MOVES = (
     *(steps.CreateIdentity, steps.CreateMember, steps.ScaleToZero, steps.DeleteIncarnation),
@@ -15,3 +17,16 @@ class Unsafe(AssertionError):
 
 def majority(size: int) -> int:
     return size // 2 + 1
+
+
+def check_taking_back(each: Set, sets: list[Set], voters: list[Key]) -> None:
+    """A latch is taken back only of a voter whose disk is well, and beside no other replica of its id."""
+    assert each.failed is not None
+    if each.failed.reason not in {"VolumeNotMounted", "PodCannotStart", "HostDeleted"}:
+        raise Unsafe(f"{each.name}: {each.failed.reason} was for good")
+    if each.disk.state != "ok" or (each.node_id, each.disk.uuid) not in voters:
+        raise Unsafe(f"{each.name} is {each.disk.state}, and {voters} vote")
+    for other in sets:
+        later = other.node_id == each.node_id and other.number > each.number
+        if later and other.failed is None and (other.replicas or other.pod is not None):
+            raise Unsafe(f"{each.name} is taken back while {other.name} runs")

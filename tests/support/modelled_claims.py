@@ -82,6 +82,8 @@ def mark_before(model: "Model", step: steps.Step) -> None:
             marks = replace(marks, uuid=uuid)
         case steps.LatchFailure(_, latch):
             marks = replace(marks, failed=latch)
+        case steps.Unlatch():
+            marks = replace(marks, failed=None)
         case steps.StartMember():
             marks = replace(marks, fenced=None, removed=None)
         case steps.ScaleToZero(_, why) if each.failed is not None or marks.failed is not None:

@@ -30,7 +30,7 @@ from quorum_operator.planner.observed import (
     VolumeFacts,
     Wanted,
 )
-from support.model_rules import MOVES, Unsafe, majority
+from support.model_rules import MOVES, Unsafe, check_taking_back, majority
 from support.modelled_claims import (
     RESOURCE_UID,
     born_with,
@@ -428,6 +428,10 @@ class Model:
             case steps.LatchFailure(_, latch):
                 self._check_latch(each)
                 each.failed = latch
+            case steps.Unlatch(_, latched_at):
+                check_taking_back(each, list(self.sets.values()), self.current_voters())
+                each.failed = None
+                each.taken_back.append(latched_at)
             case steps.ScaleToZero(_, why):
                 self._check_stop(each)
                 each.replicas, each.stopped, each.pod = 0, why, None

@@ -90,6 +90,23 @@ def latch_text(latch: FailureLatch) -> str:
     )
 
 
+TAKEN_BACK_KEPT = 60
+"""As many failures as `repair.maxReplacementsPerHour` can allow."""
+
+
+def taken_back_facts(text: str | None) -> tuple[float, ...]:
+    """The annotation that says when latches were written that have been taken back."""
+    try:
+        return tuple(float(each) for each in json.loads(text or "[]"))
+    except (ValueError, TypeError):
+        return ()
+
+
+def taken_back_text(times: tuple[float, ...]) -> str:
+    """The inverse of `taken_back_facts`."""
+    return json.dumps(times[-TAKEN_BACK_KEPT:])
+
+
 def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
     """The annotation that holds what a claim was made with."""
     if text is None:

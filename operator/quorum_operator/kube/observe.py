@@ -201,6 +201,7 @@ def _incarnations(
                 replicas=int(each["spec"].get("replicas", 1)),
                 uuid=notes.get(names.ANNOTATION_UUID),
                 failed=facts.latch_facts(notes.get(names.ANNOTATION_FAILED)),
+                taken_back=facts.taken_back_facts(notes.get(names.ANNOTATION_TAKEN_BACK)),
                 stopped=notes.get(names.ANNOTATION_STOPPED),
                 replaces=int(replaces) if replaces is not None else None,
                 rebuilt=names.ANNOTATION_REBUILT in notes,

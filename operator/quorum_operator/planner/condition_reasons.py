@@ -16,7 +16,7 @@ _STEPS = (
         "ScaleToZero",
         "StartMember",
     ),
-    *("TransferLeadership", "UpdateMember", "Wait"),
+    *("TransferLeadership", "Unlatch", "UpdateMember", "Wait"),
 )
 
 REASONS: dict[str, tuple[str, ...]] = {

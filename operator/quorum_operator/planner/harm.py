@@ -21,7 +21,9 @@ from quorum_operator.planner.step import (
     RestartMember,
     ScaleToZero,
     Step,
+    Unlatch,
 )
+from quorum_operator.planner.taking_back import may_be_taken_back, successors, turned_out_wrong
 
 UNCONFIRMED = "no majority confirms a leader at this moment"
 
@@ -30,7 +32,7 @@ def may_harm(step: Step) -> bool:
     """Whether a step needs this judgement."""
     if isinstance(step, LatchFailure):
         return step.latch.reason in CIRCUMSTANCES
-    return isinstance(step, ScaleToZero | DeleteIncarnation | RemoveVoter | RestartMember)
+    return isinstance(step, ScaleToZero | DeleteIncarnation | RemoveVoter | RestartMember | Unlatch)
 
 
 def harm(at: Situation, step: Step) -> str | None:
@@ -38,6 +40,8 @@ def harm(at: Situation, step: Step) -> str | None:
     match step:
         case LatchFailure(target):
             return _of_latch(at, _incarnation(at, target.name))
+        case Unlatch(target):
+            return _of_taking_back(at, _incarnation(at, target.name))
         case ScaleToZero(target, why):
             return _of_stop(at, _incarnation(at, target.name), why)
         case DeleteIncarnation(target):
@@ -61,6 +65,15 @@ def _of_latch(at: Situation, each: Incarnation) -> str | None:
     if each.key in at.heard:
         return f"the leader hears {each.name}"
     return _runs(each)
+
+
+def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
+    if at.view is None:
+        return UNCONFIRMED
+    if turned_out_wrong(at, each) is None or not may_be_taken_back(at, each):
+        return f"the latch of {each.name} stands"
+    running = [other for other in successors(at, each) if other.replicas > 0 or other.pod]
+    return f"{running[0].name} has not stopped" if running else None
 
 
 def _runs(each: Incarnation) -> str | None:

@@ -35,6 +35,7 @@ from quorum_operator.planner.step import (
     Wait,
 )
 from quorum_operator.planner.suspicion import lasting, plan_suspicion
+from quorum_operator.planner.taking_back import plan_taking_back
 
 Rule = Callable[[Situation], Step | None]
 
@@ -200,17 +201,17 @@ def _start(at: Situation) -> Step | None:
 
 def _stop_failed(at: Situation) -> Step | None:
     """Nobody stops a voter that the leader hears, whatever the sign: it is replaced first, and stopped as no voter any more."""
-    if at.view is None:
-        return None
-    for each in at.current:
+
+    def stop(each: Incarnation) -> Step | None:
         if each.failed is None or each.replicas == 0:
-            continue
+            return None
         why = each.failed.reason
         doubtful = why in evidence.CIRCUMSTANCES and not at.seen.wanted.repair_enabled
-        voter = each.key in at.voters
-        if not (voter and (doubtful or each.key in at.heard)):
-            return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
-    return None
+        if each.key in at.voters and (doubtful or each.key in at.heard):
+            return None
+        return ScaleToZero(target(each), why, f"{each.name} failed ({why}); its volume is kept")
+
+    return None if at.view is None else _first(at, map(stop, at.current))
 
 
 def _update_idle(at: Situation) -> Step | None:
@@ -286,6 +287,7 @@ def _rules() -> Iterator[Rule]:
     yield _record_formed
     yield _restore_notes
     yield _record_uuid
+    yield plan_taking_back
     yield _stop_failed
     yield _start
     yield _update_idle

@@ -20,6 +20,7 @@ _ON_A_SET = (
     steps.UpdateMember,
     steps.RecordReplicaUuid,
     steps.LatchFailure,
+    steps.Unlatch,
     steps.BeginRecovery,
     steps.GiveUpRecovery,
     steps.ScaleToZero,

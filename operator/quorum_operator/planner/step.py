@@ -111,6 +111,15 @@ class LatchFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlatch:
+    """Take a latch back that came from a circumstance. `latched_at`: when it was written, which counts as a failure."""
+
+    target: Target
+    latched_at: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BeginRecovery:
     """Write on the survivor that a lost quorum goes on from it, as it was confirmed."""
 
@@ -226,6 +235,7 @@ Step = (
     | RecordReplicaUuid
     | RecordFormed
     | LatchFailure
+    | Unlatch
     | BeginRecovery
     | GiveUpRecovery
     | ScaleToZero

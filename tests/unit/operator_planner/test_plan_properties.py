@@ -31,6 +31,7 @@ ACTIONS = (
     "retire",
     "config",
     "flicker",
+    "return",
     "alter",
     "cancel",
     "calm",
@@ -122,6 +123,10 @@ def _act(model: Model, action: str, draw: random.Random) -> None:
     elif action == "flicker" and _may_lose_one(model):
         model.fail_disk(victim, "failed")  # the process saw it and has ended
         victim.disk.state, victim.disk.healed = "ok", True
+    elif action == "return":
+        for each in model.sets.values():
+            if each.disk.state in {"mount-fails", "host-gone"}:
+                each.disk.state = "ok"
     elif action in {"fail", "mount", "host"} and _may_lose_one(model):
         state = {"fail": "failed", "mount": "mount-fails", "host": "host-gone"}[action]
         model.fail_disk(victim, state)
@@ -266,6 +271,6 @@ def test_the_runs_above_reach_every_kind_of_step() -> None:
     wanted = {
         *("CreateIdentity", "ApplyObjects", "CreateMember", "UpdateMember", "RecordReplicaUuid"),
         *("RecordFormed", "LatchFailure", "ScaleToZero", "AddVoter", "RemoveVoter", "Wait"),
-        *("TransferLeadership", "RestartMember", "DeleteIncarnation", "Nothing"),
+        *("TransferLeadership", "RestartMember", "DeleteIncarnation", "Nothing", "Unlatch"),
     }
     assert wanted <= seen.keys(), wanted - seen.keys()

@@ -1,0 +1,73 @@
+"""A latch that came from a circumstance is taken back when the circumstance turns out wrong.
+
+A host that was deleted is there again, a volume that could not be mounted is: what was latched holds all that its replica
+has acknowledged, and is a better voter than an empty disk. Never taken back is a proof (what the replica itself said, a lost
+volume, another replica on the volume) or a fence.
+
+It happens only while the replica is still a voter of the committed set and no change is pending, and only when its successor,
+which is no voter yet, has stopped: two of an id must not take turns. Then the member starts again, and the successor leaves.
+"""
+
+from quorum_operator.planner import evidence
+from quorum_operator.planner.observed import Incarnation
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.step import ScaleToZero, Step, Target, Unlatch, Wait
+
+RETRY_GONE_S = 0.5
+
+
+def plan_taking_back(at: Situation) -> Step | None:
+    """The next step of taking a latch back, or None where no latch is wrong."""
+    for each in at.current:
+        why = turned_out_wrong(at, each)
+        if why is None or each.failed is None or not may_be_taken_back(at, each):
+            continue
+        for successor in successors(at, each):
+            if successor.replicas > 0:
+                reason = f"{successor.name} is not needed: {why}"
+                return ScaleToZero(_target(successor), "not needed", reason)
+            if successor.pod is not None:
+                reason = f"the latch of {each.name} is taken back: {why}"
+                return Wait(reason, f"{successor.pod.name} must be gone", RETRY_GONE_S)
+        reason = f"{each.name}: {each.failed.reason} ({each.failed.evidence}) was wrong: {why}"
+        return Unlatch(_target(each), each.failed.at, reason)
+    return None
+
+
+def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
+    """What shows that this latch's circumstance is over, in words."""
+    latch, pod, volume = each.failed, each.pod, each.volume
+    if latch is None or latch.reason not in evidence.CIRCUMSTANCES:
+        return None
+    if each.key in at.heard:
+        return f"the leader hears {each.name}"
+    if latch.reason == evidence.HOST_DELETED:
+        there = volume is not None and bool(volume.hosts) and volume.hosts_exist
+        return (
+            f"the host of volume {volume.name} is there" if there and volume is not None else None
+        )
+    if pod is not None and pod.running and not pod.deleting and pod.exit_code is None:
+        return f"the container of {pod.name} runs"
+    return None
+
+
+def may_be_taken_back(at: Situation, each: Incarnation) -> bool:
+    """It is a voter of the committed set, its successor is none, and no change is pending."""
+    view = at.view
+    if view is None or view.pending_change or not view.voters_committed:
+        return False
+    twins = [key for key in at.voters if key.id == each.node_id]
+    return twins == [each.key]
+
+
+def successors(at: Situation, each: Incarnation) -> list[Incarnation]:
+    """Later incarnations of this member that may still run."""
+    return [
+        other
+        for other in at.current
+        if other.node_id == each.node_id and other.number > each.number and other.failed is None
+    ]
+
+
+def _target(each: Incarnation) -> Target:
+    return Target(each.name, each.uid, each.resource_version)
