@@ -39,16 +39,16 @@ def turned_out_wrong(at: Situation, each: Incarnation) -> str | None:
     latch, pod, volume = each.failed, each.pod, each.volume
     if latch is None or latch.reason not in evidence.CIRCUMSTANCES:
         return None
+    of_host = latch.reason == evidence.HOST_DELETED
+    if of_host and volume is not None and volume.hosts and volume.hosts_exist:
+        return f"the host of volume {volume.name} is there"
+    # What the leader hears of a pod that is gone, or told to go, is its memory of it.
+    if pod is None or pod.deleting or not pod.running:
+        return None
     if each.key in at.heard:
         return f"the leader hears {each.name}"
-    if latch.reason == evidence.HOST_DELETED:
-        there = volume is not None and bool(volume.hosts) and volume.hosts_exist
-        return (
-            f"the host of volume {volume.name} is there" if there and volume is not None else None
-        )
-    if pod is not None and pod.running and not pod.deleting and pod.exit_code is None:
-        return f"the container of {pod.name} runs"
-    return None
+    runs = not of_host and pod.exit_code is None
+    return f"the container of {pod.name} runs" if runs else None
 
 
 def may_be_taken_back(at: Situation, each: Incarnation) -> bool:
