@@ -232,3 +232,4 @@ class Hands:
                 nodes.restart_kubelet(host)
             else:
                 self.api.merge(f"{kube.NODES}/{host}", {"spec": {"unschedulable": None}})
+                self.kubectl("taint", "node", host, "by-hand-")

@@ -96,6 +96,24 @@ def drain(hands: Hands, drawn: Drawn) -> Doing:
 
 
 @act(lasts_s=_PASSES)
+def taint(hands: Hands, drawn: Drawn) -> Doing:
+    """Taint a member's host NoExecute for a while: whoever does not tolerate that is evicted."""
+    host = hands.host_of(hands.member(drawn))
+    hands.kubectl("taint", "node", host, "by-hand=yes:NoExecute", "--overwrite")
+    yield f"tainted {host}"
+    hands.kubectl("taint", "node", host, "by-hand-")
+
+
+@act(lasts_s=_PASSES)
+def stop_host(hands: Hands, drawn: Drawn) -> Doing:
+    """Switch a member's host off, and on again."""
+    host = hands.host_of(hands.member(drawn))
+    nodes.stop_node(host)
+    yield f"switched {host} off"
+    nodes.start_node(host)
+
+
+@act(lasts_s=_PASSES)
 def delete_node_object(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Node object of a member's host; its kubelet comes back with it."""
     host = hands.host_of(hands.member(drawn))
@@ -182,6 +200,8 @@ ACTS: tuple[Act, ...] = (
     delete_volume,
     cordon,
     drain,
+    taint,
+    stop_host,
     delete_node_object,
     restart_kubelet,
     cut_member_off,

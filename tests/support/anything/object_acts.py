@@ -1,6 +1,7 @@
 """Acts on the objects that the operator owns, as people delete, scale, edit and relabel them by hand."""
 
 import re
+from base64 import b64encode
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.hands import UUID, Hands
@@ -84,6 +85,27 @@ def edit_set(hands: Hands, drawn: Drawn) -> Doing:
 
 
 @act()
+def rollout_restart(hands: Hands, drawn: Drawn) -> Doing:
+    """Run kubectl rollout restart on a StatefulSet."""
+    member = hands.member(drawn)
+    hands.kubectl("-n", hands.namespace, "rollout", "restart", f"statefulset/{member.name}")
+    yield f"rollout restart of {member.name}"
+
+
+@act()
+def evict_pod(hands: Hands, drawn: Drawn) -> Doing:
+    """Ask for the eviction of a member's pod, as the disruption budget allows it."""
+    member = hands.member(drawn)
+    body: Json = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": member.pod, "namespace": hands.namespace},
+    }
+    hands.api.create(f"{hands.core('pods', member.pod)}/eviction", body)
+    yield f"evicted {member.pod}"
+
+
+@act()
 def delete_pod(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the pod of a member."""
     member = hands.member(drawn)
@@ -128,6 +150,14 @@ def delete_token(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Secret with the token of the admin API."""
     hands.delete(hands.owned["token secret"])
     yield "deleted the token secret"
+
+
+@act()
+def edit_token(hands: Hands, drawn: Drawn) -> Doing:
+    """Write another token into the Secret."""
+    token = b64encode(f"by-hand-{drawn.choice}-0123456789abcdef".encode()).decode()
+    hands.api.merge(hands.owned["token secret"], {"data": {"token": token}})
+    yield "edited the token"
 
 
 @act()
@@ -268,12 +298,15 @@ ACTS: tuple[Act, ...] = (
     scale_set_to_zero,
     scale_set_to_two,
     edit_set,
+    rollout_restart,
+    evict_pod,
     delete_pod,
     delete_pod_by_force,
     delete_all_pods,
     delete_base_object,
     delete_identity,
     delete_token,
+    edit_token,
     strip_base_object,
     strip_identity,
     strip_token,

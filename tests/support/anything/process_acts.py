@@ -64,6 +64,19 @@ def two_operators(hands: Hands, drawn: Drawn) -> Doing:
     hands.api.merge(hands.deployment(), {"spec": {"replicas": 1}})
 
 
+@act(lasts_s=_PASSES)
+def operator_forbidden(hands: Hands, drawn: Drawn) -> Doing:
+    """Take the operator's permissions away, and give them back."""
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    path = f"{bindings}/{installation.OPERATOR_NAMESPACE}-{installation.RELEASE}"
+    found = hands.api.get(path)
+    hands.api.delete(path)
+    yield "deleted the operator's ClusterRoleBinding"
+    kept = ("name", "labels", "annotations")
+    found["metadata"] = {key: found["metadata"][key] for key in kept if key in found["metadata"]}
+    hands.api.create(bindings, found)
+
+
 @act()
 def delete_lease(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Lease that the working operator holds."""
@@ -97,6 +110,7 @@ ACTS: tuple[Act, ...] = (
     delete_operator_pod,
     operator_away,
     two_operators,
+    operator_forbidden,
     delete_lease,
     remove_voter,
     resign,
