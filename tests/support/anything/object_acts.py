@@ -34,6 +34,16 @@ def _deletes_what_is_named(hands: Hands, message: str) -> str:
     return f"deleted {', '.join(gone) or 'nothing'}"
 
 
+def _restarts_one_by_one(hands: Hands, message: str) -> str:
+    """As the page of the condition says: each pod when all voters are live again."""
+    names = [member.pod for member in hands.members()]
+    for name in names:
+        hands.quorum.wait_healthy(len(names), timeout_s=60)
+        hands.api.delete(hands.core("pods", name))
+    return f"restarted {names} one by one"
+
+
+_TOKEN = Ending("Refused", "token", _restarts_one_by_one)
 _FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
 _BASE = ("service nodes", "service admin", "service bootstrap", "config", "disruption budget")
@@ -145,14 +155,14 @@ def delete_identity(hands: Hands, drawn: Drawn) -> Doing:
     yield "deleted the identity"
 
 
-@act()
+@act(endings=(_TOKEN,))
 def delete_token(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Secret with the token of the admin API."""
     hands.delete(hands.owned["token secret"])
     yield "deleted the token secret"
 
 
-@act()
+@act(endings=(_TOKEN,))
 def edit_token(hands: Hands, drawn: Drawn) -> Doing:
     """Write another token into the Secret."""
     token = b64encode(f"by-hand-{drawn.choice}-0123456789abcdef".encode()).decode()

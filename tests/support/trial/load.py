@@ -43,9 +43,11 @@ class Load:
         wait_for("the first acknowledged record", self.acknowledged, timeout_s=30, seen=self.last)
 
     def renew_token(self) -> None:
-        """Both go on with the token that the quorum's Secret has now."""
+        """Both may use the token that the quorum's Secret has now, too."""
+        before = self._token_file.read_text().split() if self._token_file.exists() else []
+        tokens = dict.fromkeys([*before, self._quorum.token()])
         fresh = self._token_file.with_suffix(".new")
-        fresh.write_text(self._quorum.token())
+        fresh.write_text("\n".join(tokens))
         fresh.replace(self._token_file)
 
     def _launch(self, program: str, *options: str) -> None:

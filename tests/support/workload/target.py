@@ -78,7 +78,7 @@ class Target:
         turns: int = _TURNS,
         token_file: Path | None = None,
     ) -> None:
-        """`token_file` is read again when the token is refused: it may have been renewed."""
+        """`token_file` has tokens line by line; when one is refused the next is taken, and the file read again."""
         if not urls:
             raise ValueError("at least one URL is needed")
         self._turns = turns
@@ -86,11 +86,19 @@ class Target:
         self._next = 0
         self._headers = {"Content-Type": "application/json"}
         self._token_file = token_file
-        self._bear(token if token_file is None else token_file.read_text())
+        self._bear(token)
+        if token_file is not None:
+            self._bear_next(token_file)
         self._timeout_s = timeout_ms / 1000
         self._connection: http.client.HTTPConnection | None = None
 
+    def _bear_next(self, file: Path) -> None:
+        tokens = file.read_text().split()
+        place = tokens.index(self._token) + 1 if self._token in tokens else 0
+        self._bear(tokens[place % len(tokens)])
+
     def _bear(self, token: str | None) -> None:
+        self._token = token
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
 
@@ -110,7 +118,7 @@ class Target:
         for _ in range(self._turns):
             outcome = self._call(method, path, body)
             if isinstance(outcome, Answer) and outcome.status == _REFUSED and self._token_file:
-                self._bear(self._token_file.read_text())
+                self._bear_next(self._token_file)
             if not isinstance(outcome, Answer) or outcome.status != MISDIRECTED:
                 break
             leader = outcome.body.get("leaderUrl")

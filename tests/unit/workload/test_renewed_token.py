@@ -41,9 +41,11 @@ def test_a_renewed_token_is_taken_from_its_file(url: str, tmp_path: Path) -> Non
     assert _status(target) == 200
     _WANTED[0] = "Bearer second"
     assert _status(target) == 401
-    file.write_text("second")
+    file.write_text("first\nsecond")
     assert _status(target) == 401, "it finds out by the refusal"
     assert _status(target) == 200
+    _WANTED[0] = "Bearer first"
+    assert [_status(target), _status(target)] == [401, 200], "the one before is tried again"
     target.turn()
 
 
