@@ -137,8 +137,10 @@ def _settle(hands: Hands, plan: Round, diary: Diary) -> tuple[float, list[str], 
             if condition is not None and ending.holds(condition):
                 open_endings.remove(ending)
                 diary.note(f"a person answers {ending.type}: {condition['message']}")
-                words = ending.answer(hands, condition["message"])
-                diary.note(words)
+                try:
+                    diary.note(ending.answer(hands, condition["message"]))
+                except _REFUSALS as error:
+                    diary.note(f"what it says could not be done: {error}")
                 answered.append(ending.type)
                 deadline = time.monotonic() + SETTLED_S
         time.sleep(_LOOK_S)
