@@ -265,7 +265,7 @@ def _put(api: KeptObjects, collection: str, body: Object) -> None:
 def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int) -> None:
     member = stateful_set.Member(node_id, 1, IDENTITY, founder=node_id == 1)
     owned = stateful_set.build(OWNER, spec, member)
-    name, labels = owned["metadata"]["name"], owned["metadata"]["labels"]
+    name = owned["metadata"]["name"]
     owned["metadata"]["creationTimestamp"] = time_text(99_999)
     owned["metadata"]["annotations"][names.ANNOTATION_UUID] = f"U{node_id}"
     _put(api, paths.namespaced("statefulsets", SPACE), owned)
@@ -280,7 +280,10 @@ def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int) -> Non
     }
     _put(api, paths.namespaced("pods", SPACE), pod)
     claim = {
-        "metadata": {"name": f"data-{name}-0", "labels": labels},
+        "metadata": {
+            "name": f"data-{name}-0",
+            "labels": stateful_set.claim_labels(OWNER, node_id, 1, 1),
+        },
         "spec": {"volumeName": f"pv{node_id}"},
         "status": {"phase": "Bound"},
     }

@@ -10,6 +10,8 @@ PREFIX = "metadataquorum.dev"
 LABEL_NAME = "app.kubernetes.io/name"
 LABEL_INSTANCE = "app.kubernetes.io/instance"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_QUORUM = f"{PREFIX}/quorum"
+"""The name of the quorum, on claims: Argo CD prunes what carries LABEL_INSTANCE and no owner."""
 LABEL_NODE_ID = f"{PREFIX}/node-id"
 LABEL_INCARNATION = f"{PREFIX}/incarnation"
 LABEL_FORMATION = f"{PREFIX}/formation"
@@ -78,6 +80,11 @@ class Owner:
     def selector(self) -> str:
         """Label selector of this quorum's pods, as `kubectl -l` takes it."""
         return f"{LABEL_NAME}={APP},{LABEL_INSTANCE}={self.name}"
+
+    @property
+    def claim_selector(self) -> str:
+        """Label selector of this quorum's claims; those of the version before have `selector`."""
+        return f"{LABEL_NAME}={APP},{LABEL_QUORUM}={self.name}"
 
     @property
     def nodes_service(self) -> str:

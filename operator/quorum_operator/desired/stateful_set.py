@@ -34,6 +34,7 @@ from quorum_operator.desired.names import (
     LABEL_INSTANCE,
     LABEL_NAME,
     LABEL_NODE_ID,
+    LABEL_QUORUM,
     LATCH_PATH,
     TOKEN_PATH,
     USER_ID,
@@ -162,8 +163,10 @@ def labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str,
 
 
 def claim_labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str, str]:
-    """Labels of its claim."""
-    return labels(owner, node_id, number, formation)
+    """Labels of its claim, which has no owner: none that a tool prunes by what it does not know."""
+    shared = labels(owner, node_id, number, formation)
+    kept = {key: value for key, value in shared.items() if key != LABEL_INSTANCE}
+    return {**kept, LABEL_QUORUM: owner.name}
 
 
 def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:

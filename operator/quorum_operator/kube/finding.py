@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from quorum_operator.desired.names import LABEL_FORMATION, Owner
+from quorum_operator.desired.names import LABEL_FORMATION, LABEL_QUORUM, Owner
 from quorum_operator.kube import paths
 from quorum_operator.planner.observed import ForeignObject
 
@@ -55,21 +55,22 @@ async def find_parts(
     api: Reads, owner: Owner, *, known: frozenset[Place] = frozenset(), wide: bool = False
 ) -> Parts:
     """Read them; `known` are places that are looked up by name in any case."""
-    labels = None if wide else owner.selector
 
-    def listing(plural: str) -> Any:
+    def listing(plural: str, selector: str = owner.selector) -> Any:
+        labels = None if wide else selector
         return api.find(paths.namespaced(plural, owner.namespace), labels=labels)
 
-    maps, sets, pods, claims = await asyncio.gather(
+    maps, sets, pods, claims, older_claims = await asyncio.gather(
         listing("configmaps"),
         listing("statefulsets"),
         listing("pods"),
-        listing("persistentvolumeclaims"),
+        listing("persistentvolumeclaims", owner.claim_selector),
+        _nothing() if wide else listing("persistentvolumeclaims"),
     )
     seen = _Seen(owner)
     seen.take("StatefulSet", sets)
     seen.take("Pod", pods)
-    seen.take("PersistentVolumeClaim", claims)
+    seen.take("PersistentVolumeClaim", [*older_claims, *claims])
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
         seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys())),
@@ -77,6 +78,10 @@ async def find_parts(
     )
     identities = await _identities(api, owner, maps, seen.formations())
     return seen.parts(identities, wide=wide)
+
+
+async def _nothing() -> list[Object]:
+    return []
 
 
 class _Seen:
@@ -138,7 +143,8 @@ class _Seen:
             *(("ConfigMap", each) for each in identities.values() if not is_owned(each, owner)),
         ]
         taken: set[Place] = set().union(*self._found.values())
-        labelled = owner.labels.items()
+        labelled = {kind: owner.labels.items() for kind in _PLURALS}
+        labelled["PersistentVolumeClaim"] = {LABEL_QUORUM: owner.name}.items()
         return Parts(
             identities={i: each for i, each in identities.items() if is_owned(each, owner)},
             sets=sets,
@@ -148,9 +154,9 @@ class _Seen:
             taken=frozenset(taken),
             unlabelled=frozenset(
                 place
-                for found in self._found.values()
+                for kind, found in self._found.items()
                 for place, each in found.items()
-                if wide and not labelled <= (each["metadata"].get("labels") or {}).items()
+                if wide and not labelled[kind] <= (each["metadata"].get("labels") or {}).items()
             ),
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorum_operator.desired import identity, stateful_set
-from quorum_operator.desired.names import Owner
+from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM, Owner
 from quorum_operator.kube.finding import Parts, formation_of
 from quorum_operator.planner.observed import LabelDrift
 
@@ -31,8 +31,12 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
         # What a StatefulSet selects can't be changed, whatever version has made it.
         selected = each["spec"].get("selector", {}).get("matchLabels") or {}
         yield from _of("Pod", parts.pods.get(place), {**wanted, **selected})
+        claim = parts.claims.get(place)
         kept = stateful_set.claim_labels(owner, *place, formation)
-        yield from _of("PersistentVolumeClaim", parts.claims.get(place), kept)
+        # What the version before has made is found by its labels all the same.
+        there = {} if claim is None else claim["metadata"].get("labels") or {}
+        older = LABEL_INSTANCE in there and LABEL_QUORUM not in there
+        yield from _of("PersistentVolumeClaim", claim, wanted if older else kept)
 
 
 def _of(kind: str, found: Object | None, wanted: dict[str, str]) -> Iterator[LabelDrift]:

@@ -51,8 +51,6 @@ class Cluster:
 
     identities: tuple[Identity, ...]
     stale_objects: tuple[str, ...]
-    token: str | None
-    """The admin token, where the objects were checked."""
     label_drift: tuple[LabelDrift, ...]
     foreign_objects: tuple[ForeignObject, ...]
     unlabelled: frozenset[Place]
@@ -63,6 +61,8 @@ class Cluster:
     templates: dict[str, Templates]
     storage_class_exists: bool
     lone_claims: tuple[LoneClaim, ...] = ()
+    token: str | None = None
+    """The admin token, where the objects were checked."""
 
 
 async def observe(

@@ -113,3 +113,14 @@ def test_only_a_survivor_is_told_to_recover_and_only_its_pod_is_old_by_that() ->
     before, after = (stateful_set.hashes(OWNER, SPEC, each) for each in (OTHER, survivor))
     assert before.restart_hash != after.restart_hash
     assert before.template_hash != after.template_hash
+
+
+def test_claims_carry_no_label_that_tools_prune_by() -> None:
+    """They have no owner, so Argo CD would take them for its own."""
+    built = stateful_set.build(OWNER, SPEC, OTHER)
+    [claim] = built["spec"]["volumeClaimTemplates"]
+    assert "app.kubernetes.io/instance" not in claim["metadata"]["labels"]
+    assert claim["metadata"]["labels"]["metadataquorum.dev/quorum"] == OWNER.name
+    selected = built["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= built["spec"]["template"]["metadata"]["labels"].items()
+    assert selected["app.kubernetes.io/instance"] == OWNER.name, "as the version before selects"

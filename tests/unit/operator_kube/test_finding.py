@@ -6,7 +6,13 @@ from itertools import product
 import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired.names import LABEL_FORMATION, LABEL_INSTANCE, LABEL_NODE_ID, Owner
+from quorum_operator.desired.names import (
+    LABEL_FORMATION,
+    LABEL_INSTANCE,
+    LABEL_NODE_ID,
+    LABEL_QUORUM,
+    Owner,
+)
 from quorum_operator.kube.finding import Parts, Place, find_parts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.observe import Cluster, observe
@@ -40,7 +46,7 @@ def edit(each: Object, how: str) -> None:
     if how == "removed":
         labels.clear()
     elif how == "another quorum's":
-        labels[LABEL_INSTANCE] = "other"
+        labels |= {key: "other" for key in (LABEL_INSTANCE, LABEL_QUORUM) if key in labels}
     else:
         labels |= {LABEL_NODE_ID: "x", LABEL_FORMATION: "y"}
 
@@ -167,3 +173,15 @@ def test_the_identity_of_a_later_formation_is_found_while_the_first_one_shows() 
     for labels in (owned["metadata"], owned["spec"]["volumeClaimTemplates"][0]["metadata"]):
         labels["labels"][LABEL_FORMATION] = "2"
     assert [each.index for each in cluster(api).identities] == [1, 2]
+
+
+def test_claims_of_the_version_before_are_found_and_left_as_they_are() -> None:
+    api, members = three()
+    claim = members[2][2]
+    claim["metadata"]["labels"] = dict(members[2][0]["metadata"]["labels"])
+    assert LABEL_INSTANCE in claim["metadata"]["labels"]
+    del api.objects["/apis/apps/v1/namespaces/space/statefulsets/q-2-1"]
+    del api.objects["/api/v1/namespaces/space/pods/q-2-1-0"]
+    seen = found(api)
+    assert seen.claims.keys() == PLACES, "also without anything else that names it"
+    assert label_drift(OWNER, seen) == ()

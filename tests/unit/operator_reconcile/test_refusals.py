@@ -48,6 +48,11 @@ def with_a_dead_disk(api: KeptObjects, node_id: int) -> None:
     del api.objects[pod_path(node_id)]
 
 
+def writes(api: KeptObjects) -> list[tuple[str, str]]:
+    """All but the notes on claims that tell what their volumes hold."""
+    return [each for each in api.writes if "/persistentvolumeclaims/" not in each[1]]
+
+
 def reconcile(api: KeptObjects, nodes: SoundNodes, times: int = 1) -> Reconciler:
     made = reconciler(api, nodes)
 
@@ -106,7 +111,7 @@ def test_repair_goes_before_templates() -> None:
     with_a_dead_disk(api, 2)
     api.change_spec(tolerations=[{"key": "x", "operator": "Exists"}])
     reconcile(api, SoundNodes(5, silent=(2,)))
-    assert [verb for verb, _ in api.writes] == ["create"]
+    assert [verb for verb, _ in writes(api)] == ["create"]
 
 
 def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
@@ -253,11 +258,11 @@ def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
     api = running_quorum(3)
     api.change_spec(storage={"size": size, "storageClassName": "local"})
     reconcile(api, SoundNodes(3), times=3)
-    assert not api.writes
+    assert not writes(api)
 
 
 def test_another_way_of_writing_resources_restarts_nobody() -> None:
     api = running_quorum(3, resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
     reconcile(api, SoundNodes(3), times=3)
-    assert not api.writes
+    assert not writes(api)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quorum_operator.desired.names import LABEL_INSTANCE
+from quorum_operator.desired.names import LABEL_INSTANCE, LABEL_QUORUM
 from support.kept_objects import (
     NAME,
     SPACE,
@@ -36,7 +36,8 @@ def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
     if edited is None:
         api.objects[path]["metadata"]["labels"] = {}
     else:
-        api.objects[path]["metadata"]["labels"][LABEL_INSTANCE] = edited
+        label = LABEL_QUORUM if path == CLAIM else LABEL_INSTANCE
+        api.objects[path]["metadata"]["labels"][label] = edited
     reconciled(api)
     assert api.objects[path]["metadata"]["labels"] == before
     assert {verb for verb, _ in api.writes} == {"merge"}
@@ -47,7 +48,7 @@ def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
     api = running_quorum(paused=True)
     api.objects[pod_path(1)]["metadata"]["labels"] = {}
     reconciled(api)
-    assert api.writes == []
+    assert api.objects[pod_path(1)]["metadata"]["labels"] == {}
     assert api.status["voters"] == 3
 
 
