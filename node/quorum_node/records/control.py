@@ -11,6 +11,7 @@ version 0 and fails on the other; so version 0 is written, and both are read.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 
 from quorum_node.records.batches import DecodedRecord, Record
@@ -298,7 +299,9 @@ def _read_targets(data: bytes) -> tuple[ReplicaKey, ...]:
     return tuple(targets)
 
 
+@lru_cache(maxsize=64)
 def _decode_voters(value: bytes, version: int) -> tuple[ControlRecord, int]:
+    """The same few voters stand in the log, in every snapshot and in what is replayed of both."""
     count, position = read_array_length(value, 2)
     voters = []
     for _ in range(count):

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorum_node.records.batches import HEADER_BYTES, Batch, read_header, split_batches
+from quorum_node.records.batches import Batch, read_header, split_batches
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage.log import SegmentedLog
@@ -32,6 +32,8 @@ class SimulatedLog:
         """Segment and the position where the batch ends."""
         self._solid = 0
         """So many batches were found durable."""
+        self.changes_of_voters = 0
+        """Counts what may change the voter sets that are in it: control batches that come, and whatever goes."""
         self._syncing: Unsynced | None = None
         self._synced_to = 0
         for segment in log.segments:
@@ -130,7 +132,8 @@ class SimulatedLog:
 
     def batch_at(self, offset: int) -> Noted | None:
         """The batch that holds `offset`."""
-        if not self.start_offset <= offset < self.end_offset:
+        log = self._log
+        if not log.start_offset <= offset < log.end_offset:
             return None
         return self._batches[bisect_right(self._bases, offset) - 1]
 
@@ -150,19 +153,20 @@ class SimulatedLog:
     # -- inside
 
     def _note(self, data: bytes, segment: Segment, position: int) -> None:
-        start = 0
-        while start < len(data):
-            header = read_header(data[start : start + HEADER_BYTES])
+        start, size = 0, len(data)
+        while start < size:
+            header = read_header(data, start)
             stop = start + header.size_bytes
-            self._bases.append(header.base_offset)
-            self._batches.append(
-                (header.base_offset, header.end_offset, header.leader_epoch, header.crc)
-            )
-            self._raw.append(data[start:stop])
+            base = header.base_offset
+            self._bases.append(base)
+            self._batches.append((base, header.end_offset, header.leader_epoch, header.crc))
+            self._raw.append(data if stop - start == size else data[start:stop])
             self._places.append((segment, position + stop))
+            self.changes_of_voters += header.is_control
             start = stop
 
     def _forget(self, first: int, stop: int) -> None:
+        self.changes_of_voters += 1
         for known in (self._bases, self._batches, self._raw, self._places):
             del known[first:stop]
         self._solid = max(0, self._solid - stop) if first == 0 else min(self._solid, first)

@@ -42,10 +42,13 @@ class Scheduler:
             if not heap or heap[0][0] > limit_ms:
                 self.now_ms = limit_ms
                 return done()
-            before_ms = self.now_ms
-            self.now_ms, _, action, arguments = heappop(heap)
-            spinning = spinning + 1 if self.now_ms == before_ms else 0
-            if spinning > SPIN_LIMIT:
-                raise Spinning(f"{SPIN_LIMIT} events at {self.now_ms} ms, the last one {action}")
+            now_ms, _, action, arguments = heappop(heap)
+            if now_ms != self.now_ms:
+                self.now_ms = now_ms
+                spinning = 0
+            else:
+                spinning += 1
+                if spinning > SPIN_LIMIT:
+                    raise Spinning(f"{SPIN_LIMIT} events at {now_ms} ms, the last one {action}")
             self.executed += 1
             action(*arguments)

@@ -24,13 +24,7 @@ class ServiceState:
 
     def after(self, batch: Batch) -> "ServiceState":
         """With one more batch; records before the end are skipped, none may be missing."""
-        assert batch.header.base_offset <= self.end_offset, f"a gap before {batch.header}"
-        count, digest = self.count, self.digest
-        if not batch.header.is_control:
-            for offset, value in _values(bytes(batch.data)):
-                if offset >= self.end_offset:
-                    count, digest = count + 1, crc32c(value, digest)
-        return ServiceState(max(self.end_offset, batch.header.end_offset), count, digest)
+        return _after(self.end_offset, self.count, self.digest, bytes(batch.data))
 
     def values(self) -> list[bytes]:
         """The records of a snapshot: the state, and some that only make it longer."""
@@ -38,11 +32,17 @@ class ServiceState:
         return [told, *(told * (1 + (self.digest + number) % 4) for number in range(_FILLERS))]
 
 
-@lru_cache(maxsize=256)
-def _values(data: bytes) -> tuple[tuple[int, bytes], ...]:
-    """The values in a batch: every replica replays the same ones, one after the other."""
+@lru_cache(maxsize=1 << 12)
+def _after(end_offset: int, count: int, digest: int, data: bytes) -> ServiceState:
+    """With the batch `data`: every replica replays the same ones, and again after each start."""
     batch = split_batches(data)[0][0]
-    return tuple((record.offset, record.value or b"") for record in decode_records(batch))
+    header = batch.header
+    assert header.base_offset <= end_offset, f"a gap before {header}"
+    if not header.is_control:
+        for record in decode_records(batch):
+            if record.offset >= end_offset:
+                count, digest = count + 1, crc32c(record.value or b"", digest)
+    return ServiceState(max(end_offset, header.end_offset), count, digest)
 
 
 def read_state(end_offset: int, values: list[bytes]) -> ServiceState:

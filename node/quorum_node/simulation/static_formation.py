@@ -125,7 +125,7 @@ class StaticFormation:
         pairs = {(host.address, other) for other in others}
         pairs |= {(other, host.address) for other in others}
         if for_ms is None and self._random.random() < 0.2:
-            pairs = {pair for pair in pairs if self._random.random() < 0.5}
+            pairs = {pair for pair in sorted(pairs) if self._random.random() < 0.5}
         blocked = self._cluster.network.blocked
         blocked |= pairs
         delay_ms = for_ms or 50 + self._random.random() * 4000

@@ -12,7 +12,10 @@ from quorum_node.records.control import VotersRecord, decode_control
 
 if TYPE_CHECKING:
     from quorum_node.simulation.host import SimulatedHost
+    from quorum_node.simulation.log import SimulatedLog
 
+Found = tuple[int, VoterSet]
+"""Offset of a voters record, and what it says."""
 _ATTRIBUTES_LOW = 22
 """Where the lower byte of a batch's attributes stands."""
 
@@ -23,6 +26,9 @@ class VoterRecords:
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int, int], list[int]] = {}
         self._sets: dict[tuple[int, int], VoterSet] = {}
+        self._noted = 0
+        self._of_logs: dict[str, tuple[SimulatedLog, tuple[object, ...], list[Found]]] = {}
+        """By address: what was found in a log, and in which state of it."""
 
     def appended(
         self, host: "SimulatedHost", data: bytes, base_offset: int, epoch: int
@@ -30,8 +36,7 @@ class VoterRecords:
         """Note the voters in a new batch; returns the offsets of the records."""
         if not data[_ATTRIBUTES_LOW] & CONTROL_FLAG:
             return []
-        header = read_header(data)
-        batch = (base_offset, epoch, header.crc)
+        batch = (base_offset, epoch, read_header(data).crc)
         if batch in self._seen:
             return self._seen[batch]
         found: list[int] = []
@@ -40,11 +45,20 @@ class VoterRecords:
             control = decode_control(record)
             if isinstance(control, VotersRecord):
                 self._sets[(record.offset, epoch)] = VoterSet(control.voters)
+                self._noted += 1
                 found.append(record.offset)
         return found
 
-    def of_log(self, host: "SimulatedHost") -> list[tuple[int, VoterSet]]:
+    def of_log(self, host: "SimulatedHost") -> list[Found]:
         """All voter sets of a host, oldest first: that of the snapshot it begins behind, and its log's."""
+        log = host.log
+        state = (log.changes_of_voters, log.start, self._noted)
+        known = self._of_logs.get(host.address)
+        if known is None or known[0] is not log or known[1] != state:
+            known = self._of_logs[host.address] = (log, state, self._look(host))
+        return known[2]
+
+    def _look(self, host: "SimulatedHost") -> list[Found]:
         found = []
         start = host.log.start
         frozen = host.disk.snapshots.get(start) or host.disk.set_aside.get(start)

@@ -71,6 +71,9 @@ class Watch:
 
 
 def _fan_out(hooks: list[Callable[..., None]]) -> Callable[..., None]:
+    if len(hooks) == 1:
+        return hooks[0]
+
     def call(*arguments: Any) -> None:
         for hook in hooks:
             hook(*arguments)

@@ -9,7 +9,6 @@ hold the voters that were in force at their end.
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.batches import decode_records
 from quorum_node.records.control import VotersRecord, decode_control
-from quorum_node.records.snapshot_format import SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
@@ -62,16 +61,14 @@ class SnapshotsAreCommittedState(Invariant):
             raise Violation(
                 f"{host.address} has snapshot {id} of {state}, committed is {committed}"
             )
-        self._check_voters(host, id, data)
+        self._check_voters(host, id)
 
-    def _check_voters(self, host: SimulatedHost, id: SnapshotId, data: bytes) -> None:
+    def _check_voters(self, host: SimulatedHost, id: SnapshotId) -> None:
         in_force = [each for each in self._voters if each[0] < id.end_offset]
         if not in_force:
             return
         offset, epoch, voters = in_force[-1]
-        reader = SnapshotReader(id)
-        reader.feed(data)
-        record = reader.finish().voters
+        record = host.disk.snapshots[id].bounds.voters
         keys = None if record is None else VoterSet(record.voters).ordered_keys
         position = None if record is None else record.log_position
         if keys != voters.ordered_keys or position != (offset, epoch):
