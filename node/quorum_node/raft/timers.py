@@ -44,15 +44,7 @@ def next_deadline_ms(replica: ReplicaState) -> float:
         case Leader():
             deadline_ms = min(deadline_ms, _leader_deadline_ms(replica, role))
         case Follower():
-            if role.campaign_deadline_ms is not None:
-                deadline_ms = min(deadline_ms, role.campaign_deadline_ms)
-            if role.retry_deadline_ms is not None:
-                deadline_ms = min(deadline_ms, role.retry_deadline_ms)
-            if role.campaign_deadline_ms is None:
-                deadline_ms = min(deadline_ms, role.fetch_deadline_ms)
-                if role.silence_deadline_ms is not None and role.link is Link.OPEN:
-                    deadline_ms = min(deadline_ms, role.silence_deadline_ms)
-            deadline_ms = min(deadline_ms, own_entry.deadline_ms(replica))
+            deadline_ms = min(deadline_ms, _follower_deadline_ms(replica, role))
         case Prospective() | Candidate():
             deadline_ms = min(deadline_ms, role.deadline_ms, *role.retries.values())
         case Unattached():
@@ -90,6 +82,23 @@ def expire(replica: ReplicaState) -> None:
         case Resigned():
             if role.deadline_ms <= now_ms:
                 become_unattached(replica, replica.epoch)
+
+
+def _follower_deadline_ms(replica: ReplicaState, follower: Follower) -> float:
+    # After every event: comparisons, as a call of min() costs as much as all of them.
+    deadline_ms = own_entry.deadline_ms(replica) if replica.asks_for_itself else NEVER_MS
+    retry_ms = follower.retry_deadline_ms
+    if retry_ms is not None and retry_ms < deadline_ms:
+        deadline_ms = retry_ms
+    campaign_ms = follower.campaign_deadline_ms
+    if campaign_ms is not None:
+        return min(campaign_ms, deadline_ms)
+    if follower.fetch_deadline_ms < deadline_ms:
+        deadline_ms = follower.fetch_deadline_ms
+    silence_ms = follower.silence_deadline_ms
+    if silence_ms is not None and silence_ms < deadline_ms and follower.link is Link.OPEN:
+        deadline_ms = silence_ms
+    return deadline_ms
 
 
 def _leader_deadline_ms(replica: ReplicaState, leader: Leader) -> float:

@@ -42,17 +42,16 @@ class SimulatedDisk:
     set_aside: dict[SnapshotId, FrozenSnapshot] = field(default_factory=dict)
     """As they were before they were found damaged: a running replica still knows what was in them."""
 
+    directory: Path = field(init=False)
+    """Where the replica's files are."""
+
     def __post_init__(self) -> None:
+        self.directory = partition_directory(DATA, self.number)
         self.machine.files.torn = lambda content, durable: self._torn(content, durable)
 
     def _torn(self, content: bytearray, durable: int) -> bytes | bytearray:
         """What a loss of power leaves of a file that was appended to since it had `durable` bytes."""
         return bytes(content[:durable]) + torn_tail(content, b"", durable, self.random)
-
-    @property
-    def directory(self) -> Path:
-        """Where the replica's files are."""
-        return partition_directory(DATA, self.number)
 
     @property
     def broken(self) -> bool:

@@ -235,11 +235,12 @@ class SimulatedHost:
         """Give an event to this run of the process; a frozen one gets it when it thaws."""
         if run != self.run or not self.up:
             return
-        now_ms = self.cluster.scheduler.now_ms
-        if now_ms < self.frozen_until_ms:
-            self.cluster.scheduler.after(self.frozen_until_ms - now_ms, self.handle, run, event)
+        machine, scheduler = self.machine, self.cluster.scheduler
+        frozen_ms = machine.frozen_until_ms - scheduler.now_ms
+        if frozen_ms > 0:
+            scheduler.after(frozen_ms, self.handle, run, event)
             return
-        self.machine.guarded(self.driver.handle, event)
+        machine.guarded(self.driver.handle, event)
 
     def send(
         self, correlation: int, endpoint: Endpoint, request: OutboundRequest, timeout_ms: float

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from quorum_node.records.batches import Batch, read_header, split_batches
+from quorum_node.records.batches import CONTROL_FLAG, Batch, read_header, split_batches
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage.log import SegmentedLog
@@ -162,7 +162,8 @@ class SimulatedLog:
             self._batches.append((base, header.end_offset, header.leader_epoch, header.crc))
             self._raw.append(data if stop - start == size else data[start:stop])
             self._places.append((segment, position + stop))
-            self.changes_of_voters += header.is_control
+            if header.attributes & CONTROL_FLAG:
+                self.changes_of_voters += 1
             start = stop
 
     def _forget(self, first: int, stop: int) -> None:

@@ -8,6 +8,7 @@ is as little retried: the process ends, and what was not synced counts as lost.
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 
 class StorageFailure(Exception):
@@ -51,13 +52,24 @@ def again(error: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
     return StorageFailure(str(error))
 
 
-@contextmanager
-def storage_errors(action: str) -> Iterator[None]:
-    """Turn any OSError inside into a StorageFailure or DiskFull."""
-    try:
-        yield
-    except OSError as error:
-        raise classify(error, action) from error
+class storage_errors:  # noqa: N801 - used like a function
+    """`with storage_errors("replace X")`: turns any OSError inside into a StorageFailure or DiskFull.
+
+    A class, as every save of quorum-state passes here: a generator costs several times as much.
+    """
+
+    __slots__ = ("_action",)
+
+    def __init__(self, action: str) -> None:
+        self._action = action
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise classify(error, self._action) from error
 
 
 @contextmanager

@@ -48,6 +48,9 @@ _MORE_IN_V1 = frozenset(
 """What this project wrote before it wrote checksums."""
 
 
+_JSON = json.JSONEncoder(separators=(",", ":")).encode
+
+
 class QuorumStateFile:
     """The file of one partition of one replica."""
 
@@ -103,7 +106,7 @@ class QuorumStateFile:
         """Durable when it returns. Raises StorageFailure or DiskFull."""
         document = {"privateVersion": 1, **_to_v1(state)}
         document["replicaUuid"] = uuid_text(self._replica_uuid)
-        text = json.dumps(document, separators=(",", ":"))
+        text = _JSON(document)
         content = _CHECKED.seal(text.removesuffix("}").encode())
         replace_file(self._path, content, self._files)
 

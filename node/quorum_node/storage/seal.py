@@ -27,6 +27,7 @@ SEAL_SUFFIX = ".seal"
 _VERSION = 1
 _CRC_BYTES = 4
 _ENTRY_BYTES = 8
+_JSON = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def write_seal(segment_path: Path, seal: Seal, files: FileSystem = POSIX) -> Non
         "controlSpans": seal.control_spans,
         "indexEntries": len(seal.index_offsets),
     }
-    head = json.dumps(document, separators=(",", ":")).encode() + b"\n"
+    head = _JSON(document).encode() + b"\n"
     content = head + _big_endian(seal.index_offsets) + _big_endian(seal.index_positions)
     crc = crc32c(content).to_bytes(_CRC_BYTES, "big")
     replace_file(seal_path(segment_path), content + crc, files)

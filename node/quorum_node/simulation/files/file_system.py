@@ -181,9 +181,10 @@ class SimulatedFiles:
         folder, name = self._place(source)
         if name not in folder.files:
             raise FileNotFoundError(errno.ENOENT, "simulated ENOENT", str(source))
-        assert target.parent == source.parent, f"{source} to {target}: another directory"
+        other, new_name = self._place(target)
+        assert other is folder, f"{source} to {target}: another directory"
         self._about_to_change()
-        folder.rename(name, target.name)
+        folder.rename(name, new_name)
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
         """Remove a name."""

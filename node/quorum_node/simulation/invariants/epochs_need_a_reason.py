@@ -47,16 +47,19 @@ class EpochsNeedAReason(Invariant):
         self._links.pop(host.address, None)
 
     def answered(self, host: SimulatedHost, response: InboundResponse) -> None:
+        if not isinstance(response, FetchResponse):
+            return
         now_ms = self.cluster.scheduler.now_ms
-        if not isinstance(response, FetchResponse) or now_ms < host.frozen_until_ms:
+        if now_ms < host.machine.frozen_until_ms:
             return
         told = response.leader
         link = self._links.get(host.address)
-        is_same = link is not None and (link.leader_id, link.epoch) == (
-            told.leader_id,
-            told.leader_epoch,
-        )
-        if link is not None and is_same and now_ms - link.last_ms <= LONGEST_GAP_MS:
+        if (
+            link is not None
+            and link.leader_id == told.leader_id
+            and link.epoch == told.leader_epoch
+            and now_ms - link.last_ms <= LONGEST_GAP_MS
+        ):
             link.last_ms = now_ms
             return
         self._links[host.address] = _Link(told.leader_id, told.leader_epoch, now_ms, now_ms)
