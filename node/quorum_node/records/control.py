@@ -10,6 +10,7 @@ Shipped Kafka defines version 1 of LeaderChangeMessage, with directory ids, but 
 version 0 and fails on the other; so version 0 is written, and both are read.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -371,7 +372,7 @@ def _decode_snapshot_footer(value: bytes, version: int) -> tuple[ControlRecord, 
     return SnapshotFooter(_kept(fields)), position
 
 
-_DECODERS = {
+_DECODERS: dict[int, Callable[[bytes, int], tuple[ControlRecord, int]]] = {
     LEADER_CHANGE: _decode_leader_change,
     KRAFT_VERSION: _decode_kraft_version,
     KRAFT_VOTERS: _decode_voters,
