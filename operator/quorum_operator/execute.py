@@ -27,6 +27,7 @@ from quorum_operator.planner import step as steps
 from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import (
     FailureLatch,
+    Founding,
     Identity,
     Incarnation,
     Key,
@@ -70,6 +71,8 @@ class Executor:
         match step:
             case steps.CreateIdentity():
                 return await self._create_identity(step)
+            case steps.RebuildIdentity():
+                return await self._rebuild_identity(step)
             case steps.ApplyObjects():
                 return await self._apply_objects(step)
             case steps.RestoreLabels(objects):
@@ -130,6 +133,20 @@ class Executor:
             founder_id=step.founder_id,
             founder_uuid=uuid_text(fresh_uuid()),
             initial_voters=step.initial_voters,
+        )
+        await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
+        return Outcome(True)
+
+    async def _rebuild_identity(self, step: steps.RebuildIdentity) -> Outcome:
+        founding = step.founding or Founding(0, "", self._spec.replicas)
+        body = identity.build(
+            self._owner,
+            index=step.index,
+            cluster_id=step.cluster_id,
+            founder_id=founding.founder_id,
+            founder_uuid=founding.founder_uuid,
+            initial_voters=founding.initial_voters,
+            formed=step.formed,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)

@@ -285,6 +285,7 @@ class Reconciler:
             view=described.view,
             hinted_voters=described.hinted_voters,
             older_quorum=described.older,
+            known_cluster_id=earlier.cluster_id,
             known_voters=earlier.voters,
             invalid=invalid,
             unconfirmed_since=_unconfirmed_since(earlier),
@@ -334,7 +335,8 @@ class Reconciler:
 
 def _addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:
     """Who is asked for a description, the likely leader first."""
-    index = max((each.index for each in cluster.identities), default=0)
+    formations = [each.index for each in cluster.identities]
+    index = max([*formations, *(each.formation for each in incarnations)], default=0)
     answering = [
         each for each in incarnations if each.report is not None and each.formation == index
     ]

@@ -102,14 +102,14 @@ def rebuild(model: "Model", step: steps.RebuildMember) -> None:
     each = model.lone.pop(step.claim.member)
     if each.disk.marks.failed or each.disk.marks.removed or each.failed is not None:
         raise Unsafe(f"{each.name} is run again, though it was marked {each.disk.marks}")
-    if (step.founder, step.formation) != (each.founder, each.formation):
+    if step.formation != each.formation or (step.founder and not each.founder):
         raise Unsafe(f"{each.name} is run again as something else: {step}")
     each.disk.marks = replace(each.disk.marks, fenced=None, resource_uid=RESOURCE_UID)
     again = Set(
         node_id=each.node_id,
         number=each.number,
         formation=each.formation,
-        founder=each.founder,
+        founder=step.founder,
         created_at=model.now,
         replaces=None,
         storage=step.claim.storage,

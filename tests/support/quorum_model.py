@@ -40,6 +40,7 @@ from support.modelled_claims import (
     rebuild,
 )
 from support.modelled_description import described_view, hinted_voters
+from support.modelled_identity import founding_of, permits, rebuild_identity
 from support.modelled_pods import Disk, Pod, Set
 from support.modelled_status import suspicions
 from support.pursued_target import pursue_target
@@ -55,6 +56,7 @@ class Model:
         self.wanted = wanted
         self.now = 1_000_000.0
         self.identities: list[Identity] = []
+        self.born: dict[int, Identity] = {}  # every identity as it was made first
         self.sets: dict[str, Set] = {}
         self.used: dict[int, int] = {}
         self.objects_stale = True
@@ -75,10 +77,12 @@ class Model:
 
     @property
     def index(self) -> int:
-        return max((each.index for each in self.identities), default=0)
+        return max(self.born, default=0)
 
     def identity(self, index: int) -> Identity:
-        return next(each for each in self.identities if each.index == index)
+        """As it is, or as it was when it was made."""
+        there = (each for each in self.identities if each.index == index)
+        return next(there, self.born[index])
 
     def current_voters(self) -> list[Key]:
         return self.voters.get(self.index, [])
@@ -150,9 +154,10 @@ class Model:
             pod.exit_code = None
         if pod.exit_code is not None or disk.uuid is not None:
             return
-        identity = self.identity(each.formation)
-        formed_once = each.formation in self.voters
-        if each.founder and not identity.formed and not formed_once:
+        identity = self.born[each.formation]
+        if permits(each):
+            if each.formation in self.voters:
+                raise Unsafe(f"{each.name} founds the cluster {identity.cluster_id} again")
             disk.uuid = identity.founder_uuid
             self.voters[each.formation] = [Key(each.node_id, disk.uuid)]
             self.formed[each.formation] = identity.initial_voters == 1
@@ -190,9 +195,11 @@ class Model:
             templates={
                 each.name: Templates(self._template(each), self._restart_hash(each.asked))
                 for each in self.sets.values()
+                if any(one.index == each.formation for one in self.identities)
             },
             view=self._view(),
             hinted_voters=hinted_voters(self),
+            known_cluster_id=f"c{self.index}" if self.index else None,
             known_voters=len(self.current_voters()),
         )
 
@@ -230,6 +237,7 @@ class Model:
             recovery_given_up=each.given_up,
             template_hash=each.template,
             cluster_id=f"c{each.formation}",
+            founding=founding_of(self, each),
             rebuilt=each.rebuilt,
             pod=self._pod(each, ready),
             claim=self._claim(each),
@@ -289,6 +297,8 @@ class Model:
         match step:
             case steps.CreateIdentity():
                 self._create_identity(step)
+            case steps.RebuildIdentity():
+                rebuild_identity(self, step)
             case steps.ApplyObjects():
                 self.objects_stale = False
             case steps.CreateMember():
@@ -333,16 +343,13 @@ class Model:
         if self.formed.get(self.index, False):
             raise Unsafe("a formed quorum formed again")
         founder = f"f{step.index:020}A"
-        self.identities.append(
-            Identity(
-                step.index,
-                f"c{step.index}",
-                step.founder_id,
-                founder,
-                step.initial_voters,
-                formed=False,
-            )
+        if step.index in self.born:
+            raise Unsafe(f"the identity {step.index} that was deleted is made as another one")
+        made = Identity(
+            step.index, f"c{step.index}", step.founder_id, founder, step.initial_voters, False
         )
+        self.identities.append(made)
+        self.born[step.index] = made
         self.leader = None
 
     def _create_member(self, step: steps.CreateMember) -> None:

@@ -20,8 +20,12 @@ def build(
     founder_id: int,
     founder_uuid: str,
     initial_voters: int,
+    formed: bool = False,
 ) -> dict[str, Any]:
-    """The ConfigMap; whoever creates it first decides, every later attempt is refused."""
+    """The ConfigMap; whoever creates it first decides, every later attempt is refused.
+
+    `formed`: it is made again for a quorum that has formed. That stands in its data, which nobody can change.
+    """
     meta = metadata(owner, owner.identity(index))
     meta["labels"] = labels(owner, index)
     return {
@@ -34,5 +38,6 @@ def build(
             "founderId": str(founder_id),
             "founderUuid": founder_uuid,
             "initialVoters": str(initial_voters),
+            **({"formed": "true"} if formed else {}),
         },
     }

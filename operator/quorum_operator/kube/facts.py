@@ -13,6 +13,7 @@ from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
+    Founding,
     Identity,
     PodFacts,
     StorageChoice,
@@ -37,7 +38,7 @@ def identity_facts(config_map: Object, index: int) -> Identity:
         founder_id=int(data["founderId"]),
         founder_uuid=data["founderUuid"],
         initial_voters=int(data["initialVoters"]),
-        formed=notes.get(names.ANNOTATION_FORMED) == "true",
+        formed="true" in (notes.get(names.ANNOTATION_FORMED), data.get("formed")),
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),
     )
@@ -122,6 +123,15 @@ def overrides_of(stateful_set: Object) -> dict[str, str]:
     pairs = pairwise(arguments)
     told = [text.partition("=") for option, text in pairs if option == "--override"]
     return {key: value for key, _, value in told}
+
+
+def founding_facts(overrides: dict[str, str]) -> Founding | None:
+    """The permission to form a quorum among the properties of a process."""
+    found = [overrides.get(f"formation.{key}", "") for key in ("founder.id", "initial.voters")]
+    uuid = overrides.get("formation.founder.uuid", "")
+    if not (uuid and all(text.isdecimal() for text in found)):
+        return None
+    return Founding(int(found[0]), uuid, int(found[1]))
 
 
 def claim_facts(claim: Object) -> ClaimFacts:

@@ -209,6 +209,7 @@ def _incarnations(
                 recovery_given_up=given_up,
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
                 cluster_id=facts.overrides_of(each).get("cluster.id"),
+                founding=facts.founding_facts(facts.overrides_of(each)),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
                 claim=claim_seen,
                 volume=volumes.get(bound) if bound is not None else None,

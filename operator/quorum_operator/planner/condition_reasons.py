@@ -9,6 +9,7 @@ _STEPS = (
     *("AddVoter", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
     *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
     *(
+        "RebuildIdentity",
         "RebuildMember",
         "RemoveVoter",
         "RestartMember",
@@ -35,6 +36,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         *("Forbidden", "InternalError", "Invalid", "NodeRefused", "NotSafeNow", "QuotaExceeded"),
         *("ServerError", "TokenRefused", "Unauthorized"),
     ),
+    "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
 }
 """Of a MetadataQuorum."""

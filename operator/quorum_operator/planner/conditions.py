@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
 from quorum_operator.planner.foreign_target import explain
+from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
@@ -39,6 +40,10 @@ REFUSED = "Refused"
 
 FOREIGN_OBJECTS = "ForeignObjects"
 """Objects with names of ours belong to somebody else; they are neither changed nor used."""
+
+
+IDENTITY_MISSING = "IdentityMissing"
+"""The identity object was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ def _findings(
     )
     yield _refused(at)
     yield _foreign(at)
+    yield _identity(at)
 
 
 _NAMED_OBJECTS = 6
@@ -199,6 +205,13 @@ def _foreign(at: Situation) -> Finding:
         " are; they may hold data of an earlier resource of this name. Delete or rename what is not needed"
     )
     return Finding(FOREIGN_OBJECTS, True, "NamesTaken", message)
+
+
+def _identity(at: Situation) -> Finding:
+    if at.recorded_identity is not None or (at.index == 0 and at.known_voters == 0):
+        message = "the identity ConfigMap is there, or not needed yet"
+        return Finding(IDENTITY_MISSING, False, "IdentityThere", message)
+    return Finding(IDENTITY_MISSING, True, "IdentityGone", plan_missing_identity(at).reason)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -6,6 +6,7 @@ nothing is deleted. All initial members start at once; the founder forms, the ot
 """
 
 from quorum_operator.planner.gates import majority
+from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import (
@@ -31,13 +32,11 @@ def plan_identity(at: Situation) -> Step | None:
     """The first identity, before anything else exists."""
     if at.identity is not None:
         return None
+    if at.index > 0 or at.known_voters > 0:
+        # Members without an identity: someone deleted it. Forming anew would orphan their data.
+        return plan_missing_identity(at)
     if at.seen.invalid is not None:
         return Wait(at.seen.invalid, "the spec", 5.0)
-    if at.seen.incarnations:
-        # Members without an identity: someone deleted it. Forming anew would orphan their data.
-        return Wait(
-            "the identity ConfigMap is gone while members exist: restore it", "the identity", 5.0
-        )
     founder = _unretired_ids(at, 1)[0]
     return CreateIdentity(1, founder, at.seen.wanted.replicas, "a new quorum needs an identity")
 
@@ -63,6 +62,12 @@ def plan_new_formation(at: Situation) -> Step | None:
         at.seen.wanted.replicas,
         "the founder's disk died before the quorum was formed",
     )
+
+
+def _has_begun(at: Situation) -> bool:
+    """The founder is made before everything else: what is there of this formation was made after it."""
+    claims = [each for each in at.own_claims if each.claim.marks.formation == at.index]
+    return bool(at.current or claims) or at.known_voters > 0
 
 
 def _founder_lost(at: Situation) -> bool:
@@ -98,6 +103,14 @@ def plan_formation(at: Situation) -> Step | None:
         return Wait(at.seen.invalid, "the spec", 5.0)
     others = [each for each in _unretired_ids(at, MAX_ID) if each != identity.founder_id]
     present = {each.node_id for each in at.current}
+    if identity.founder_id not in present and _has_begun(at):
+        # Whether it has formatted a directory is not known any more: nobody else may do so under this cluster id.
+        return Wait(
+            f"the founder's StatefulSet and its claim are gone before the quorum {at.seen.name} was formed: delete the"
+            " resource and apply it again. Nothing was written to it yet",
+            "the founder",
+            5.0,
+        )
     for node_id in [identity.founder_id, *others[: identity.initial_voters - 1]]:
         if node_id not in present:
             return CreateMember(

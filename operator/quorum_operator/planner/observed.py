@@ -86,6 +86,15 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Founding:
+    """The permission to form a quorum, as the founder's process is started with it."""
+
+    founder_id: int
+    founder_uuid: str
+    initial_voters: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodFacts:
     """A member's pod. `exit_code` is of the last container that ended in this very pod."""
 
@@ -285,6 +294,8 @@ class Incarnation:
     restart_hash: str | None = None
     cluster_id: str | None = None
     """That its process is started with."""
+    founding: Founding | None = None
+    """Its process is started with the permission to form a quorum."""
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
     pod: PodFacts | None = None
@@ -430,6 +441,8 @@ class Observation:
     """Voters by an unconfirmed description, when there is no confirmed one."""
     older_quorum: QuorumView | None = None
     """Confirmed, and older than what was confirmed before: voters from before a recovery. Nothing is decided by it."""
+    known_cluster_id: str | None = None
+    """Cluster id in the last status."""
     known_voters: int = 0
     """Number of voters in the last status; reporting, and telling a lost quorum from a slow one."""
     invalid: str | None = None

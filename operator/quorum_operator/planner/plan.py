@@ -140,8 +140,12 @@ def _some(names: tuple[str, ...]) -> str:
 
 def _record_formed(at: Situation) -> Step | None:
     """Before the last initial voter joins, not after: a crash in between must not form again."""
-    identity, view = at.identity, at.view
-    if identity is None or identity.formed or view is None:
+    identity, view = at.recorded_identity, at.view
+    if identity is None or identity.formed:
+        return None
+    if at.identity is not None and at.identity.formed:
+        return RecordFormed(identity.index, "the members know of a quorum that has formed")
+    if view is None:
         return None
     closing = len(view.voters) + 1 >= identity.initial_voters and bool(at.caught_up)
     if view.formed or closing:

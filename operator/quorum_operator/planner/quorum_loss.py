@@ -34,7 +34,7 @@ def is_lost(at: Situation) -> bool:
     if at.identity is None or not at.identity.formed or at.view is not None:
         return False
     able = sum(1 for each in at.current if _answers(at, each))
-    return able < majority(at.seen.known_voters or at.target) or lasts(at)
+    return able < majority(at.known_voters or at.target) or lasts(at)
 
 
 def lasts(at: Situation) -> bool:

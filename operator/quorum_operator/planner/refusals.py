@@ -31,6 +31,7 @@ _CLOSING = (steps.LatchFailure, steps.ScaleToZero)
 """Steps that keep a replica from running again: where they are refused nothing else is done to it."""
 _IN_ORDER = (
     steps.CreateIdentity,
+    steps.RebuildIdentity,
     steps.AddVoter,
     steps.RemoveVoter,
     steps.TransferLeadership,
@@ -43,7 +44,7 @@ _IN_ORDER = (
 def subject_of(seen: Observation, step: Step) -> str:
     """The object that a step changes, as `Kind/name`; a voter by its key. Of several objects: the first."""
     match step:
-        case steps.CreateIdentity(index) | steps.RecordFormed(index):
+        case steps.CreateIdentity(index) | steps.RebuildIdentity(index) | steps.RecordFormed(index):
             return f"ConfigMap/{seen.name}-identity" + (f"-{index}" if index > 1 else "")
         case steps.ApplyObjects(objects):
             return objects[0]

@@ -15,6 +15,7 @@ from quorum_operator.planner.observed import (
     Identity,
     Incarnation,
     Key,
+    LoneClaim,
     Observation,
     QuorumView,
     ReplicaView,
@@ -69,9 +70,59 @@ class Situation:
         self.now = seen.now
 
     @cached_property
+    def index(self) -> int:
+        """Of the current formation, whether its identity is there or not; 0: there has been none."""
+        seen = self.seen
+        found = [each.index for each in seen.identities]
+        found += [each.formation for each in seen.incarnations]
+        return max(
+            [*found, *(each.claim.marks.formation or 0 for each in self.own_claims)], default=0
+        )
+
+    @cached_property
+    def own_claims(self) -> tuple[LoneClaim, ...]:
+        """Claims without a StatefulSet that were made for this very resource."""
+        uid = self.seen.resource_uid
+        return tuple(
+            each for each in self.seen.lone_claims if uid and each.claim.marks.resource_uid == uid
+        )
+
+    @cached_property
+    def recorded_identity(self) -> Identity | None:
+        """The identity object of the current formation, as it is."""
+        return next((each for each in self.seen.identities if each.index == self.index), None)
+
+    @cached_property
     def identity(self) -> Identity | None:
-        """The identity of the current formation: the one with the highest index."""
-        return max(self.seen.identities, key=lambda each: each.index, default=None)
+        """The identity of the current formation. That the quorum has formed need not be written on it: who was a voter knows."""
+        identity = self.recorded_identity
+        if identity is None or identity.formed:
+            return identity
+        return replace(identity, formed=self._has_formed(identity))
+
+    def _has_formed(self, identity: Identity) -> bool:
+        view, cluster_id = self.seen.view, identity.cluster_id
+        reports = [each.report for each in self.current if each.report is not None]
+        mine = [report for report in reports if report.cluster_id in (None, cluster_id)]
+        if any(report.formed for report in mine):
+            return True
+        if view is not None and view.formed and view.cluster_id in (None, cluster_id):
+            return True
+        founder = Key(identity.founder_id, identity.founder_uuid)
+        permission = [
+            each.founding for each in self.current if each.key == founder and each.cluster_id
+        ]
+        if permission == [None]:
+            return True  # it was withdrawn
+        known = self.seen.known_cluster_id in (None, cluster_id)
+        return known and self.seen.known_voters >= identity.initial_voters
+
+    @property
+    def known_voters(self) -> int:
+        """Number of voters in the last status of this very cluster."""
+        identity, known = self.recorded_identity, self.seen.known_cluster_id
+        same = identity is None or known in (None, identity.cluster_id)
+        return self.seen.known_voters if same else 0
 
     @cached_property
     def view(self) -> QuorumView | None:
@@ -80,10 +131,10 @@ class Situation:
         A leader takes a voter that has gone for live until its fetch timeout ends: whose pod is gone, or told to go, has not
         caught up.
         """
-        view, identity = self.seen.view, self.identity
-        if view is None or identity is None:
+        view, identity = self.seen.view, self.recorded_identity
+        if view is None or (identity is None and not self.current):
             return None
-        if view.cluster_id is not None and view.cluster_id != identity.cluster_id:
+        if identity is not None and view.cluster_id not in (None, identity.cluster_id):
             return None
         going = {each.key for each in self.current if each.pod is None or each.pod.deleting}
 
@@ -99,8 +150,7 @@ class Situation:
     @cached_property
     def current(self) -> tuple[Incarnation, ...]:
         """Incarnations of the current formation, by id and number."""
-        index = self.identity.index if self.identity is not None else 0
-        mine = [each for each in self.seen.incarnations if each.formation == index]
+        mine = [each for each in self.seen.incarnations if each.formation == self.index]
         return tuple(sorted(mine, key=lambda each: (each.node_id, each.number)))
 
     def newcomers_first(self, members: Iterable[Incarnation]) -> list[Incarnation]:

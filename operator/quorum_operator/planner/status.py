@@ -55,9 +55,9 @@ def build_status(
         observed_generation=seen.generation,
         replicas=sum(1 for each in at.current if each.pod is not None and each.failed is None),
         ready_replicas=sum(1 for member in members if member.ready),
-        voters=len(at.voters) if view is not None else earlier.voters,
+        voters=len(at.voters) if view is not None else _known_voters(at, earlier),
         selector=selector,
-        cluster_id=at.identity.cluster_id if at.identity is not None else None,
+        cluster_id=_cluster_id(at, earlier),
         leader=LeaderStatus(id=view.leader.id, epoch=view.epoch) if view is not None else None,
         newest_epoch=_newest(at, earlier.newest_epoch, earlier.cluster_id, "epoch"),
         recovered_epoch=_newest(at, earlier.recovered_epoch, earlier.cluster_id, "recovered_epoch"),
@@ -75,9 +75,19 @@ def build_status(
     )
 
 
+def _cluster_id(at: Situation, earlier: MetadataQuorumStatus) -> str | None:
+    """An identity that was deleted is not forgotten: the status may be all that still tells it."""
+    return at.identity.cluster_id if at.identity is not None else earlier.cluster_id
+
+
+def _known_voters(at: Situation, earlier: MetadataQuorumStatus) -> int:
+    """As last confirmed; a new formation begins anew."""
+    return earlier.voters if earlier.cluster_id in (None, _cluster_id(at, earlier)) else 0
+
+
 def _newest(at: Situation, before: int | None, of_cluster: str | None, name: str) -> int | None:
     """Epochs of one cluster only grow; a new identity begins anew."""
-    cluster_id = at.identity.cluster_id if at.identity is not None else None
+    cluster_id = at.identity.cluster_id if at.identity is not None else of_cluster
     known = before if of_cluster == cluster_id else None
     if at.view is None or at.view.cluster_id != cluster_id:
         return known
@@ -92,7 +102,7 @@ def _phase(at: Situation) -> Phase:
     if seen.wanted.paused:
         return Phase.PAUSED
     if identity is None:
-        return Phase.PENDING
+        return Phase.DEGRADED if at.current else Phase.PENDING
     if under_way(at) is not None:
         return Phase.RECOVERING
     if not identity.formed and (view is None or not view.formed):

@@ -6,7 +6,7 @@ people. Every step is safe to repeat and safe when another operator has just don
 
 from dataclasses import dataclass
 
-from quorum_operator.planner.observed import FailureLatch, Key, LabelDrift, LoneClaim
+from quorum_operator.planner.observed import FailureLatch, Founding, Key, LabelDrift, LoneClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,17 @@ class CreateIdentity:
     index: int
     founder_id: int
     initial_voters: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildIdentity:
+    """Create-only: an identity that was deleted. Without `founding` nobody may format under it."""
+
+    index: int
+    cluster_id: str
+    founding: Founding | None
+    formed: bool
     reason: str
 
 
@@ -227,6 +238,7 @@ class Nothing:
 
 Step = (
     CreateIdentity
+    | RebuildIdentity
     | ApplyObjects
     | RestoreLabels
     | CreateMember
