@@ -25,7 +25,6 @@ from support.modelled_identity import delete_identity, strip_identity
 from support.quorum_model import STORAGE
 from support.recovery_model import RecoveryModel
 
-
 pytestmark = pytest.mark.requirement("OP-07")
 
 SETTINGS = settings(
