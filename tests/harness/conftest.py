@@ -28,6 +28,7 @@ from support.trial.kube import Kube
 __all__ = ["api_server"]  # a fixture is found by its name in this module
 
 STAND_IN_IMAGE = "stand-in"
+CROWD = Crowd()
 _STAND_IN = Path(__file__).resolve().parents[1] / "support" / "harness" / "stand_in.py"
 
 
@@ -47,7 +48,7 @@ def _programs() -> dict[str, Program | Crowd]:
         STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
         NODE_IMAGE: Program([node], _listen_on),
         OTHER_NODE_IMAGE: Program([node], _listen_on),
-        CROWD_IMAGE: Crowd(),
+        CROWD_IMAGE: CROWD,
     }
 
 
@@ -110,6 +111,12 @@ def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]
     finally:
         made.remove()
     assert made.denied() == set()
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    """The stand-in nodes of this session."""
+    return CROWD
 
 
 @pytest.fixture

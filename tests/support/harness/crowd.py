@@ -66,6 +66,10 @@ class Crowd:
         """Whether its disk is dead."""
         return claim in self._failed
 
+    def pod_of(self, key: Key) -> str:
+        """Name of the pod in which a replica runs."""
+        return next(pod.name for pod in self._pods.values() if pod.key == key)
+
     def fail_disk(self, namespace: str, name: str) -> Key:
         """Shuts the disk of a pod down; whose it was."""
         pod = next(p for p in self._pods.values() if (p.namespace, p.name) == (namespace, name))

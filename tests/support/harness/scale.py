@@ -1,0 +1,157 @@
+"""Many quorums of stand-in nodes on one operator: what it costs at rest, and how long repairs take.
+
+Owns the measuring; the API server is real, and each of its calls goes through the scene's recording proxy. Stand-ins
+count the calls that they get.
+"""
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.harness.crowd import Crowd
+from support.harness.crowd_quorum import CrowdQuorum, Key
+from support.harness.http_proxy import Call, RecordingProxy
+from support.harness.operator_process import OperatorProcess
+from support.harness.scene import CROWD_IMAGE, Scene
+from support.trial import kube
+from support.trial.waiting import wait_for
+
+_AT_ONCE = 10
+"""Quorums that are made side by side."""
+_DIRECT = {"HTTP_PROXY": "", "http_proxy": ""}
+_SETTLE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Calls in one span of time in which nothing happened."""
+
+    seconds: float
+    api: Counter[str]
+    """By verb: a list is a GET of a collection."""
+    nodes: Counter[str]
+    rss_mib: float
+
+    @property
+    def api_per_s(self) -> float:
+        return self.api.total() / self.seconds
+
+    @property
+    def nodes_per_s(self) -> float:
+        return self.nodes.total() / self.seconds
+
+
+class Fleet:
+    """`quorums` resources of `members` each, on one operator that is a pod of the chart in all but its image."""
+
+    def __init__(self, scene: Scene, crowd: Crowd, quorums: int, members: int = 5) -> None:
+        self._scene, self._crowd, self._members = scene, crowd, members
+        self.names = [f"q{number}" for number in range(quorums)]
+        self.operator, self.proxy = self._operator()
+
+    def _operator(self) -> tuple[OperatorProcess, RecordingProxy]:
+        seconds = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10"}
+        return self._scene.add_operator(lease=True, **seconds, **_DIRECT)
+
+    def create(self, *, timeout_s: float) -> float:
+        """Makes them and waits until nothing is left to do; how long it took."""
+        self.operator.start()
+        begun = time.monotonic()
+        storage = {"size": "1Gi", "storageClassName": "directory"}
+        spec = {"replicas": self._members, "image": CROWD_IMAGE, "storage": storage}
+        for first in range(0, len(self.names), _AT_ONCE):
+            made = self.names[first : first + _AT_ONCE]
+            for name in made:
+                document = {
+                    "apiVersion": "metadataquorum.dev/v1alpha1",
+                    "kind": "MetadataQuorum",
+                    "metadata": {"name": name},
+                    "spec": spec,
+                }
+                self._scene.api.create(kube.quorums(self._scene.namespace), document)
+            wait_for(
+                f"{made[-1]} and those before it are whole",
+                lambda made=made: all(self._is_whole(name) for name in made),
+                timeout_s=timeout_s,
+            )
+        wait_for("nothing is left to do", self.at_rest, timeout_s=timeout_s, seen=self._restless)
+        return time.monotonic() - begun
+
+    def quorum(self, name: str) -> CrowdQuorum:
+        return self._crowd.quorums[self._scene.namespace, name]
+
+    def _is_whole(self, name: str) -> bool:
+        quorum = self._crowd.quorums.get((self._scene.namespace, name))
+        return quorum is not None and len(quorum.voters) == self._members
+
+    def _restless(self) -> list[object]:
+        found = self._scene.api.list(kube.quorums(self._scene.namespace))
+        plans = [each.get("status", {}).get("plan") for each in found]
+        return [plan for plan in plans if (plan or {}).get("step") != "Nothing"]
+
+    def at_rest(self) -> bool:
+        """Whether every status says that nothing is to be done."""
+        return not self._restless()
+
+    def rest(self, seconds: float) -> Rest:
+        """Counts calls while nothing happens."""
+        time.sleep(_SETTLE_S)  # what was done last is over, also for the watches
+        calls, nodes = len(self.proxy.to_api), Counter(self._crowd.calls)
+        begun = time.monotonic()
+        time.sleep(seconds)
+        took = time.monotonic() - begun
+        made = [call for call, _ in self.proxy.to_api[calls:]]
+        api = Counter(verb(call) for call in made)
+        return Rest(took, api, Counter(self._crowd.calls) - nodes, self.rss_mib())
+
+    def rss_mib(self) -> float:
+        """Memory of the operator's process."""
+        status = Path(f"/proc/{self.operator.process_id}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+    def repair(self, names: list[str], *, timeout_s: float) -> list[float]:
+        """A disk in each of these dies at once; seconds until each has all its voters again, ascending."""
+        lost: dict[str, Key] = {}
+        for name in names:
+            pod = self._pod_of(name)
+            lost[name] = self._scene.cluster.run(
+                lambda pod=pod: self._crowd.fail_disk(self._scene.namespace, pod)
+            )
+        begun = time.monotonic()
+        took: dict[str, float] = {}
+
+        def repaired() -> bool:
+            for name in lost.keys() - took.keys():
+                if self._is_whole(name) and lost[name] not in self.quorum(name).voters:
+                    took[name] = time.monotonic() - begun
+            return len(took) == len(lost)
+
+        wait_for("all are repaired", repaired, timeout_s=timeout_s, seen=lambda: sorted(took))
+        return sorted(took.values())
+
+    def _pod_of(self, name: str) -> str:
+        """The pod of a voter that does not lead."""
+        quorum = self.quorum(name)
+        follower = next(key for key in quorum.voters if key != quorum.leader)
+        return self._crowd.pod_of(follower)
+
+
+def verb(call: Call) -> str:
+    """Of a call to the API server, with what it is about."""
+    parts = call.path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    kind = rest[0] if rest else "discovery"
+    if call.method != "GET":
+        return f"{call.method} {'/'.join([kind, *rest[2:]])}"
+    if "watch=" in call.query:
+        return f"WATCH {kind}"
+    return f"{'GET' if len(rest) > 1 or not rest else 'LIST'} {kind}"
+
+
+def p95(ascending: list[float]) -> float:
+    """Of at least one figure."""
+    return ascending[max(-(-len(ascending) * 95 // 100) - 1, 0)]
