@@ -128,7 +128,11 @@ class Watch:
         while True:
             query = self.collection.query(limit=str(CHUNK), **{"continue": token})
             page = await self._api.page(self.collection.path, query)
+            # Items of a list do not say what they are; whoever reads one by its name is told.
+            kind = str(page.get("kind", "")).removesuffix("List")
             for each in page["items"]:
+                each.setdefault("kind", kind)
+                each.setdefault("apiVersion", page.get("apiVersion"))
                 found[key_of(each)] = self._keep(each)
             meta = page["metadata"]
             token = meta.get("continue") or ""

@@ -102,6 +102,10 @@ class HarnessCluster:
         """Runs a coroutine in the harness's loop and waits for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_TIMEOUT_S)
 
+    def call_within(self, work: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
+        """The same for work that takes long."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
     def run(self, function: Callable[[], _T]) -> _T:
         """Calls a plain function in the loop's thread, where the kubelet's state may be touched."""
 

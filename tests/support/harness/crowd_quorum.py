@@ -57,6 +57,10 @@ class CrowdQuorum:
         self.alive.discard(key)
         self._elect()
 
+    def is_whole(self) -> bool:
+        """Whether it has all the voters that it began with, and all are alive."""
+        return len(self.voters) == self.initial_voters and self.alive.issuperset(self.voters)
+
     def has_majority(self) -> bool:
         living = [key for key in self.voters if key in self.alive]
         return len(living) > len(self.voters) // 2

@@ -4,22 +4,32 @@ Owns the measuring; the API server is real, and each of its calls goes through t
 count the calls that they get.
 """
 
+import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
+from quorum_node.records.identity import uuid_text
+from quorum_operator.crd import GROUP, KIND, VERSION, MetadataQuorumSpec
+from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
+from quorum_operator.desired.names import Owner
+from quorum_operator.desired.stateful_set import Member
+from quorum_operator.kube.facts import identity_facts
 from support.harness.crowd import Crowd
 from support.harness.crowd_quorum import CrowdQuorum, Key
 from support.harness.http_proxy import Call, RecordingProxy
 from support.harness.operator_process import OperatorProcess
 from support.harness.scene import CROWD_IMAGE, Scene
+from support.harness.volumes import DIRECTORY_CLASS
 from support.trial import kube
 from support.trial.waiting import wait_for
 
 _AT_ONCE = 10
 """Quorums that are made side by side."""
-_DIRECT = {"HTTP_PROXY": "", "http_proxy": ""}
+_DIRECT = {"HTTP_PROXY": "", "http_proxy": "", "METADATAQUORUM_OPERATOR_LOG_LEVEL": "DEBUG"}
 _SETTLE_S = 20.0
 
 
@@ -54,41 +64,78 @@ class Fleet:
         seconds = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10"}
         return self._scene.add_operator(lease=True, **seconds, **_DIRECT)
 
-    def create(self, *, timeout_s: float) -> float:
-        """Makes them and waits until nothing is left to do; how long it took."""
+    def create(self, *, timeout_s: float) -> None:
+        """Makes them as an operator would have left them, starts the operator and waits until it has seen them all.
+
+        That operator makes them as well, one step at a time: it would be most of what a measurement takes.
+        """
+        self._scene.cluster.call_within(self._make_all(), timeout_s)
+        wait_for(
+            "all stand-ins run",
+            lambda: all(self.quorum(name).is_whole() for name in self.names),
+            timeout_s=timeout_s,
+        )
         self.operator.start()
-        begun = time.monotonic()
-        storage = {"size": "1Gi", "storageClassName": "directory"}
-        spec = {"replicas": self._members, "image": CROWD_IMAGE, "storage": storage}
-        for first in range(0, len(self.names), _AT_ONCE):
-            made = self.names[first : first + _AT_ONCE]
-            for name in made:
-                document = {
-                    "apiVersion": "metadataquorum.dev/v1alpha1",
-                    "kind": "MetadataQuorum",
-                    "metadata": {"name": name},
-                    "spec": spec,
-                }
-                self._scene.api.create(kube.quorums(self._scene.namespace), document)
-            wait_for(
-                f"{made[-1]} and those before it are whole",
-                lambda made=made: all(self._is_whole(name) for name in made),
-                timeout_s=timeout_s,
-            )
         wait_for("nothing is left to do", self.at_rest, timeout_s=timeout_s, seen=self._restless)
-        return time.monotonic() - begun
+
+    async def _make_all(self) -> None:
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def make(name: str) -> None:
+            async with turns:
+                await self._make(name)
+
+        await asyncio.gather(*(make(name) for name in self.names))
+
+    async def _make(self, name: str) -> None:
+        api, space = self._scene.cluster.api, self._scene.namespace
+        wanted = {
+            "replicas": self._members,
+            "image": CROWD_IMAGE,
+            "storage": {"size": "1Gi", "storageClassName": DIRECTORY_CLASS},
+        }
+        resource = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "metadata": {"name": name},
+            "spec": wanted,
+        }
+        made = await api.create(kube.quorums(space), resource)
+        owner = Owner(name, space, made["metadata"]["uid"])
+        spec = MetadataQuorumSpec.model_validate(wanted)
+        keys = [Key(number, uuid_text(uuid4())) for number in range(1, self._members + 1)]
+        born = identity.build(
+            owner,
+            index=1,
+            cluster_id=uuid_text(uuid4()),
+            founder_id=1,
+            founder_uuid=keys[0].uuid,
+            initial_voters=self._members,
+        )
+        born["metadata"]["annotations"] = {names.ANNOTATION_FORMED: "true"}
+        await api.create(kube.core(space, "configmaps"), born)
+        for each in base_objects.build_all(owner, spec):
+            await api.create(base_objects.path_of(each).rpartition("/")[0], each)
+        await api.create(kube.core(space, "secrets"), token_secret.build(owner, "token"))
+        facts = identity_facts({**born, "metadata": {**born["metadata"], "resourceVersion": ""}}, 1)
+        self._crowd.quorums[space, name] = CrowdQuorum(
+            facts.cluster_id, self._members, list(keys), formed=True
+        )
+        for key in keys:
+            member = Member(key.id, 1, facts, founder=key.id == 1)
+            body = stateful_set.build(owner, spec, member)
+            body["metadata"]["annotations"][names.ANNOTATION_UUID] = key.uuid
+            claim = owner.claim(owner.member(key.id, 1))
+            assert self._crowd.uuid_of(f"{space}/{claim}", key.uuid) == key.uuid
+            await api.create(kube.apps(space, "statefulsets"), body)
 
     def quorum(self, name: str) -> CrowdQuorum:
         return self._crowd.quorums[self._scene.namespace, name]
 
-    def _is_whole(self, name: str) -> bool:
-        quorum = self._crowd.quorums.get((self._scene.namespace, name))
-        return quorum is not None and len(quorum.voters) == self._members
-
     def _restless(self) -> list[object]:
         found = self._scene.api.list(kube.quorums(self._scene.namespace))
-        plans = [each.get("status", {}).get("plan") for each in found]
-        return [plan for plan in plans if (plan or {}).get("step") != "Nothing"]
+        plans = [each.get("status", {}).get("plan") or {} for each in found]
+        return [plan for plan in plans if plan.get("step") != "Nothing"]
 
     def at_rest(self) -> bool:
         """Whether every status says that nothing is to be done."""
@@ -116,15 +163,15 @@ class Fleet:
         lost: dict[str, Key] = {}
         for name in names:
             pod = self._pod_of(name)
-            lost[name] = self._scene.cluster.run(
-                lambda pod=pod: self._crowd.fail_disk(self._scene.namespace, pod)
-            )
+            fail = partial(self._crowd.fail_disk, self._scene.namespace, pod)
+            lost[name] = self._scene.cluster.run(fail)
         begun = time.monotonic()
         took: dict[str, float] = {}
 
         def repaired() -> bool:
             for name in lost.keys() - took.keys():
-                if self._is_whole(name) and lost[name] not in self.quorum(name).voters:
+                quorum = self.quorum(name)
+                if quorum.is_whole() and lost[name] not in quorum.voters:
                     took[name] = time.monotonic() - begun
             return len(took) == len(lost)
 

@@ -28,7 +28,8 @@ def pod(name: str, version: int, **meta: Any) -> Json:
 
 
 def page(*items: Json, version: int, token: str = "") -> Json:
-    return {"items": list(items), "metadata": {"resourceVersion": str(version), "continue": token}}
+    meta = {"resourceVersion": str(version), "continue": token}
+    return {"kind": "PodList", "apiVersion": "v1", "items": list(items), "metadata": meta}
 
 
 def event(kind: str, found: Json) -> bytes:
@@ -207,6 +208,16 @@ def test_a_version_that_is_gone_leads_to_a_list_and_ghosts_vanish(told_by: str) 
             ("new", "z"),
             ("gone", "x"),
         ]
+
+    story(work)
+
+
+def test_what_was_listed_says_what_it_is_as_if_it_had_been_read_by_its_name() -> None:
+    async def work() -> None:
+        async with watching(Server(deque([page(pod("x", 1), version=7)]))) as (watch, _):
+            await until(watch.is_current)
+        found = watch.objects["n", "x"]
+        assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
 
     story(work)
 
