@@ -105,6 +105,10 @@ bench-controller: venv ## only the controller of brokers: topics, failures, a mi
 bench-pipeline: venv ## only the pipeline: archive, state and plan over ten million records
 	@$(PY) bench/pipeline.py $(ARGS)
 
+.PHONY: bench-operator
+bench-operator: programs ## only the operator: a hundred quorums on it, at rest and with twenty dead disks (ARGS="--quorums 10")
+	@$(PY) bench/operator_scale.py $(ARGS)
+
 .PHONY: cluster
 cluster: venv ## a kind cluster with three workers
 	@$(CLUSTER) up

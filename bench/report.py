@@ -253,6 +253,7 @@ def document(results: Results) -> str:
     controller = own_section(broker_report, results.document.get("controller"))
     pipeline = own_section(pipeline_report, results.document.get("pipeline"))
     against = section_of(known, "Before and after")
+    operator = section_of(known, "The operator")
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())
@@ -305,6 +306,7 @@ decide what a frozen leader costs: after how long the others ask for another one
 {grown}
 {controller}
 {pipeline}
+{operator}
 ## What the load generator costs
 
 The generator for our nodes is one uvloop thread with pre-encoded requests. Against a server that answers at once:
