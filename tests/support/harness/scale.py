@@ -29,7 +29,7 @@ from support.trial.waiting import wait_for
 
 _AT_ONCE = 10
 """Quorums that are made side by side."""
-_DIRECT = {"HTTP_PROXY": "", "http_proxy": "", "METADATAQUORUM_OPERATOR_LOG_LEVEL": "DEBUG"}
+_DIRECT = {"HTTP_PROXY": "", "http_proxy": ""}
 _SETTLE_S = 20.0
 
 
