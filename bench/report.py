@@ -252,8 +252,7 @@ def document(results: Results) -> str:
     grown = "\n".join(parts) if growth is None else growth_report.section(growth)
     controller = own_section(broker_report, results.document.get("controller"))
     pipeline = own_section(pipeline_report, results.document.get("pipeline"))
-    against = section_of(known, "Before and after")
-    operator = section_of(known, "The operator")
+    against, operator = (section_of(known, name) for name in ("Before and after", "The operator"))
     machine = results.document["machine"]
     disk = machine["fdatasync_ms"]
     rounds = max(len(entries) for entries in results.rounds.values())
