@@ -20,6 +20,7 @@ KIND = "MetadataQuorum"
 PLURAL = "metadataquorums"
 MAX_NAME_LENGTH = 40
 MAX_REPLICAS = 7
+MIN_AWAY_S = 10
 
 CONFIG_KEYS = (
     "admin.membership.on.controller.listener",
@@ -124,6 +125,17 @@ class StorageSpec(_Model):
 class RepairSpec(_Model):
     """When a member whose disk died is replaced without being asked."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                f"!has(self.unreachableAfterSeconds) || self.unreachableAfterSeconds >= {MIN_AWAY_S}",
+                f"spec.repair.unreachableAfterSeconds must be at least {MIN_AWAY_S}: a host that"
+                " restarts is back within minutes, and its member with all its data. Leave it out to"
+                " wait for hosts, however long they stay away",
+            )
+        )
+    )
+
     enabled: bool = Field(default=True, description="Replace members whose disk failed.")
     debounce_seconds: int = Field(
         default=30,
@@ -139,6 +151,13 @@ class RepairSpec(_Model):
         le=60,
         description="Upper bound of replacements within one hour. With as many failures in the last"
         " hour no circumstance counts as a failed disk.",
+    )
+    unreachable_after_seconds: int | None = Field(
+        default=None,
+        le=604800,
+        description="Replace a member whose host (Node) is not ready or gone, and that nobody hears, after so"
+        " many seconds. Left out: it is waited for, since its disk is held to be sound. One member at a time,"
+        " none while its whole zone is away or no majority confirms a leader; maxReplacementsPerHour counts.",
     )
 
 
@@ -290,6 +309,10 @@ class MemberStatus(_Model):
     pvc: str | None = None
     node: str | None = None
     condition: str | None = None
+    unreachable_since: str | None = Field(
+        default=None,
+        description="Since when its host is not ready or gone and nobody hears the member.",
+    )
     suspected: SuspectedStatus | None = Field(
         default=None,
         description="Sign of a failed disk that has not lasted long enough to count.",

@@ -251,12 +251,13 @@ class Reconciler:
         incarnations, described = asked
         self._searches.end(owner.uid, cluster, described.view)
         incarnations = await self._tokens.check(incarnations, cluster.token, time.time())
-        suspected = suspicions(earlier)
+        suspected, away = suspicions(earlier), unreachable_since(earlier)
         incarnations = tuple(
             replace(
                 each,
                 suspected=suspected.get((each.node_id, each.number)),
                 drift=None if self._left.get(each.uid) == each.drift else each.drift,
+                unreachable_since=away.get((each.node_id, each.number)),
             )
             for each in incarnations
         )
@@ -362,6 +363,7 @@ def _wanted(spec: MetadataQuorumSpec) -> Wanted:
         repair_enabled=spec.repair.enabled,
         debounce_s=float(spec.repair.debounce_seconds),
         max_replacements_per_hour=spec.repair.max_replacements_per_hour,
+        unreachable_after_s=spec.repair.unreachable_after_seconds,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
 
@@ -378,6 +380,15 @@ def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion
         (each.id, each.incarnation): Suspicion(told.reason, told.subject, seconds_of(told.since))
         for each in earlier.members
         if (told := each.suspected) is not None and each.incarnation is not None
+    }
+
+
+def unreachable_since(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], float]:
+    """Member id and incarnation → since when nobody reaches it."""
+    return {
+        (each.id, each.incarnation): seconds_of(each.unreachable_since)
+        for each in earlier.members
+        if each.unreachable_since is not None and each.incarnation is not None
     }
 
 

@@ -17,6 +17,7 @@ from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
+from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
@@ -93,6 +94,10 @@ async def observe(
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
+    )
+    hosts = await read_hosts(api, incarnations)
+    incarnations = tuple(
+        replace(each, host=hosts.get((each.node_id, each.number))) for each in incarnations
     )
     return Cluster(
         identities=identities,

@@ -30,14 +30,22 @@ def lost_records(replica: ReplicaView | None) -> str | None:
     )
 
 
-def ailment(each: Incarnation) -> str | None:
-    """One word, or a word and its detail."""
+LEFT = "Left"
+"""How the text of a member begins that has left, and whose pod can't end while its host is away."""
+
+
+def ailment(each: Incarnation, unreachable: str | None = None) -> str | None:
+    """One word, or a word and its detail; `unreachable`: what is known of the host of a member that nobody reaches."""
     if each.failed is not None:
         return f"Failed: {each.failed.reason}"
     if is_disk_full(each):
         return "DiskFull"
+    if each.stopped is not None and unreachable is not None:
+        return f"{LEFT}: it is stopped, and its pod ends when the host is back ({unreachable})"
     if each.stopped is not None:
         return f"Stopped: {each.stopped}"
+    if unreachable is not None:
+        return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
     pod = each.pod
@@ -49,5 +57,7 @@ def ailment(each: Incarnation) -> str | None:
         return f"Unschedulable: {pod.unschedulable}"
     if not pod.ready:
         detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
+        if detail is None and each.host is not None and not each.host.ready:
+            detail = f"its host {each.host.name} is {'not ready' if each.host.exists else 'gone'}"
         return "NotReady" if detail is None else f"NotReady: {detail}"
     return None

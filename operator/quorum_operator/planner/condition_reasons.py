@@ -27,6 +27,7 @@ REASONS: dict[str, tuple[str, ...]] = {
     "QuorumLost": ("HasMajority", "NoMajority"),
     "Progressing": ("Settled", *_STEPS),
     "Degraded": ("AllMembersWell", "MembersAiling"),
+    "MembersUnreachable": ("AllReachable", "HostsAway", "ZoneAway"),
     "DiskFull": ("EnoughSpace", "DiskFull"),
     "EvenVoters": ("AsWanted", "BetweenMoves"),
     "AlterationPending": ("NoTarget", "TargetVotersSet"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
+from quorum_operator.planner.ailments import LEFT
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.refusals import told
@@ -25,6 +26,8 @@ PROGRESSING = "Progressing"
 """Members are being moved."""
 DEGRADED = "Degraded"
 """Some voter is not live, or some pod not ready."""
+UNREACHABLE = "MembersUnreachable"
+"""Hosts of members are away, and nobody hears these members."""
 DISK_FULL = "DiskFull"
 """A member's disk is full. Never mended by replacement."""
 EVEN_VOTERS = "EvenVoters"
@@ -97,13 +100,18 @@ def _findings(
     yield Finding(
         PROGRESSING, moving, type(step).__name__ if moving else "Settled", step.reason + blocked
     )
-    ailing = [f"{member.id}: {member.condition}" for member in members if member.condition]
+    ailing = [
+        f"{member.id}: {member.condition}"
+        for member in members
+        if member.condition and not member.condition.startswith(LEFT)
+    ]
     yield Finding(
         DEGRADED,
         bool(ailing),
         "MembersAiling" if ailing else "AllMembersWell",
         "; ".join(ailing) or "all members are well",
     )
+    yield _unreachable(at)
     yield _disk_full(members)
     yield _even(at)
     yield _alteration(at)
@@ -147,6 +155,14 @@ def _formed(at: Situation) -> Finding:
     return Finding(
         FORMED, False, "WaitingForVoters", f"{len(at.voters)} of {at.target} voters have joined"
     )
+
+
+def _unreachable(at: Situation) -> Finding:
+    away = at.reachability
+    if not away.unreachable:
+        return Finding(UNREACHABLE, False, "AllReachable", "no member is on a host that is away")
+    zone = any(each.host.zone_is_away for each in away.unreachable.values())
+    return Finding(UNREACHABLE, True, "ZoneAway" if zone else "HostsAway", away.advice())
 
 
 def _disk_full(members: list[MemberStatus]) -> Finding:

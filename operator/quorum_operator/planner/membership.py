@@ -10,7 +10,7 @@ from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.gates import add_gate, change_gate, remove_gate
 from quorum_operator.planner.observed import Incarnation, Key, QuorumView
 from quorum_operator.planner.refusals import held
-from quorum_operator.planner.situation import Leaving, Situation, Slot
+from quorum_operator.planner.situation import Leaving, Situation, Slot, Why
 from quorum_operator.planner.step import (
     AddVoter,
     CreateMember,
@@ -117,6 +117,9 @@ def _add_or_remove(at: Situation, view: QuorumView) -> Step:
     if first_leaving is not None and len(at.voters) > at.target:
         return _remove(at, view)
     if order is ReplacementOrder.REMOVE_FIRST and _may_go_first(at, view):
+        return _remove(at, view)
+    if first_leaving is not None and first_leaving.why is Why.UNREACHABLE:
+        # It may come back: beside a successor of the same id there would be two of them.
         return _remove(at, view)
     if all(at.stands_twice(slot.node_id) for slot in at.caught_up):
         return _remove(at, view)

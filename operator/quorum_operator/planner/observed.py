@@ -66,6 +66,8 @@ class Wanted:
     repair_enabled: bool = True
     debounce_s: float = 30.0
     max_replacements_per_hour: int = 6
+    unreachable_after_s: float | None = None
+    """None: members on hosts that stay away are waited for."""
     recovery: Confirmation | None = None
 
 
@@ -174,6 +176,18 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The Node that a member's pod is bound to, or that its volume is tied to."""
+
+    name: str
+    exists: bool
+    ready: bool
+    zone: str = ""
+    zone_is_away: bool = False
+    """The zone has several Nodes, and none of them is ready."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFacts:
     """A member's PersistentVolumeClaim."""
 
@@ -276,6 +290,10 @@ class Incarnation:
     """Replica UUID as recorded on the StatefulSet."""
     failed: FailureLatch | None = None
     suspected: Suspicion | None = None
+    host: HostFacts | None = None
+    """Only of a member whose pod is not ready."""
+    unreachable_since: float | None = None
+    """Since when nobody could reach it, by the last status."""
     taken_back: tuple[float, ...] = ()
     """When latches of this incarnation were taken back."""
     stopped: str | None = None

@@ -54,7 +54,20 @@ def plan(seen: Observation) -> Step:
             return _until_next_attempt(seen, step)
         if rule in _IN_ORDER or not goes_on(situation, step):
             return waiting_for(seen, refusal)
-    return _until_next_attempt(seen, Nothing(f"{len(situation.voters)} voters, as wanted"))
+    return _until_next_attempt(seen, Nothing(_settled(situation)))
+
+
+def _settled(at: Situation) -> str:
+    """What is wanted is there; who of it does not serve."""
+    absent = at.voters - at.live
+    if not absent:
+        return f"{len(at.voters)} voters, as wanted"
+    count, which = len(at.voters), ", ".join(str(key.id) for key in sorted(absent))
+    return f"{count} voters, as wanted, of which {which} is not live. {at.reachability.advice()}".strip()
+
+
+def _away(at: Situation) -> Step | None:
+    return at.reachability.wait(at.others_are_dead) if at.view is not None else None
 
 
 def _until_next_attempt(seen: Observation, step: Step) -> Step:
@@ -304,6 +317,7 @@ def _rules() -> Iterator[Rule]:
     yield _leftovers
     yield plan_restart
     yield plan_suspicion
+    yield _away
 
 
 RULES: tuple[Rule, ...] = tuple(_rules())

@@ -281,10 +281,17 @@ def _volume(claim: ClaimFacts | None) -> str:
     return claim.name if claim.volume is None else f"{claim.name} = {claim.volume}"
 
 
+def _host_away(each: Incarnation) -> str | None:
+    host = each.host
+    if host is None or host.ready or each.report is not None:
+        return None
+    return f"host {host.name} is {'not ready' if host.exists else 'gone'}"
+
+
 def _why(each: Incarnation | None) -> str:
     if each is None:
         return "no StatefulSet runs it"
-    words = ailment(each)
+    words = ailment(each, _host_away(each))
     if each.uuid is not None and each.report is not None and each.report.uuid != each.uuid:
         return f"its disk is blank now: it answers as {each.report.uuid}"
     if words is None and each.report is not None and each.report.log is None:

@@ -20,6 +20,7 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
 )
+from quorum_operator.planner.reachability import Reachability
 
 
 class Why(StrEnum):
@@ -31,13 +32,14 @@ class Why(StrEnum):
     STORAGE = "other storage is wanted"
     RETIRED = "its id is in spec.retire"
     SURPLUS = "fewer voters are wanted"
+    UNREACHABLE = "its host stays away"
 
 
 FENCED = "FencedByRecovery"
 """Why a member was stopped, and then latched: the quorum is recovered from another one, and it must not come back."""
 
-UNPLANNED = frozenset({Why.DEAD, Why.MISSING})
-_SUCCEEDED_BY_SAME_ID = frozenset({Why.DEAD, Why.MISSING, Why.CLAIM, Why.STORAGE})
+UNPLANNED = frozenset({Why.DEAD, Why.MISSING, Why.UNREACHABLE})
+_SUCCEEDED_BY_SAME_ID = UNPLANNED | {Why.CLAIM, Why.STORAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class Situation:
     def __init__(self, seen: Observation) -> None:
         self.seen = seen
         self.now = seen.now
+        self.reachability = Reachability(self)
 
     @cached_property
     def index(self) -> int:
@@ -197,12 +200,21 @@ class Situation:
         return self.seen.wanted.replicas if formed else identity.initial_voters
 
     @cached_property
+    def target_is_the_specs(self) -> bool:
+        """Not so while the quorum forms."""
+        return self.view is not None and self.view.formed
+
+    @cached_property
     def leaving(self) -> tuple[Leaving, ...]:
         """Voters that are to go: the dead first, then those that are not live, the leader last, high ids before low ones."""
         reasons = {key: why for key in self.voters if (why := self._why(key)) is not None}
-        # Who is not live goes first: the others may be too few without it, never with it.
+        away = self.reachability.replaced(self.others_are_dead)
+        if away is not None and away not in reasons:
+            reasons[away] = Why.UNREACHABLE
+        # The older one of a doubled id, then who is not live: the others may be too few with it, never without it.
         staying = sorted(
-            self.voters - reasons.keys(), key=lambda key: (key in self.live, -key.id, key.uuid)
+            self.voters - reasons.keys(),
+            key=lambda key: (not self._has_heir(key), key in self.live, -key.id, key.uuid),
         )
         for key in staying[: max(0, len(staying) - self.target)]:
             reasons[key] = Why.SURPLUS
@@ -213,6 +225,17 @@ class Situation:
             return (not entry.dead, key in self.live, key == leader, -key.id, key.uuid)
 
         return tuple(sorted((Leaving(key, why) for key, why in reasons.items()), key=order))
+
+    def _has_heir(self, key: Key) -> bool:
+        """Whether a newer replica of its id is a voter, too."""
+        mine = self.by_key.get(key)
+        heirs = (self.by_key.get(other) for other in self.voters if other.id == key.id)
+        return mine is not None and any(e is not None and e.number > mine.number for e in heirs)
+
+    @cached_property
+    def others_are_dead(self) -> bool:
+        """Whether some voter is lost for another reason than its host."""
+        return any(self._why(key) in {Why.DEAD, Why.MISSING} for key in self.voters)
 
     def _why(self, key: Key) -> Why | None:
         wanted = self.seen.wanted
@@ -244,7 +267,8 @@ class Situation:
         gone = newest.failed is not None or newest.stopped is not None
         leaving = newest.claim is not None and newest.claim.deleting
         other = newest.storage != self.seen.wanted.storage and self.seen.invalid is None
-        return None if voter or gone or leaving or other else newest
+        away = self.target_is_the_specs and self.reachability.is_abandoned(newest)
+        return None if voter or gone or leaving or other or away else newest
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -275,11 +299,13 @@ class Situation:
         return tuple(Slot(each, self._newcomer(each), self._replaces(each)) for each in ids)
 
     def _replaces(self, node_id: int) -> int | None:
+        away = {entry.key for entry in self.leaving if entry.why is Why.UNREACHABLE}
         failed = [
             each.number
             for each in self.current
+            if each.node_id == node_id
             # What a recovery put aside is no failure that happens again and again.
-            if each.node_id == node_id and each.failed is not None and each.failed.reason != FENCED
+            if (each.failed is not None and each.failed.reason != FENCED) or each.key in away
         ]
         return max(failed, default=None)
 

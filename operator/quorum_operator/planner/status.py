@@ -114,10 +114,19 @@ def _phase(at: Situation) -> Phase:
     replaced = any(entry.dead for entry in at.leaving)
     if replaced or any(slot.replaces is not None for slot in at.slots):
         return Phase.REPAIRING
-    if at.leaving or at.slots or at.leftovers:
+    going = [each for each in at.leftovers if not _has_left(at, each)]
+    if at.leaving or at.slots or going:
         return Phase.SCALING
-    ready = all(_is_ready(each) for each in at.current if each.failed is None)
+    ready = all(
+        _is_ready(each) for each in at.current if each.failed is None and not _has_left(at, each)
+    )
     return Phase.READY if at.live == at.voters and ready else Phase.DEGRADED
+
+
+def _has_left(at: Situation, each: Incarnation) -> bool:
+    """All is done but that its pod ends, which nobody can see while its host is away."""
+    away = each.name in at.reachability.unreachable
+    return away and each.replicas == 0 and each.stopped is not None and each.key not in at.voters
 
 
 def _is_ready(each: Incarnation) -> bool:
@@ -134,6 +143,7 @@ def _members(at: Situation) -> list[MemberStatus]:
         if not voter and each.replicas == 0 and each.pod is None:
             continue
         replica = replicas.get(key) if key is not None else None
+        away = at.reachability.unreachable.get(each.name)
         members.append(
             MemberStatus(
                 id=each.node_id,
@@ -146,7 +156,9 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pod=each.pod.name if each.pod is not None else None,
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
-                condition=ailment(each) or lost_records(replica),
+                condition=ailment(each, away.text if away is not None else None)
+                or lost_records(replica),
+                unreachable_since=text_of(math.ceil(away.since)) if away is not None else None,
                 suspected=_suspected(at, each),
             )
         )

@@ -5,10 +5,12 @@ from itertools import combinations
 
 import pytest
 
-from quorum_operator.crd import ReplacementOrder
+from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.observed import (
     ClaimFacts,
+    FailureLatch,
+    HostFacts,
     Identity,
     Incarnation,
     Key,
@@ -21,7 +23,10 @@ from quorum_operator.planner.observed import (
     Wanted,
 )
 from quorum_operator.planner.plan import plan
-from support.quorum_model import majority
+from quorum_operator.planner.situation import Situation
+from quorum_operator.planner.status import build_status, text_of
+from quorum_operator.reconcile import unreachable_since
+from support.model_rules import majority
 
 NOW = 1_000_000.0
 SMALL, LARGE = StorageChoice("1Gi", None), StorageChoice("2Gi", None)
@@ -63,7 +68,12 @@ class Small:
 
     def seen(self) -> Observation:
         live = self.live()
-        others = [each.key for each in self.members.values() if each.key not in self.voters]
+        away = {f"U{each}1" for each in self.away}
+        others = [
+            each.key
+            for each in self.members.values()
+            if each.key not in self.voters and each.uuid not in away
+        ]
         return Observation(
             now=NOW,
             name="q",
@@ -93,7 +103,12 @@ class Small:
             step = plan(self.seen())
             match step:
                 case steps.CreateMember():
-                    made = member(step.node_id, step.number, storage=self.wanted.storage)
+                    made = member(
+                        step.node_id,
+                        step.number,
+                        storage=self.wanted.storage,
+                        replaces=step.replaces,
+                    )
                     self.members[step.node_id, step.number] = made
                 case steps.AddVoter(key):
                     self.voters.append(key)
@@ -168,3 +183,165 @@ def test_where_someone_else_is_away_the_plan_names_him() -> None:
     assert isinstance(step, steps.Wait)
     assert step.blocked_by.endswith("not live: 3")
     assert Key(2, "U21") in small.voters
+
+
+AFTER_S = 900.0
+
+
+def on_host(each: Incarnation, since: float | None, *, zone_is_away: bool = False) -> Incarnation:
+    """On a host that is not ready; `since` as the last status has it."""
+    host = HostFacts(
+        f"h{each.node_id}", exists=True, ready=False, zone="z", zone_is_away=zone_is_away
+    )
+    return replace(each, host=host, unreachable_since=since)
+
+
+def away_since(
+    size: int, ids: set[int], seconds: float, *, zone_is_away: bool = False, **wanted: object
+) -> Small:
+    asked_for: dict[str, object] = {"unreachable_after_s": AFTER_S, **wanted}
+    small = Small(size, ids, Wanted(size, SMALL, **asked_for))  # type: ignore[arg-type]
+    for each in ids:
+        there = small.members[each, 1]
+        small.members[each, 1] = on_host(there, NOW - seconds, zone_is_away=zone_is_away)
+    return small
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) -> None:
+    for each in range(1, size + 1):
+        small = away_since(size, {each}, AFTER_S)
+        step = small.run()
+        assert isinstance(step, steps.Nothing), step
+        ids = sorted(key.id for key in small.voters)
+        assert ids == list(range(1, size + 1))
+        assert Key(each, f"U{each}2") in small.voters
+        assert small.members[each, 2].replaces == 1
+
+
+@pytest.mark.parametrize(
+    ("small", "blocked"),
+    [
+        (away_since(3, {3}, AFTER_S - 1), "unless it comes back"),
+        (away_since(3, {3}, 99_999, unreachable_after_s=None), None),
+        (away_since(3, {3}, 99_999, repair_enabled=False), "repair.enabled"),
+        (away_since(3, {3}, 99_999, max_replacements_per_hour=0), "maxReplacementsPerHour"),
+        (away_since(3, {3}, 99_999, zone_is_away=True), "zone z"),
+        (away_since(5, {2, 3}, 99_999, zone_is_away=True), "zone z"),
+    ],
+    ids=["not long enough", "not asked for", "no repairs", "hourly cap", "zone", "zone of two"],
+)
+def test_it_is_not_replaced(small: Small, blocked: str | None) -> None:
+    voters = list(small.voters)
+    step = small.run()
+    assert small.voters == voters
+    assert len(small.members) == small.size
+    if blocked is None:
+        assert isinstance(step, steps.Nothing)
+        assert "host h3 is not ready, since 19" in step.reason
+        assert "spec.retire" in step.reason
+    else:
+        assert isinstance(step, steps.Wait)
+        assert blocked in step.blocked_by
+
+
+def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> None:
+    small = away_since(3, set(), 0)
+    small.members[3, 1] = on_host(small.members[3, 1], NOW - 99_999)
+    assert Situation(small.seen()).reachability.unreachable == {}
+    small.members[3, 1] = replace(small.members[3, 1], report=None)
+    assert Situation(small.seen()).reachability.unreachable == {}, "the leader hears it"
+    assert isinstance(small.run(), steps.Nothing)
+    assert len(small.members) == 3
+
+
+def test_what_was_seen_for_the_first_time_does_not_count_yet() -> None:
+    """Also after the status was lost: the time begins anew."""
+    small = away_since(3, {3}, 0)
+    small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
+    small.wanted = replace(small.wanted, unreachable_after_s=0.0)
+    assert isinstance(small.run(), steps.Wait)
+    assert len(small.members) == 3
+
+
+def test_of_two_that_are_away_one_is_replaced_at_a_time() -> None:
+    small = away_since(5, {4, 5}, AFTER_S + 1)
+    small.members[5, 1] = replace(small.members[5, 1], unreachable_since=NOW - AFTER_S - 9)
+    step = plan(small.seen())
+    assert isinstance(step, steps.CreateMember)
+    assert step.node_id == 5, "the one that is away longest"
+    made = member(5, 2, replaces=1)
+    small.members[5, 2] = made
+    small.members[4, 1] = replace(small.members[4, 1], unreachable_since=NOW - 99_999)
+    assert [each.key.id for each in Situation(small.seen()).leaving] == [5], "begun is finished"
+    assert isinstance(small.run(), steps.Nothing)
+    assert {Key(4, "U42"), Key(5, "U52")} <= set(small.voters)
+
+
+def test_none_is_replaced_while_another_voter_is_dead() -> None:
+    small = away_since(5, {4, 5}, 99_999)
+    failed = FailureLatch("StorageFailed", "x", NOW, NOW)
+    small.members[4, 1] = replace(small.members[4, 1], failed=failed, replicas=0, host=None)
+    assert [each.key.id for each in Situation(small.seen()).leaving] == [4]
+
+
+def test_without_a_confirmed_leader_nobody_is_replaced() -> None:
+    seen = replace(away_since(3, {2, 3}, 99_999).seen(), view=None)
+    step = plan(seen)
+    assert isinstance(step, steps.Wait)
+    assert not Situation(seen).leaving
+
+
+def test_one_that_comes_back_in_the_middle_stays_and_its_successor_goes() -> None:
+    small = away_since(3, {3}, AFTER_S)
+    assert isinstance(plan(small.seen()), steps.CreateMember)
+    small.members[3, 2] = member(3, 2, replaces=1)
+    small.away = set()
+    small.members[3, 1] = member(3)
+    assert isinstance(small.run(), steps.Nothing)
+    assert set(small.voters) == {Key(1, "U11"), Key(2, "U21"), Key(3, "U31")}
+    assert (3, 2) not in small.members
+
+
+def test_a_newcomer_on_a_host_that_stays_away_is_given_up() -> None:
+    small = Small(3, set(), Wanted(3, SMALL, retire=frozenset({3})))
+    small.members[4, 1] = on_host(member(4, report=None), NOW - 61)
+    seen = small.seen()
+    assert seen.view is not None
+    step = plan(replace(seen, view=replace(seen.view, observers=())))
+    assert isinstance(step, steps.CreateMember)
+    assert (step.node_id, step.number) == (4, 2)
+
+
+def test_the_status_says_who_is_unreachable_and_since_when() -> None:
+    small = away_since(3, {3}, 0, unreachable_after_s=None)
+    small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
+    first = small.seen()
+    status = build_status(first, plan(first), MetadataQuorumStatus(), "")
+    told = status.members[2]
+    assert told.unreachable_since == text_of(NOW)
+    assert told.condition == f"Unreachable: host h3 is not ready, since {text_of(NOW)}"
+    found = {each.type: each for each in status.conditions}
+    assert found["MembersUnreachable"].status == "True"
+    assert found["Degraded"].status == "True"
+    assert "member 3 (q-3-1): host h3 is not ready" in found["MembersUnreachable"].message
+    assert status.plan is not None
+    assert status.plan.reason != "3 voters, as wanted"
+    assert "3 is not live" in status.plan.reason
+    # The next look goes on from there, also of another operator.
+    since = unreachable_since(status)[3, 1]
+    small.members[3, 1] = replace(small.members[3, 1], unreachable_since=since)
+    later = replace(small.seen(), now=NOW + 77)
+    status = build_status(later, plan(later), status, "")
+    assert status.members[2].unreachable_since == text_of(NOW)
+
+
+def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
+    small = Small(3, {3}, Wanted(3, SMALL, retire=frozenset({3})))
+    small.members[3, 1] = on_host(small.members[3, 1], NOW - 5)
+    step = small.run()
+    status = build_status(small.seen(), step, MetadataQuorumStatus(), "")
+    assert status.phase.value == "Ready"
+    told = {each.id: each.condition for each in status.members}
+    assert (told[3] or "").startswith("Left: ")
+    assert {each.type: each.status for each in status.conditions}["Degraded"] == "False"
