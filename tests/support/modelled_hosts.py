@@ -1,0 +1,99 @@
+"""Hosts that go away and come back, and labels that somebody edits, in the planner's model.
+
+Owns what Kubernetes does with the pods of a host that it does not hear: they stay as they are, or `Terminating`, until the
+host is back; nobody starts or ends anything there meanwhile, and a volume that is tied to it waits, too.
+"""
+
+import math
+import random
+from dataclasses import replace
+
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import (
+    HostFacts,
+    Incarnation,
+    Key,
+    LabelDrift,
+    Observation,
+    ReplicaView,
+    Wanted,
+)
+from quorum_operator.planner.situation import Situation, Why
+from support.model_rules import Unsafe
+from support.modelled_pods import Set
+from support.quorum_model import Model
+
+
+class HostModel(Model):
+    """`away`: names of the StatefulSets whose host is not ready; `zone_is_away`: so are all of their zone."""
+
+    def __init__(self, chance: random.Random, wanted: Wanted) -> None:
+        super().__init__(chance, wanted)
+        self.away: set[str] = set()
+        self.zone_is_away = False
+        self.unreachable: dict[str, float] = {}
+        self.edited: set[str] = set()
+
+    def leave(self, each: Set) -> None:
+        """Its host loses power, or its network."""
+        self.away.add(each.name)
+
+    def come_back(self, name: str) -> None:
+        """With all that was on it."""
+        self.away.discard(name)
+        each = self.sets.get(name)
+        if each is not None and each.pod is not None and each.pod.gone_at is not None:
+            each.pod.gone_at = self.now
+
+    def runs(self, each: Set) -> bool:
+        return each.name not in self.away and super().runs(each)
+
+    def observe(self) -> Observation:
+        drift = tuple(
+            LabelDrift("Pod", f"{name}-0", f"uid-{name}", (("a", "b"),))
+            for name in sorted(self.edited)
+        )
+        seen = replace(super().observe(), label_drift=drift)
+        at = Situation(seen)
+        found = at.reachability.unreachable
+        self.unreachable = {name: math.ceil(each.since) for name, each in found.items()}
+        replaced = [each for each in at.leaving if each.why is Why.UNREACHABLE]
+        if len(replaced) > 1 or (replaced and self.zone_is_away):
+            raise Unsafe(f"replaced for their hosts at once: {replaced}")
+        return seen
+
+    def apply(self, step: steps.Step) -> None:
+        if isinstance(step, steps.RestoreLabels):
+            self.steps.append(step)
+            self.edited.clear()
+        else:
+            super().apply(step)
+
+    def _control(self, each: Set) -> None:
+        if each.name not in self.away:
+            super()._control(each)
+
+    def _run_process(self, each: Set) -> None:
+        if each.name not in self.away:
+            super()._run_process(each)
+
+    def _write_set(self, step: steps.Step) -> None:
+        name = step.target.name  # type: ignore[union-attr]
+        each = self.sets.get(name)
+        pod = each.pod if each is not None else None
+        super()._write_set(step)
+        if each is not None and pod is not None and each.pod is None and name in self.away:
+            each.pod, pod.gone_at = pod, math.inf
+
+    def _incarnation(self, each: Set) -> Incarnation:
+        host = HostFacts(f"h-{each.name}", exists=True, ready=True, zone="z")
+        if each.name in self.away:
+            host = replace(host, ready=False, zone_is_away=self.zone_is_away)
+        since = self.unreachable.get(each.name)
+        return replace(super()._incarnation(each), host=host, unreachable_since=since)
+
+    def _replica(self, key: Key) -> ReplicaView:
+        each = self.set_of(key)
+        if each is not None and each.name in self.away:
+            return ReplicaView(key, False, False)
+        return super()._replica(key)
