@@ -15,7 +15,6 @@ from quorum_operator.planner.observed import (
     Key,
     LabelDrift,
     Observation,
-    ReplicaView,
     Wanted,
 )
 from quorum_operator.planner.situation import Situation, Why
@@ -92,8 +91,17 @@ class HostModel(Model):
         since = self.unreachable.get(each.name)
         return replace(super()._incarnation(each), host=host, unreachable_since=since)
 
-    def _replica(self, key: Key) -> ReplicaView:
+    def _observe(self) -> Observation:
+        """The leader does not hear who is away, whatever becomes of its pod."""
+        seen = super()._observe()
+        if seen.view is None:
+            return seen
+        voters = tuple(
+            replace(each, fetching=False, caught_up=False) if self._is_away(each.key) else each
+            for each in seen.view.voters
+        )
+        return replace(seen, view=replace(seen.view, voters=voters))
+
+    def _is_away(self, key: Key) -> bool:
         each = self.set_of(key)
-        if each is not None and each.name in self.away:
-            return ReplicaView(key, False, False)
-        return super()._replica(key)
+        return each is not None and each.name in self.away

@@ -35,6 +35,7 @@ def cluster(*ids: int) -> Cluster:
     return Cluster(
         identities=(Identity(1, "c1", 1, "U1", 3, formed=True),),
         stale_objects=(),
+        token=None,
         label_drift=(),
         foreign_objects=(),
         unlabelled=frozenset(),
