@@ -27,6 +27,7 @@ from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.kube.searches import Searches
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
+from quorum_operator.other_ways import OtherWays
 from quorum_operator.outcome import Outcome
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.observed import (
@@ -91,6 +92,7 @@ class Reconciler:
         self._marks = MarkKeeper(api)
         self._tokens = TokenChecks(nodes)
         self._searches = Searches()
+        self._other_ways = OtherWays(nodes)
         self._reporter = Reporter(api, metrics)
         self._waits: dict[str, tuple[str, float]] = {}
         """Resource UID → what is waited for, and since when (monotonic)."""
@@ -167,6 +169,7 @@ class Reconciler:
         uid = self._uids.pop((namespace, name), "")
         self._attempts.forget(uid)
         self._searches.forget(uid)
+        self._other_ways.forget(uid)
         self._checked.pop(uid, None)
         self._waits.pop(uid, None)
         self._moved.pop(uid, None)
@@ -249,6 +252,9 @@ class Reconciler:
             owner.uid, cluster, _seen(earlier), all_of_them=reads is self._api
         )
         incarnations, described = asked
+        described = await self._other_ways.describe(
+            reads, owner, cluster, incarnations, described, _seen(earlier), time.monotonic()
+        )
         self._searches.end(owner.uid, cluster, described.view)
         incarnations = await self._tokens.check(incarnations, cluster.token, time.time())
         suspected, away = suspicions(earlier), unreachable_since(earlier)
