@@ -227,6 +227,7 @@ def pod_facts(
         exit_message=_message(ended),
         exit_at=seconds(ended.get("finishedAt")),
         waiting_reason=state.get("waiting", {}).get("reason"),
+        waiting_message=str(state.get("waiting", {}).get("message") or "")[:300] or None,
         not_ready_since=None if is_ready else seconds(ready.get("lastTransitionTime")),
         mount_failed_at=failure.at if failure is not None else None,
         mount_failure=failure.message if failure is not None else None,

@@ -3,10 +3,22 @@
 Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
 """
 
-from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, ReplicaView
+from quorum_operator.planner.evidence import host_gone
+from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, PodFacts, ReplicaView
 
 RECORDS_LOST = "RecordsLost"
 """How the text of such a member begins, and the reason of the event."""
+
+CANNOT_START = "CannotStart"
+"""How the text of a member begins whose container can't be made or started: a fault that a successor would share."""
+
+_CANNOT_START = frozenset(
+    {
+        *("StartError", "ContainerCannotRun", "RunContainerError"),
+        *("CreateContainerError", "CreateContainerConfigError"),
+        *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
+    }
+)
 
 
 def is_disk_full(each: Incarnation) -> bool:
@@ -48,7 +60,9 @@ def ailment(each: Incarnation, unreachable: str | None = None) -> str | None:
         return f"Unreachable: {unreachable}"
     if each.claim is not None and each.claim.deleting:
         return "ClaimTerminating"
-    pod = each.pod
+    pod, gone = each.pod, host_gone(each)
+    if gone is not None and each.report is None:
+        return f"{gone.reason}: {gone.evidence}"
     if pod is None:
         return "NoPod"
     if pod.deleting:
@@ -59,5 +73,16 @@ def ailment(each: Incarnation, unreachable: str | None = None) -> str | None:
         detail = pod.mount_failure or pod.waiting_reason or pod.exit_reason
         if detail is None and each.host is not None and not each.host.ready:
             detail = f"its host {each.host.name} is {'not ready' if each.host.exists else 'gone'}"
-        return "NotReady" if detail is None else f"NotReady: {detail}"
+        return cannot_start(pod) or ("NotReady" if detail is None else f"NotReady: {detail}")
+    return None
+
+
+def cannot_start(pod: PodFacts) -> str | None:
+    """Why its container can't be made or started, whatever is tried again meanwhile."""
+    if pod.running:
+        return None
+    if pod.waiting_reason in _CANNOT_START:
+        return f"{CANNOT_START}: {pod.waiting_reason}: {pod.waiting_message or 'no message'}"
+    if pod.exit_reason in _CANNOT_START:
+        return f"{CANNOT_START}: {pod.exit_reason}: {pod.exit_message or 'no message'}"
     return None

@@ -67,10 +67,11 @@ def circumstance(incarnation: Incarnation, now: float) -> Sign | None:
     """A sign that must last before it counts, or None. Whose process answers has its volume."""
     if incarnation.report is not None:
         return None
-    return _host_gone(incarnation) or _mount_fails(incarnation.pod, now)
+    return host_gone(incarnation) or _mount_fails(incarnation.pod, now)
 
 
-def _host_gone(incarnation: Incarnation) -> Sign | None:
+def host_gone(incarnation: Incarnation) -> Sign | None:
+    """No Node object is there any more for any host that the volume is tied to."""
     volume = incarnation.volume
     if volume is None or not volume.hosts or volume.hosts_exist:
         return None

@@ -6,7 +6,7 @@ Pure: of the status before and the one now, so that an operator that was restart
 from dataclasses import dataclass
 
 from quorum_operator.crd import MetadataQuorumStatus
-from quorum_operator.planner.ailments import RECORDS_LOST
+from quorum_operator.planner.ailments import CANNOT_START, RECORDS_LOST
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
 
 
@@ -21,7 +21,12 @@ class News:
 
 def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
     """Everything that has become so since the earlier status."""
-    return [*_loss(status, earlier), *_lost_records(status, earlier), *_older(status, earlier)]
+    return [
+        *_loss(status, earlier),
+        *_lost_records(status, earlier),
+        *_cannot_start(status, earlier),
+        *_older(status, earlier),
+    ]
 
 
 def _loss(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
@@ -41,6 +46,28 @@ def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -
         for member in status.members
         if (member.condition or "").startswith(f"{RECORDS_LOST}: ")
         and (member.id, member.uuid, member.condition) not in known
+    ]
+
+
+def _cannot_start(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """A container that can't be made or started; once for each reason."""
+
+    def shown(of: MetadataQuorumStatus) -> dict[tuple[int, int | None, str], str]:
+        return {
+            (each.id, each.incarnation, ":".join(text.split(":")[:2])): text
+            for each in of.members
+            if (text := each.condition or "").startswith(f"{CANNOT_START}: ")
+        }
+
+    before = shown(earlier)
+    return [
+        News(
+            "Warning",
+            f"Member{CANNOT_START}",
+            f"member {place[0]}: {text}; its disk is not blamed for it",
+        )
+        for place, text in shown(status).items()
+        if place not in before
     ]
 
 

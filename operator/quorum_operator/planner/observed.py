@@ -117,6 +117,7 @@ class PodFacts:
     exit_message: str | None = None
     exit_at: float | None = None
     waiting_reason: str | None = None
+    waiting_message: str | None = None
     not_ready_since: float | None = None
     mount_failed_at: float | None = None
     """When mounting its data volume failed last; None where that is over, or never was."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from quorum_operator.planner.ailments import ailment
 from quorum_operator.planner.evidence import circumstance, proof
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -121,3 +122,36 @@ def test_circumstances(reason: str) -> None:
     assert sign is not None
     assert sign.reason == reason
     assert sign.subject
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        (
+            {"waiting_reason": "CreateContainerError", "waiting_message": "no such user"},
+            "no such user",
+        ),
+        (
+            {
+                "waiting_reason": "CrashLoopBackOff",
+                "exit_reason": "StartError",
+                "exit_message": "memory limit too low",
+            },
+            "StartError: memory limit too low",
+        ),
+        ({"waiting_reason": "ImagePullBackOff"}, "ImagePullBackOff"),
+    ],
+)
+def test_a_container_that_cannot_start_is_named_with_its_reason(
+    pod: dict[str, object], told: str
+) -> None:
+    words = ailment(with_pod(**pod))
+    assert words is not None
+    assert words.startswith("CannotStart: ")
+    assert told in words
+
+
+def test_a_host_that_is_gone_is_named_unless_the_process_answers() -> None:
+    gone = replace(WELL, pod=None, report=None, volume=GONE)
+    assert (ailment(gone) or "").startswith("HostDeleted: ")
+    assert ailment(replace(WELL, volume=GONE)) is None

@@ -45,6 +45,16 @@ def test_other_conditions_of_members_are_no_events() -> None:
     assert news(status("NotReady: CrashLoopBackOff", "DiskFull"), status(None, None)) == []
 
 
+def test_a_container_that_cannot_start_is_told_once_for_each_reason() -> None:
+    first, again = "CannotStart: StartError: limit too low", "CannotStart: StartError: try 2"
+    (told,) = news(status(first, None), status(None, None))
+    assert (told.kind, told.reason) == ("Warning", "MemberCannotStart")
+    assert "limit too low" in told.message
+    assert news(status(again, None), status(first, None)) == []
+    (other,) = news(status("CannotStart: ErrImagePull: x", None), status(again, None))
+    assert "ErrImagePull" in other.message
+
+
 def test_a_quorum_that_is_lost_and_found_is_told_both_times() -> None:
     (gone,) = news(status(lost=True), status())
     assert (gone.kind, gone.reason) == ("Warning", "QuorumLost")
