@@ -13,7 +13,7 @@ from quorum_operator.kube.claims import claim_facts, marks_notes
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import Conflict, NotFound
 from quorum_operator.planner.claim_marks import ClaimNote
-from quorum_operator.planner.observed import Incarnation, LoneClaim
+from quorum_operator.planner.observed import Incarnation, LoneClaim, Marks
 from quorum_operator.planner.situation import FENCED
 
 
@@ -27,8 +27,8 @@ class ClaimWriter:
         return paths.namespaced("persistentvolumeclaims", self._owner.namespace, name)
 
     async def write(self, note: ClaimNote) -> None:
-        """All the marks of one claim. Raises ApiError where the API server refuses it."""
-        body = _body(note.uid, marks_notes(note.marks), note.resource_version)
+        """What is missing of the marks of one claim. Raises ApiError where the API server refuses it."""
+        body = _body(note.uid, _changed(note.before, note.marks), note.resource_version)
         try:
             await self._api.merge(self._path(note.claim), body)
         except (Conflict, NotFound):
@@ -39,10 +39,7 @@ class ClaimWriter:
         claim = each.claim
         if claim is None:
             return
-        wanted = replace(claim.marks, **marks)
-        notes = marks_notes(wanted)
-        before = marks_notes(claim.marks)
-        changed = {key: text for key, text in notes.items() if text != before[key]}
+        changed = _changed(claim.marks, replace(claim.marks, **marks))
         if not changed:
             return
         try:
@@ -72,6 +69,12 @@ class ClaimWriter:
             body = _body(now.uid, marks_notes(marks), now.resource_version)
             await self._api.merge(self._path(lone.claim.name), body)
         return None
+
+
+def _changed(before: Marks, marks: Marks) -> dict[str, str | None]:
+    """Annotations; None takes one away. What is as it should be is not named: somebody else may have changed it since."""
+    old = marks_notes(before)
+    return {key: text for key, text in marks_notes(marks).items() if text != old[key]}
 
 
 def _body(uid: str, notes: dict[str, str | None], version: str | None) -> dict[str, Any]:

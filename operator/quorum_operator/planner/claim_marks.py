@@ -16,10 +16,11 @@ NO_VOTER = "no voter of the confirmed set"
 
 @dataclass(frozen=True, slots=True)
 class ClaimNote:
-    """Marks to be written on a claim. `resource_version`: only on the version that was judged."""
+    """Marks to be written on a claim that has those `before`. `resource_version`: only on the version that was judged."""
 
     claim: str
     uid: str
+    before: Marks
     marks: Marks
     resource_version: str | None = None
 
@@ -83,7 +84,7 @@ def _attached(at: Situation) -> Iterator[ClaimNote]:
             # Marked for a stop that was not carried out, of what is a voter after all.
             wanted = replace(wanted, fenced=None, removed=None)
         if wanted != claim.marks:
-            yield ClaimNote(claim.name, claim.uid, wanted)
+            yield ClaimNote(claim.name, claim.uid, claim.marks, wanted)
 
 
 def _departed(at: Situation) -> Iterator[ClaimNote]:
@@ -95,7 +96,7 @@ def _departed(at: Situation) -> Iterator[ClaimNote]:
         marks = each.claim.marks
         if _is_ours(at, each) and each.key not in at.voters and marks.bars is None:
             removed = replace(marks, removed=NO_VOTER)
-            yield ClaimNote(each.claim.name, each.claim.uid, removed, each.claim.resource_version)
+            yield _note(each, marks, removed)
 
 
 def _fenced(at: Situation) -> Iterator[ClaimNote]:
@@ -105,7 +106,12 @@ def _fenced(at: Situation) -> Iterator[ClaimNote]:
         marks = each.claim.marks
         if marks.bars is None and survivor is not None:
             fenced = replace(marks, fenced=fence_text(survivor))
-            yield ClaimNote(each.claim.name, each.claim.uid, fenced, each.claim.resource_version)
+            yield _note(each, marks, fenced)
+
+
+def _note(each: LoneClaim, before: Marks, marks: Marks) -> ClaimNote:
+    claim = each.claim
+    return ClaimNote(claim.name, claim.uid, before, marks, claim.resource_version)
 
 
 def _is_ours(at: Situation, each: LoneClaim) -> bool:
