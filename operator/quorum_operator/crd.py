@@ -161,6 +161,42 @@ class RepairSpec(_Model):
     )
 
 
+class EarlierClaimsPolicy(StrEnum):
+    """What becomes of claims that an earlier resource of this name has left."""
+
+    ASK = "Ask"
+    LEAVE = "Leave"
+    ADOPT = "Adopt"
+
+
+class EarlierClaimsSpec(_Model):
+    """Claims that an earlier resource of this name has left. Without a decision none of them is run again, and nothing new is
+    founded beside them."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "(self.policy == 'Adopt') == has(self.clusterId)",
+                "spec.earlierClaims.clusterId belongs to policy Adopt, and only to it: it confirms whose claims are run"
+                " again (see the condition ClaimsInDoubt)",
+            )
+        )
+    )
+
+    policy: EarlierClaimsPolicy = Field(
+        default=EarlierClaimsPolicy.ASK,
+        description="Ask waits for a decision. Leave forms a new quorum beside them. Adopt goes on with the cluster"
+        " clusterId on its claims that are not marked failed, fenced or removed.",
+    )
+    cluster_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        pattern="^[A-Za-z0-9_-]+$",
+        description="Cluster id whose claims are run again, as the condition ClaimsInDoubt prints it.",
+    )
+
+
 class RecoverySpec(_Model):
     """A survivor of a lost quorum, exactly as status.quorumLoss.offer prints it.
 
@@ -200,6 +236,11 @@ class MetadataQuorumSpec(_Model):
                 " MetadataQuorum for another cluster id",
             ),
             rule(
+                "!has(self.clusterId) || !has(self.earlierClaims) || !has(self.earlierClaims.clusterId)"
+                " || self.clusterId == self.earlierClaims.clusterId",
+                "spec.earlierClaims.clusterId is another cluster than spec.clusterId: name the same, or leave one out",
+            ),
+            rule(
                 "!has(self.config) || self.config.all(key, key in ["
                 + ", ".join(f"'{key}'" for key in CONFIG_KEYS)
                 + "])",
@@ -236,6 +277,9 @@ class MetadataQuorumSpec(_Model):
         max_length=64,
         pattern="^[A-Za-z0-9_-]+$",
         description="Cluster id to form with; generated when it is left out. Immutable.",
+    )
+    earlier_claims: EarlierClaimsSpec = Field(
+        default_factory=EarlierClaimsSpec, json_schema_extra={"default": {}}
     )
     retire: list[int] | None = Field(
         default=None,

@@ -73,6 +73,8 @@ class Executor:
                 return await self._create_identity(step)
             case steps.RebuildIdentity():
                 return await self._rebuild_identity(step)
+            case steps.AdoptObject():
+                return await self._adopt(step)
             case steps.ApplyObjects():
                 return await self._apply_objects(step)
             case steps.RestoreLabels(objects):
@@ -135,6 +137,13 @@ class Executor:
             initial_voters=step.initial_voters,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
+        return Outcome(True)
+
+    async def _adopt(self, step: steps.AdoptObject) -> Outcome:
+        path = paths.namespaced(paths.plural_of(step.kind), self._owner.namespace, step.name)
+        meta: dict[str, Any] = {"uid": step.uid, "resourceVersion": step.resource_version}
+        meta["ownerReferences"] = [self._owner.reference()]
+        await self._api.merge(path, {"metadata": meta})
         return Outcome(True)
 
     async def _rebuild_identity(self, step: steps.RebuildIdentity) -> Outcome:

@@ -15,7 +15,12 @@ import structlog
 from pydantic import ValidationError
 
 from quorum_operator.attempts import Attempts, Refused
-from quorum_operator.crd import PLURAL, MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.crd import (
+    PLURAL,
+    EarlierClaimsPolicy,
+    MetadataQuorumSpec,
+    MetadataQuorumStatus,
+)
 from quorum_operator.desired.names import Owner
 from quorum_operator.execute import Executor
 from quorum_operator.kept_reports import KeptReports
@@ -359,7 +364,7 @@ def _promise(each: Incarnation) -> int:
 
 
 def _wanted(spec: MetadataQuorumSpec) -> Wanted:
-    said = spec.recovery
+    said, earlier = spec.recovery, spec.earlier_claims
     return Wanted(
         replicas=spec.replicas,
         storage=StorageChoice(spec.storage.size, spec.storage.storage_class_name),
@@ -370,6 +375,9 @@ def _wanted(spec: MetadataQuorumSpec) -> Wanted:
         debounce_s=float(spec.repair.debounce_seconds),
         max_replacements_per_hour=spec.repair.max_replacements_per_hour,
         unreachable_after_s=spec.repair.unreachable_after_seconds,
+        adopt=earlier.cluster_id,
+        leave_claims=earlier.policy is EarlierClaimsPolicy.LEAVE,
+        cluster_id=spec.cluster_id,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
 

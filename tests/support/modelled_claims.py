@@ -43,7 +43,7 @@ def born_with(model: "Model", each: Set) -> Marks:
     """What the template of a claim says."""
     founder = model.identity(each.formation).founder_uuid if each.founder else None
     cluster_id = model.identity(each.formation).cluster_id
-    return Marks(founder, cluster_id, RESOURCE_UID, each.formation)
+    return Marks(founder, cluster_id, model.resource_uid, each.formation)
 
 
 def delete_set(model: "Model", each: Set) -> None:
@@ -53,6 +53,14 @@ def delete_set(model: "Model", each: Set) -> None:
         return  # no claim was made yet
     each.pod = None
     model.lone[each.name] = each
+
+
+def recreate(model: "Model") -> None:
+    """The resource is deleted, its claims are kept, and it is applied again: all it has left is the claims."""
+    for each in list(model.sets.values()):
+        delete_set(model, each)
+    model.identities.clear()
+    model.resource_uid, model.forgotten = f"{model.resource_uid}x", True
 
 
 def strip_notes(each: Set) -> None:
@@ -104,7 +112,7 @@ def rebuild(model: "Model", step: steps.RebuildMember) -> None:
         raise Unsafe(f"{each.name} is run again, though it was marked {each.disk.marks}")
     if step.formation != each.formation or (step.founder and not each.founder):
         raise Unsafe(f"{each.name} is run again as something else: {step}")
-    each.disk.marks = replace(each.disk.marks, fenced=None, resource_uid=RESOURCE_UID)
+    each.disk.marks = replace(each.disk.marks, fenced=None, resource_uid=model.resource_uid)
     again = Set(
         node_id=each.node_id,
         number=each.number,

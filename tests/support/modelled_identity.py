@@ -53,3 +53,4 @@ def rebuild_identity(model: "Model", step: steps.RebuildIdentity) -> None:
             raise Unsafe(f"{step} has another founder than {born}")
         made = replace(born, formed=step.formed)
     model.identities.append(made)
+    model.forgotten = False

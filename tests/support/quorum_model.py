@@ -72,6 +72,8 @@ class Model:
         self.lone: dict[str, Set] = {}  # what is left of deleted StatefulSets: their disks
         self.steps: list[steps.Step] = []
         self.suspected: dict[str, Suspicion] = {}
+        self.resource_uid = RESOURCE_UID
+        self.forgotten = False  # the resource is a new one: its status knows nothing
 
     # What is.
 
@@ -188,7 +190,7 @@ class Model:
             wanted=self.wanted,
             identities=tuple(self.identities),
             stale_objects=("Service/q-nodes",) if self.objects_stale else (),
-            resource_uid=RESOURCE_UID,
+            resource_uid=self.resource_uid,
             incarnations=tuple(merged(self._incarnation(each)) for each in self.sets.values()),
             lone_claims=lone_claims(self),
             used_numbers=dict(self.used),
@@ -199,8 +201,8 @@ class Model:
             },
             view=self._view(),
             hinted_voters=hinted_voters(self),
-            known_cluster_id=f"c{self.index}" if self.index else None,
-            known_voters=len(self.current_voters()),
+            known_cluster_id=f"c{self.index}" if self.index and not self.forgotten else None,
+            known_voters=0 if self.forgotten else len(self.current_voters()),
         )
 
     def _template(self, each: Set) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from quorum_operator.desired.names import LABEL_FORMATION, LABEL_QUORUM, Owner
 from quorum_operator.kube import paths
+from quorum_operator.kube.facts import overrides_of
 from quorum_operator.planner.observed import ForeignObject
 
 Object = dict[str, Any]
@@ -245,4 +246,11 @@ def _controller(found: Object) -> Object | None:
 def _foreign(kind: str, found: Object) -> ForeignObject:
     references: list[Object] = found["metadata"].get("ownerReferences") or []
     owners = ", ".join(f"{each.get('kind')}/{each.get('name')}" for each in references)
-    return ForeignObject(kind, found["metadata"]["name"], owners)
+    meta = found["metadata"]
+    cluster_id = None
+    if kind == "ConfigMap":
+        cluster_id = (found.get("data") or {}).get("clusterId")
+    elif kind == "StatefulSet":
+        cluster_id = overrides_of(found).get("cluster.id")
+    version = meta.get("resourceVersion", "")
+    return ForeignObject(kind, meta["name"], owners, meta.get("uid", ""), version, cluster_id)

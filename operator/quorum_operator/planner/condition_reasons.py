@@ -6,7 +6,7 @@ A test compares this table with the pages, and with the reasons that the code gi
 from quorum_operator.crd import Phase
 
 _STEPS = (
-    *("AddVoter", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
+    *("AddVoter", "AdoptObject", "ApplyObjects", "BeginRecovery", "CreateIdentity", "CreateMember"),
     *("DeleteIncarnation", "GiveUpRecovery", "LatchFailure", "RecordFormed", "RecordReplicaUuid"),
     *(
         "RebuildIdentity",
@@ -37,6 +37,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         *("Forbidden", "InternalError", "Invalid", "NodeRefused", "NotSafeNow", "QuotaExceeded"),
         *("ServerError", "TokenRefused", "Unauthorized"),
     ),
+    "ClaimsInDoubt": ("NoDoubt", "EarlierResource", "NotCertain"),
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
 from quorum_operator.planner.ailments import LEFT
+from quorum_operator.planner.claim_doubts import way_out
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.refusals import told
@@ -47,6 +48,10 @@ FOREIGN_OBJECTS = "ForeignObjects"
 
 IDENTITY_MISSING = "IdentityMissing"
 """The identity object was deleted."""
+
+
+CLAIMS_IN_DOUBT = "ClaimsInDoubt"
+"""Claims that may hold a voter, and that no member runs on until a person has decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ def _findings(
     yield _refused(at)
     yield _foreign(at)
     yield _identity(at)
+    yield _claims(at)
 
 
 _NAMED_OBJECTS = 6
@@ -228,6 +234,14 @@ def _identity(at: Situation) -> Finding:
         message = "the identity ConfigMap is there, or not needed yet"
         return Finding(IDENTITY_MISSING, False, "IdentityThere", message)
     return Finding(IDENTITY_MISSING, True, "IdentityGone", plan_missing_identity(at).reason)
+
+
+def _claims(at: Situation) -> Finding:
+    message = way_out(at)
+    if message is None:
+        return Finding(CLAIMS_IN_DOUBT, False, "NoDoubt", "no claim waits for a decision")
+    earlier = at.recorded_identity is None
+    return Finding(CLAIMS_IN_DOUBT, True, "EarlierResource" if earlier else "NotCertain", message)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -5,6 +5,7 @@ founder that is lost before the quorum was formed means a new identity with a ne
 nothing is deleted. All initial members start at once; the founder forms, the others join.
 """
 
+from quorum_operator.planner.claim_doubts import plan_adoption, plan_earlier
 from quorum_operator.planner.gates import majority
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.observed import Incarnation, Key
@@ -31,10 +32,13 @@ def _unretired_ids(at: Situation, count: int) -> list[int]:
 def plan_identity(at: Situation) -> Step | None:
     """The first identity, before anything else exists."""
     if at.identity is not None:
-        return None
+        return plan_adoption(at)
     if at.index > 0 or at.known_voters > 0:
         # Members without an identity: someone deleted it. Forming anew would orphan their data.
-        return plan_missing_identity(at)
+        return plan_adoption(at) or plan_missing_identity(at)
+    earlier = plan_earlier(at)
+    if earlier is not None:
+        return earlier
     if at.seen.invalid is not None:
         return Wait(at.seen.invalid, "the spec", 5.0)
     founder = _unretired_ids(at, 1)[0]

@@ -119,6 +119,8 @@ class IdentityLeft:
         if len(set(self.told.values())) > 1:
             named = ", ".join(f"{name}: {told}" for name, told in sorted(self.told.items()))
             return f"different cluster ids are found ({named}). Remove what does not belong to this quorum"
+        if at.seen.wanted.adopt is not None and self.cluster_id == at.seen.wanted.adopt:
+            return None
         if self.cluster_id is not None and at.seen.view is not None and at.seen.view.cluster_id:
             return None
         if not at.current and self._is_witnessed:

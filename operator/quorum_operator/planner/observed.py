@@ -69,6 +69,12 @@ class Wanted:
     unreachable_after_s: float | None = None
     """None: members on hosts that stay away are waited for."""
     recovery: Confirmation | None = None
+    adopt: str | None = None
+    """Cluster id whose claims, of an earlier resource, are to be run again."""
+    leave_claims: bool = False
+    """Claims of an earlier resource are left as they are, and something new is founded."""
+    cluster_id: str | None = None
+    """That a new quorum is to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +428,10 @@ class ForeignObject:
     name: str
     owners: str
     """Kind and name of its owners; empty: it has none."""
+    uid: str = ""
+    resource_version: str = ""
+    cluster_id: str | None = None
+    """Of an identity, or that a StatefulSet starts its process with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ decide, since they are written before a member is stopped. Everything else asks 
 from collections import Counter
 from functools import cached_property
 
-from quorum_operator.planner.observed import Key, LoneClaim
+from quorum_operator.planner.observed import Key, LoneClaim, Marks
 from quorum_operator.planner.quorum_loss import voter_sets_of
 from quorum_operator.planner.recovery import is_released, under_way
 from quorum_operator.planner.refusals import held
@@ -73,11 +73,19 @@ class Rebuilding:
             return marks.bars
         if marks.uuid is None:
             return "no replica UUID is written on it"
-        if marks.resource_uid != self._at.seen.resource_uid:
+        if not self._may_be_ours(marks):
             return "made for another MetadataQuorum"
-        if identity is None or marks.cluster_id != identity.cluster_id:
+        by_hand = marks.resource_uid is None and marks.cluster_id is None
+        if identity is None or not (by_hand or marks.cluster_id == identity.cluster_id):
             return f"of another cluster ({marks.cluster_id})"
         return "its replica UUID is doubled" if self._is_doubled(each) else None
+
+    def _may_be_ours(self, marks: Marks) -> bool:
+        """Made for this resource, or confirmed: by the spec, or by hand (the operator writes no UUID without the rest)."""
+        if marks.resource_uid == self._at.seen.resource_uid:
+            return True
+        adopted = marks.cluster_id is not None and marks.cluster_id == self._at.seen.wanted.adopt
+        return adopted or (marks.resource_uid is None and marks.cluster_id is None)
 
     def _is_doubled(self, each: LoneClaim) -> bool:
         uuid = each.claim.marks.uuid

@@ -52,6 +52,8 @@ def subject_of(seen: Observation, step: Step) -> str:
             return f"{drift[0].kind}/{drift[0].name}"
         case steps.CreateMember():
             return f"StatefulSet/{seen.name}-{step.node_id}-{step.number}"
+        case steps.AdoptObject(kind, name):
+            return f"{kind}/{name}"
         case steps.RebuildMember(claim):
             return f"StatefulSet/{claim.member}"
         case steps.RestartMember(pod):

@@ -48,6 +48,17 @@ class RebuildIdentity:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptObject:
+    """Make an object without an owner this resource's, as `spec.earlierClaims` confirms."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyObjects:
     """Bring services, ConfigMaps, the token Secret and the disruption budget up to date."""
 
@@ -239,6 +250,7 @@ class Nothing:
 Step = (
     CreateIdentity
     | RebuildIdentity
+    | AdoptObject
     | ApplyObjects
     | RestoreLabels
     | CreateMember
