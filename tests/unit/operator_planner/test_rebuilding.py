@@ -188,3 +188,21 @@ def test_the_offer_comes_when_no_claim_is_left() -> None:
         if status.quorum_loss is not None and status.quorum_loss.offer is not None:
             return
     raise AssertionError(status.quorum_loss)
+
+
+def test_while_the_claims_of_voters_are_left_nothing_lossy_is_offered_and_they_are_named() -> None:
+    """Paused: nobody makes the StatefulSets again meanwhile."""
+    model = formed(8, 3)
+    reconcile(model, 5)
+    model.wanted = replace(model.wanted, paused=True)
+    for each in voters(model)[:2]:
+        delete_set(model, each)
+    reconcile(model, 80)
+    seen = model.observe()
+    loss = build_status(seen, plan(seen), MetadataQuorumStatus(), "").quorum_loss
+    assert loss is not None
+    assert loss.offer is None
+    for each in model.lone.values():
+        assert f"data-{each.name}-0" in (loss.no_offer or "")
+    model.wanted = replace(model.wanted, paused=False)
+    settle(model)
