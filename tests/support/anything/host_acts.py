@@ -113,6 +113,17 @@ def stop_host(hands: Hands, drawn: Drawn) -> Doing:
     nodes.start_node(host)
 
 
+@act(destroys=1, lasts_s=(55.0, 70.0))
+def host_stays_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Switch a member's host off for longer than spec.repair.unreachableAfterSeconds allows."""
+    hands.wish(repair={**(hands.good["repair"] or {}), "unreachableAfterSeconds": 10})
+    host = hands.host_of(hands.member(drawn))
+    nodes.stop_node(host)
+    yield f"switched {host} off for long"
+    nodes.start_node(host)
+    hands.restore("repair")
+
+
 @act(lasts_s=_PASSES)
 def delete_node_object(hands: Hands, drawn: Drawn) -> Doing:
     """Delete the Node object of a member's host; its kubelet comes back with it."""
@@ -202,6 +213,7 @@ ACTS: tuple[Act, ...] = (
     drain,
     taint,
     stop_host,
+    host_stays_away,
     delete_node_object,
     restart_kubelet,
     cut_member_off,
