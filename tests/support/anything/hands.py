@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from support.anything.act import Drawn
+from support.anything.drift import astray, essence, of_members
 from support.harness.kube_api import ApiError, Json
 from support.trial import installation, kube
 from support.trial.arena import Arena
@@ -67,6 +68,7 @@ class Hands:
         self.api = arena.stage.api
         self.namespace, self.name = self.quorum.namespace, self.quorum.name
         self.good: Json = {**dict.fromkeys(_FIELDS_AT_FIRST), **spec}
+        self._first = {name: essence(self.api.get(path)) for name, path in self.owned.items()}
 
     # ---- What there is
 
@@ -161,9 +163,14 @@ class Hands:
             "disruption budget": kube.policy(self.namespace, "poddisruptionbudgets", self.name),
         }
 
-    def missing(self) -> list[str]:
-        """Which of those are not there."""
-        return [name for name, path in self.owned.items() if self.api.find(path) is None]
+    def astray(self) -> list[str]:
+        """What of the operator's own is missing or not as the operator made it."""
+        now = {name: self.api.find(path) for name, path in self.owned.items()}
+        labels = {
+            "app.kubernetes.io/name": "metadataquorum",
+            "app.kubernetes.io/instance": self.name,
+        }
+        return [*astray(self._first, now), *of_members(self.sets(), self.pods(), labels)]
 
     # ---- Changing
 

@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
+from support.anything.drift import BY_HAND
 from support.anything.hands import UUID, Hands
 from support.harness.kube_api import Json
 from support.trial import kube
@@ -88,7 +89,8 @@ def edit_set(hands: Hands, drawn: Drawn) -> Doing:
 
     def change(found: Json) -> None:
         found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 77
-        found["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Always"
+        container = found["spec"]["template"]["spec"]["containers"][0]
+        container["env"] = [{"name": "BY_HAND", "value": BY_HAND}]
 
     hands.edit(hands.set_path(member), change)
     yield f"edited the template of {member.name}"
@@ -165,7 +167,7 @@ def delete_token(hands: Hands, drawn: Drawn) -> Doing:
 @act(endings=(_TOKEN,))
 def edit_token(hands: Hands, drawn: Drawn) -> Doing:
     """Write another token into the Secret."""
-    token = b64encode(f"by-hand-{drawn.choice}-0123456789abcdef".encode()).decode()
+    token = b64encode(f"written-over-{drawn.choice}-0123456789".encode()).decode()
     hands.api.merge(hands.owned["token secret"], {"data": {"token": token}})
     yield "edited the token"
 
@@ -265,7 +267,7 @@ def edit_config(hands: Hands, drawn: Drawn) -> Doing:
     """Edit the properties in the ConfigMap."""
 
     def change(found: Json) -> None:
-        found["data"] = {key: f"{value}\n# by hand\n" for key, value in found["data"].items()}
+        found["data"] = {key: f"{value}\n# {BY_HAND}\n" for key, value in found["data"].items()}
 
     hands.edit(hands.owned["config"], change)
     yield "edited the config"

@@ -1,8 +1,11 @@
 """Acts on processes: nodes and the operator, killed, frozen, away or doubled."""
 
+import contextlib
+
 from support.anything.act import Act, Doing, Drawn, act
 from support.anything.hands import Hands
 from support.trial import installation, kube
+from support.trial.bed import TestbedError
 
 _PASSES = (3.0, 10.0)
 
@@ -18,9 +21,13 @@ def kill_9(hands: Hands, drawn: Drawn) -> Doing:
 @act()
 def kill_9_all(hands: Hands, drawn: Drawn) -> Doing:
     """Kill the processes of all members with SIGKILL."""
+    killed = []
     for member in hands.members():
-        hands.arena.faults.kill_9(member.pod)
-    yield "killed the processes of all members"
+        # One that is just starting has no process yet.
+        with contextlib.suppress(TestbedError):
+            hands.arena.faults.kill_9(member.pod)
+            killed.append(member.pod)
+    yield f"killed the processes of {killed}"
 
 
 @act(lasts_s=_PASSES)

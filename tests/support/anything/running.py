@@ -158,6 +158,6 @@ def look(hands: Hands) -> list[str]:
     try:
         resource = hands.quorum.resource()
         described = hands.quorum.describe()
-        return unsettled(resource, described, int(hands.good["replicas"]), hands.missing())
+        return unsettled(resource, described, int(hands.good["replicas"]), hands.astray())
     except (ApiError, httpx.HTTPError) as error:
         return [f"the API server: {error!r}"]

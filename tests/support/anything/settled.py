@@ -13,14 +13,14 @@ GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed"})
 
 
 def unsettled(
-    resource: Json, described: Described | None, wanted: int, missing: Iterable[str]
+    resource: Json, described: Described | None, wanted: int, astray: Iterable[str]
 ) -> list[str]:
-    """What is not as wanted, in words; nothing when it is settled. `missing`: objects that are not there."""
+    """What is not as wanted, in words; nothing when it is settled. `astray`: objects that are not as the operator made them."""
     return [
         *_of_voters(described, wanted),
         *_of_status(resource),
         *_of_members(resource, described),
-        *(f"{each} is missing" for each in missing),
+        *astray,
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.anything.act import Ending
+from support.anything.drift import astray, essence, of_members
 from support.anything.harm import Sample, Stop, harm, stops
 from support.anything.ledger import Ledger, Passed
 from support.anything.settled import unsettled
@@ -69,7 +70,9 @@ def test_anything_else_is_said(path: tuple[Any, ...], value: object, says: str |
 def test_too_few_voters_no_leader_and_missing_objects_are_said() -> None:
     assert "wanted are 5" in " ".join(unsettled(_RESOURCE, described(_DOCUMENT), 5, []))
     assert unsettled(_RESOURCE, None, 3, []) == ["no majority confirms a leader"]
-    assert unsettled(_RESOURCE, described(_DOCUMENT), 3, ["config"]) == ["config is missing"]
+    assert unsettled(_RESOURCE, described(_DOCUMENT), 3, ["config is missing"]) == [
+        "config is missing"
+    ]
 
 
 def _live(at: float, *names: str, size: int = 3) -> Sample:
@@ -151,3 +154,49 @@ def test_a_tree_is_what_its_files_hold(tmp_path: Path) -> None:
     assert Inputs(tmp_path).under("one").inputs == first
     (tmp_path / "one" / "a.py").write_text("a = 2\n")
     assert Inputs(tmp_path).under("one").inputs != first
+
+
+_SERVICE: dict[str, Any] = {
+    "metadata": {
+        "labels": {"app.kubernetes.io/instance": "q", "team": "any"},
+        "ownerReferences": [{"uid": "u1"}],
+    },
+    "spec": {"selector": {"app": "q"}, "ports": [{"port": 1}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("metadata", "labels"), {}, "labels"),
+        (("metadata", "ownerReferences"), [], "owners"),
+        (("spec", "selector"), {"app": "other"}, "spec"),
+        (("data",), {"a": "# by-hand"}, "marked"),
+        (("metadata", "labels", "team"), "another", ""),
+    ],
+)
+def test_drift_of_an_object_is_said(path: tuple[str, ...], value: object, says: str) -> None:
+    found: Any = copy.deepcopy(_SERVICE)
+    inner = found
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    told = astray({"service": essence(_SERVICE)}, {"service": found})
+    assert says in " ".join(told) if says else told == []
+    assert astray({"service": essence(_SERVICE)}, {"service": None}) == ["service is missing"]
+
+
+def test_drift_of_members_is_said() -> None:
+    labels = {"app.kubernetes.io/instance": "q"}
+
+    def of(replicas: int, template: str = "", **labels: str) -> dict[str, Any]:
+        spec = {"replicas": replicas, "template": template}
+        return {"metadata": {"name": "q-1-1", "labels": labels}, "spec": spec}
+
+    assert of_members([of(1, **labels)], [], labels) == []
+    assert of_members([of(0)], [], labels) == [], "who has left"
+    assert "no labels" in of_members([of(1)], [], labels)[0]
+    assert "2 replicas" in of_members([of(2, **labels)], [], labels)[0]
+    assert "by hand" in of_members([of(1, "by-hand", **labels)], [], labels)[0]
+    pod = {"metadata": {"name": "q-1-1-0", "labels": {}}, "spec": {}}
+    assert "Pod q-1-1-0" in of_members([], [pod], labels)[0]

@@ -1,0 +1,60 @@
+"""Is what the operator owns as it made it? Pure: what of an object people may not change for good, and what differs.
+
+The spec changes in a round, so contents that follow from it are left out; marks that acts leave are looked for.
+"""
+
+from collections.abc import Mapping
+
+from support.harness.kube_api import Json
+
+BY_HAND = "by-hand"
+"""Stands in all that acts write into an object."""
+
+_LABELS = "app.kubernetes.io/"
+_SPECS = ("selector", "ports", "type", "clusterIP", "maxUnavailable", "minAvailable")
+
+
+def essence(found: Json) -> Json:
+    """Labels, owners, whom it selects, and whether something was written by hand."""
+    meta, spec = found["metadata"], found.get("spec") or {}
+    labels = meta.get("labels") or {}
+    return {
+        "labels": {key: labels[key] for key in sorted(labels) if key.startswith(_LABELS)},
+        "owners": sorted(each["uid"] for each in meta.get("ownerReferences") or []),
+        "spec": {key: spec[key] for key in _SPECS if key in spec},
+        "marked": BY_HAND in str(found.get("data")) or BY_HAND in str(spec),
+    }
+
+
+def astray(before: Mapping[str, Json], now: Mapping[str, Json | None]) -> list[str]:
+    """What is missing or not as it was, in words; by the names that people know the objects by."""
+    return [words for name in before if (words := _differs(name, before[name], now[name]))]
+
+
+def _differs(name: str, before: Json, found: Json | None) -> str:
+    if found is None:
+        return f"{name} is missing"
+    now = essence(found)
+    other = [f"{key} {now[key]}, was {before[key]}" for key in before if now[key] != before[key]]
+    return f"{name} is not as it was: {'; '.join(other)}" if other else ""
+
+
+def of_members(sets: list[Json], pods: list[Json], labels: Mapping[str, str]) -> list[str]:
+    """StatefulSets and pods of members that should run: their labels, replicas, and nothing written by hand."""
+    told = []
+    for kind, found in [
+        *(("StatefulSet", each) for each in sets),
+        *(("Pod", each) for each in pods),
+    ]:
+        meta, spec = found["metadata"], found["spec"]
+        if kind == "StatefulSet" and spec["replicas"] == 0:
+            continue
+        has = meta.get("labels") or {}
+        lacks = [key for key, value in labels.items() if has.get(key) != value]
+        if lacks:
+            told.append(f"{kind} {meta['name']} has no labels {', '.join(lacks)}")
+        if spec.get("replicas", 1) > 1:
+            told.append(f"{kind} {meta['name']} has {spec['replicas']} replicas")
+        if kind == "StatefulSet" and BY_HAND in str(spec["template"]):
+            told.append(f"{kind} {meta['name']} has a template that was written by hand")
+    return told
