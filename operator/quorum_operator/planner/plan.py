@@ -58,12 +58,19 @@ def plan(seen: Observation) -> Step:
 
 
 def _settled(at: Situation) -> str:
-    """What is wanted is there; who of it does not serve."""
-    absent = at.voters - at.live
-    if not absent:
-        return f"{len(at.voters)} voters, as wanted"
-    count, which = len(at.voters), ", ".join(str(key.id) for key in sorted(absent))
-    return f"{count} voters, as wanted, of which {which} is not live. {at.reachability.advice()}".strip()
+    """What is wanted is there; who of it does not serve, or may not for long."""
+    parts = [f"{len(at.voters)} voters, as wanted"]
+    if absent := ", ".join(str(key.id) for key in sorted(at.voters - at.live)):
+        parts.append(f"not live: {absent}")
+    away = at.reachability
+    doubtful = [
+        f"host {each.host.name} of member {each.node_id} is {'not ready' if each.host.exists else 'gone'}"
+        for each in at.current
+        if each.host is not None and not each.host.ready and each.name not in away.unreachable
+        if each.key in at.voters
+    ]
+    parts += [f"{text}, and the leader hears the member" for text in doubtful]
+    return "; ".join([*parts, *filter(None, [away.advice()])])
 
 
 def _away(at: Situation) -> Step | None:

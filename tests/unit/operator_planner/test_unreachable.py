@@ -251,7 +251,9 @@ def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> 
     assert Situation(small.seen()).reachability.unreachable == {}
     small.members[3, 1] = replace(small.members[3, 1], report=None)
     assert Situation(small.seen()).reachability.unreachable == {}, "the leader hears it"
-    assert isinstance(small.run(), steps.Nothing)
+    step = small.run()
+    assert isinstance(step, steps.Nothing)
+    assert "host h3 of member 3 is not ready, and the leader hears the member" in step.reason
     assert len(small.members) == 3
 
 
@@ -327,7 +329,7 @@ def test_the_status_says_who_is_unreachable_and_since_when() -> None:
     assert "member 3 (q-3-1): host h3 is not ready" in found["MembersUnreachable"].message
     assert status.plan is not None
     assert status.plan.reason != "3 voters, as wanted"
-    assert "3 is not live" in status.plan.reason
+    assert "not live: 3" in status.plan.reason
     # The next look goes on from there, also of another operator.
     since = unreachable_since(status)[3, 1]
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=since)
@@ -345,3 +347,22 @@ def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
     told = {each.id: each.condition for each in status.members}
     assert (told[3] or "").startswith("Left: ")
     assert {each.type: each.status for each in status.conditions}["Degraded"] == "False"
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_who_may_come_back_is_removed_before_its_successor_of_the_same_id_is_added(
+    size: int,
+) -> None:
+    small = away_since(size, {size}, AFTER_S)
+    small.members[size, 2] = member(size, 2, replaces=1)
+    step = plan(small.seen())
+    assert isinstance(step, steps.RemoveVoter)
+    assert step.key == Key(size, f"U{size}1")
+
+
+def test_of_an_id_that_is_a_voter_twice_the_older_one_is_too_many() -> None:
+    small = Small(3, set(), Wanted(3, SMALL))
+    small.members[2, 2] = member(2, 2, replaces=1)
+    small.voters.append(Key(2, "U22"))
+    assert isinstance(small.run(), steps.Nothing)
+    assert set(small.voters) == {Key(1, "U11"), Key(2, "U22"), Key(3, "U31")}

@@ -1,0 +1,75 @@
+"""Labels are edited on a real API server, with the StatefulSets' own controller: members are found by their names."""
+
+import pytest
+
+from support.harness.quorum import HarnessQuorum
+from support.harness.scene import Scene
+from support.trial import kube
+from support.trial.waiting import stays, wait_for
+
+pytestmark = [pytest.mark.harness, pytest.mark.usefixtures("operator")]
+
+_INSTANCE = "app.kubernetes.io/instance"
+
+
+def paths(scene: Scene, member: str) -> dict[str, str]:
+    """Of a member's objects, by their kind."""
+    return {
+        "StatefulSet": kube.apps(scene.namespace, "statefulsets", member),
+        "Pod": kube.core(scene.namespace, "pods", f"{member}-0"),
+        "PersistentVolumeClaim": kube.core(
+            scene.namespace, "persistentvolumeclaims", f"data-{member}-0"
+        ),
+    }
+
+
+def controller_of(scene: Scene, path: str) -> str | None:
+    """UID of the controller that owns a pod."""
+    references = scene.api.get(path)["metadata"].get("ownerReferences", [])
+    return next((each["uid"] for each in references if each.get("controller")), None)
+
+
+def has_labels(scene: Scene, path: str, labels: dict[str, str]) -> bool:
+    return (scene.api.get(path)["metadata"].get("labels") or {}).items() >= labels.items()
+
+
+def is_not_lost(quorum: HarnessQuorum) -> bool:
+    return quorum.phase() != "QuorumLost" and not quorum.condition_is("QuorumLost")
+
+
+@pytest.mark.parametrize("label", [_INSTANCE, "metadataquorum.dev/node-id"])
+def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, label: str) -> None:
+    quorum = scene.create(3)
+    before = quorum.wait_ready(3)
+    pod = paths(scene, quorum.pod_of(before.leader_id).removesuffix("-0"))["Pod"]
+    old = scene.api.get(pod)["metadata"]
+    owner = controller_of(scene, pod)
+    scene.api.merge(pod, {"metadata": {"labels": {label: None}}})
+    wait_for(
+        "the label is back",
+        lambda: scene.api.get(pod)["metadata"]["labels"] == old["labels"],
+        timeout_s=30,
+        seen=quorum.summary,
+    )
+    wait_for("it is adopted again", lambda: controller_of(scene, pod) == owner, timeout_s=30)
+    assert scene.api.get(pod)["metadata"]["uid"] == old["uid"], "the pod has never ended"
+    stays("the quorum is not called lost", lambda: is_not_lost(quorum), for_s=3)
+    assert quorum.wait_ready(3).keys == before.keys
+
+
+def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) -> None:
+    quorum = scene.create(3)
+    before = quorum.wait_ready(3)
+    labels, objects = {}, paths(scene, "q-2-1")
+    for kind, path in objects.items():
+        labels[kind] = scene.api.get(path)["metadata"]["labels"]
+        removed = dict.fromkeys(labels[kind])
+        scene.api.merge(path, {"metadata": {"labels": removed}})
+    wait_for(
+        "all labels are back",
+        lambda: all(has_labels(scene, path, labels[kind]) for kind, path in objects.items()),
+        timeout_s=40,
+        seen=quorum.summary,
+    )
+    assert quorum.wait_ready(3).keys == before.keys
+    assert set(quorum.incarnations()) == {"q-1-1", "q-2-1", "q-3-1"}
