@@ -13,12 +13,13 @@ from quorum_node.records.identity import uuid_text
 from quorum_operator.attempts import Refused
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import identity, names, stateful_set
+from quorum_operator.desired.accepted_template import with_accepted_template
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.claim_writer import ClaimWriter
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.drift import template_drift
-from quorum_operator.kube.errors import AlreadyExists, ApiError
+from quorum_operator.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from quorum_operator.kube.token import read_token
 from quorum_operator.last_look import last_look
 from quorum_operator.outcome import Outcome, not_done, together
@@ -192,8 +193,33 @@ class Executor:
             raise AlreadyExists(
                 409, "AlreadyExists", f"PersistentVolumeClaim {name} already exists"
             )
-        await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
+        return await self._create_set(body, repairs=step.replaces is not None)
+
+    async def _create_set(self, body: dict[str, Any], *, repairs: bool) -> Outcome:
+        path = paths.namespaced("statefulsets", self._owner.namespace)
+        try:
+            await self._api.create(path, body)
+        except (Invalid, Forbidden) as error:
+            made = await self._create_as_accepted(path, body) if repairs else None
+            if made is None:
+                raise
+            return Outcome(
+                True, f"made from the template of {made}, as this is refused: {error.message}"
+            )
         return Outcome(True)
+
+    async def _create_as_accepted(self, path: str, body: dict[str, Any]) -> str | None:
+        """From the template of another member; its name, or None where that is refused, too."""
+        for each in self._seen.incarnations:
+            accepted = await self._api.get(self._set(each.name)) if each.failed is None else None
+            if accepted is None:
+                continue
+            try:
+                await self._api.create(path, with_accepted_template(body, accepted))
+            except (Invalid, Forbidden):
+                return None
+            return each.name
+        return None
 
     async def _rebuild_member(self, step: steps.RebuildMember) -> Outcome:
         lone = step.claim
@@ -213,8 +239,7 @@ class Executor:
             recovery_note=lone.claim.marks.recovery,
         )
         body = stateful_set.build(self._owner, self._spec, member)
-        await self._api.create(paths.namespaced("statefulsets", self._owner.namespace), body)
-        return Outcome(True)
+        return await self._create_set(body, repairs=True)
 
     async def _update_member(self, step: steps.UpdateMember) -> Outcome:
         each = self._incarnation(step.target.name)

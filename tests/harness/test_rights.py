@@ -60,13 +60,26 @@ def test_a_call_is_traced_to_its_rule(
 
 def unlabel(scene: Scene, plural: str, name: str) -> None:
     """Takes a label away, and waits until the operator has put it back."""
-    path, label = kube.core(scene.namespace, plural, name), "app.kubernetes.io/instance"
+    path, claims = kube.core(scene.namespace, plural, name), "persistentvolumeclaims"
+    label = "metadataquorum.dev/quorum" if plural == claims else "app.kubernetes.io/instance"
     scene.api.merge(path, {"metadata": {"labels": {label: None}}})
     wait_for(
         f"the label of {name}",
         lambda: label in scene.api.get(path)["metadata"]["labels"],
         timeout_s=30,
     )
+
+
+def freeze(scene: Scene, name: str) -> None:
+    """Changes a ConfigMap for good, and waits until the operator has made it anew."""
+    path = kube.core(scene.namespace, "configmaps", name)
+    scene.api.merge(path, {"immutable": True, "data": {"node.properties": "x=y"}})
+
+    def made_anew() -> bool:
+        found = scene.api.find(path) or {}
+        return "metadata.log.dir" in found.get("data", {}).get("node.properties", "")
+
+    wait_for(f"{name} as it was", made_anew, timeout_s=60)
 
 
 @pytest.mark.long
@@ -81,6 +94,8 @@ def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
     quorum.wait_ready(3)
     unlabel(scene, "pods", "q-3-1-0")
     unlabel(scene, "persistentvolumeclaims", "data-q-3-1-0")
+    unlabel(scene, "secrets", "q-admin")
+    freeze(scene, "q-config")
     reassignment = scene.api.create(kube.reassignments(scene.namespace), REASSIGNMENT)
     path = kube.reassignments(scene.namespace, reassignment["metadata"]["name"])
     wait_for("its status", lambda: "status" in scene.api.get(path), timeout_s=30)

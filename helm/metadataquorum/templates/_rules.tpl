@@ -19,20 +19,21 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]
+# delete: a ConfigMap that somebody has made immutable can't be changed back.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# create: an apply that finds nothing makes the object. delete: a field was changed that nobody can change back.
+# create: an apply that finds nothing makes the object.
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 # Not list: the operator reads the token of a quorum that it knows, and looks for no other Secret.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]

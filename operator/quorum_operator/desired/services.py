@@ -17,7 +17,7 @@ _ADMIN = {"name": "admin", "port": ADMIN_PORT, "targetPort": "admin"}
 
 def build_nodes(owner: Owner) -> dict[str, Any]:
     """Headless; not-ready pods are published, because formation needs them to find each other."""
-    spec = {"clusterIP": "None", "publishNotReadyAddresses": True}
+    spec = {"type": "ClusterIP", "clusterIP": "None", "publishNotReadyAddresses": True}
     return _service(owner, owner.nodes_service, [_CONTROLLER, _ADMIN], spec)
 
 

@@ -86,6 +86,8 @@ class Scene:
         self.proxies: list[RecordingProxy] = []
         self.quorums: list[HarnessQuorum] = []
         self.loads: list[Load] = []
+        self.refuses = False
+        """The test itself lets the API server refuse calls."""
 
     def add_operator(
         self, *, lease: bool = False, **settings: str
@@ -180,6 +182,8 @@ class Scene:
 
     def denied(self) -> set[str]:
         """What the operators asked of the API server without the right to."""
+        if self.refuses:
+            return set()
         answered = [answer for proxy in self.proxies for answer in proxy.to_api]
         return {f"{call.method} {call.path}" for call, status in answered if status == 403}
 

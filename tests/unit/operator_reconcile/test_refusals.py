@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -266,3 +267,36 @@ def test_another_way_of_writing_resources_restarts_nobody() -> None:
     api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
     reconcile(api, SoundNodes(3), times=3)
     assert not writes(api)
+
+
+def test_a_successor_is_made_from_an_accepted_template_where_the_specs_is_refused() -> None:
+    api = running_quorum(5, nodeSelector={"pool": "a"})
+    with_a_dead_disk(api, 3)
+    api.change_spec(nodeSelector={"": "b"}, image="other:1")
+    create = api.create
+
+    async def refusing_one(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        pod = body.get("spec", {}).get("template", {}).get("spec", {})
+        if "" in pod.get("nodeSelector", {}):
+            raise Invalid(422, "Invalid", "spec.template.spec.nodeSelector: Invalid value")
+        return await create(path, body)
+
+    api.create = refusing_one  # type: ignore[method-assign]
+    refusing(POLICY, ("patch", "/statefulsets/"), api=api)
+    reconcile(api, SoundNodes(5, silent=(3,)))
+    made = api.objects[set_path(3, 2)]
+    pod = made["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "a"}
+    assert "--override" in pod["containers"][0]["args"]
+    assert "node.id=3" in pod["containers"][0]["args"]
+    assert made["spec"]["template"]["metadata"]["labels"]["metadataquorum.dev/node-id"] == "3"
+    reconcile(api, SoundNodes(5, silent=(3,)))
+    assert "demo-3-2" in api.condition("Refused")["message"], "its template is still to be updated"
+
+
+def test_a_newcomer_that_replaces_nobody_waits_for_the_spec() -> None:
+    api = running_quorum(3)
+    api.change_spec(replicas=5)
+    refusing(Invalid(422, "Invalid", "no"), ("create", "/statefulsets/"), api=api)
+    reconcile(api, SoundNodes(3), times=2)
+    assert api.condition("Refused")["reason"] == "Invalid"
