@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from quorum_operator.desired.names import LABEL_FORMATION, LABEL_QUORUM, Owner
+from quorum_operator.desired.names import ANNOTATION_REMOVED, LABEL_FORMATION, LABEL_QUORUM, Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.facts import overrides_of
 from quorum_operator.planner.observed import ForeignObject
@@ -117,11 +117,16 @@ class _Seen:
         self.take(kind, [each for each in found if each is not None])
 
     def without_set(self) -> set[Place]:
-        """Pods, and each member's newest claim: an older one is kept, and its set is meant to be gone."""
+        """Pods, and each member's newest claim: of an older one, and of a member that left, the set is meant to be gone."""
         newest: dict[int, int] = {}
         for node_id, number in self._found["PersistentVolumeClaim"]:
             newest[node_id] = max(newest.get(node_id, 0), number)
-        return self._found["Pod"].keys() | newest.items()
+        there = {place for place in newest.items() if not self._has_left(place)}
+        return self._found["Pod"].keys() | there
+
+    def _has_left(self, place: Place) -> bool:
+        claim = self._found["PersistentVolumeClaim"][place]
+        return ANNOTATION_REMOVED in (claim["metadata"].get("annotations") or {})
 
     def without_pod(self) -> set[Place]:
         return {place for place, each in self.sets.items() if each["spec"].get("replicas", 1) > 0}

@@ -7,6 +7,7 @@ import pytest
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired.names import (
+    ANNOTATION_REMOVED,
     LABEL_FORMATION,
     LABEL_INSTANCE,
     LABEL_NODE_ID,
@@ -89,6 +90,19 @@ def test_a_member_without_any_label_is_found_by_the_last_status_or_a_wide_look(h
 def test_nothing_is_read_by_name_while_all_is_there() -> None:
     api, _ = three()
     found(api, frozenset(PLACES))
+    assert api.reads == []
+
+
+def test_the_claim_of_a_member_that_left_costs_no_read() -> None:
+    api, _ = three()
+    _, _, claim = api.add_member(OWNER, 4)
+    for path in [path for path in api.objects if "/q-4-1" in path]:
+        del api.objects[path]
+    found(api)
+    assert api.reads == ["/apis/apps/v1/namespaces/space/statefulsets/q-4-1"]
+    api.reads.clear()
+    claim["metadata"]["annotations"] = {ANNOTATION_REMOVED: "left"}
+    found(api)
     assert api.reads == []
 
 
