@@ -10,7 +10,7 @@ Whoever plans differently in the future meets the same rules here. They hold for
 matter which operator planned it, or how many members are concerned at once.
 """
 
-from quorum_operator.planner.evidence import CIRCUMSTANCES
+from quorum_operator.planner.evidence import CIRCUMSTANCES, HOST_DELETED
 from quorum_operator.planner.gates import majority, remove_gate, restart_gate
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import FENCED, Situation
@@ -38,8 +38,8 @@ def may_harm(step: Step) -> bool:
 def harm(at: Situation, step: Step) -> str | None:
     """Why this step must not be carried out now, in words; None: it may be."""
     match step:
-        case LatchFailure(target):
-            return _of_latch(at, _incarnation(at, target.name))
+        case LatchFailure(target, latch):
+            return _of_latch(at, _incarnation(at, target.name), latch.reason)
         case Unlatch(target):
             return _of_taking_back(at, _incarnation(at, target.name))
         case ScaleToZero(target, why):
@@ -57,14 +57,14 @@ def _incarnation(at: Situation, name: str) -> Incarnation:
     return next(each for each in at.seen.incarnations if each.name == name)
 
 
-def _of_latch(at: Situation, each: Incarnation) -> str | None:
+def _of_latch(at: Situation, each: Incarnation, reason: str) -> str | None:
     """A circumstance, that is; a proof is written down whatever the leader hears."""
     formed = at.identity is None or at.identity.formed
     if at.view is None:
         return UNCONFIRMED if formed else None
     if each.key in at.heard:
         return f"the leader hears {each.name}"
-    return _runs(each)
+    return _runs(each, reason)
 
 
 def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
@@ -76,7 +76,10 @@ def _of_taking_back(at: Situation, each: Incarnation) -> str | None:
     return f"{running[0].name} has not stopped" if running else None
 
 
-def _runs(each: Incarnation) -> str | None:
+def _runs(each: Incarnation, reason: str) -> str | None:
+    """A kubelet whose Node object is gone tells nothing new of its pods; of all others it speaks against a circumstance."""
+    if reason not in CIRCUMSTANCES - {HOST_DELETED}:
+        return None
     if each.pod is not None and each.pod.running and not each.pod.deleting:
         return f"the container of {each.pod.name} runs"
     return None
@@ -98,7 +101,7 @@ def _of_stop(at: Situation, each: Incarnation, why: str) -> str | None:
         return f"{each.name} is a voter, and a majority confirms a leader"
     if each.failed is None:
         return f"{each.name} is a voter, and nothing says that its disk failed"
-    return _runs(each) if each.failed.reason in CIRCUMSTANCES else None
+    return _runs(each, each.failed.reason)
 
 
 def _moves(at: Situation) -> bool:
