@@ -1,0 +1,98 @@
+"""StatefulSets, the identity and the resource itself are deleted on a real API server; the claims tell how to go on."""
+
+import pytest
+
+from support.harness.kube_api import ApiError, Json
+from support.harness.operator_process import OperatorProcess
+from support.harness.quorum import HarnessQuorum
+from support.harness.scene import Scene
+from support.trial import kube
+from support.trial.waiting import wait_for
+
+pytestmark = [pytest.mark.harness, pytest.mark.requirement("OP-07")]
+
+_PREFIX = "metadataquorum.dev"
+_MERGE = 30.0
+
+
+def notes(scene: Scene, claim: str) -> dict[str, str]:
+    meta = scene.api.get(kube.core(scene.namespace, "persistentvolumeclaims", claim))["metadata"]
+    found: dict[str, str] = meta.get("annotations") or {}
+    return {
+        key.removeprefix(f"{_PREFIX}/"): text
+        for key, text in found.items()
+        if key.startswith(_PREFIX)
+    }
+
+
+def wait_marked(scene: Scene, quorum: HarnessQuorum, keys: frozenset[tuple[int, str]]) -> None:
+    """Until every voter's claim names its replica."""
+    uid = quorum.resource()["metadata"]["uid"]
+
+    def marked() -> bool:
+        found = [notes(scene, claim["metadata"]["name"]) for claim in quorum.claims()]
+        mine = {each.get("replica-uuid") for each in found if each.get("resource-uid") == uid}
+        return {uuid for _, uuid in keys} <= mine
+
+    wait_for("the claims are marked", marked, timeout_s=_MERGE)
+
+
+def test_deleted_sets_and_a_deleted_identity_come_back_with_the_same_replicas(
+    scene: Scene, operator: OperatorProcess
+) -> None:
+    quorum = scene.create(3)
+    keys = frozenset(quorum.wait_ready(3).keys)
+    wait_marked(scene, quorum, keys)
+    cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()
+    operator.kill()
+    scene.api.delete(kube.core(scene.namespace, "configmaps", "q-identity"))
+    for name in sorted(quorum.incarnations())[:2]:
+        scene.api.delete(kube.apps(scene.namespace, "statefulsets", name))
+    operator.start()
+    wait_for("all sets are there", lambda: len(quorum.incarnations()) == 3, timeout_s=60)
+    assert quorum.wait_ready(3).keys == keys
+    assert quorum.claims_by_uid() == claims
+    assert quorum.status()["clusterId"] == cluster_id
+    identity: Json = scene.api.get(kube.core(scene.namespace, "configmaps", "q-identity"))
+    assert (identity["data"]["clusterId"], identity["data"]["formed"]) == (cluster_id, "true")
+
+
+def test_a_resource_that_is_applied_again_runs_its_old_claims_when_that_is_confirmed(
+    scene: Scene, operator: OperatorProcess
+) -> None:
+    quorum = scene.create(3)
+    keys = frozenset(quorum.wait_ready(3).keys)
+    wait_marked(scene, quorum, keys)
+    cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()
+    scene.api.delete(quorum.path)
+    quorum.wait_gone(timeout_s=60)
+    wait_for("its sets are gone", lambda: not quorum.incarnations(), timeout_s=60)
+    wait_for("its identity is gone", lambda: not quorum.identities(), timeout_s=60)
+    scene.quorums.remove(quorum)
+    again = scene.apply(3)
+
+    def asked() -> bool:
+        found = again.status().get("conditions") or []
+        return any(c["type"] == "ClaimsInDoubt" and cluster_id in c["message"] for c in found)
+
+    wait_for("a person is asked", asked, timeout_s=60, seen=again.summary)
+    assert not again.incarnations()
+    again.patch({"earlierClaims": {"policy": "Adopt", "clusterId": cluster_id}})
+    assert again.wait_ready(3).keys == keys
+    assert again.claims_by_uid() == claims
+
+
+def test_a_mark_is_written_on_the_very_claim_that_was_judged(
+    scene: Scene, operator: OperatorProcess
+) -> None:
+    """What the operator's writes rest on: a UID, or a version, that is not the claim's is refused."""
+    quorum = scene.create(1)
+    quorum.wait_ready(1)
+    name = quorum.claims()[0]["metadata"]["name"]
+    path = kube.core(scene.namespace, "persistentvolumeclaims", name)
+    note = {f"{_PREFIX}/removed": "test"}
+    for meta in ({"uid": "0" * 8}, {"resourceVersion": "1"}):
+        with pytest.raises(ApiError) as refused:
+            scene.api.merge(path, {"metadata": {**meta, "annotations": note}})
+        assert refused.value.status == 409
+    assert "removed" not in notes(scene, name)
