@@ -1,4 +1,8 @@
-"""An exception out of the core or the storage ends the process with the exit code of a bug, whoever ran into it."""
+"""An exception out of the core or the storage ends the process with the exit code of a bug, whoever ran into it.
+
+Most are told by more than one: the driver tells of the step, the loop of the callback, and the admin API of the request. A case
+fails when all of them are silent; threads and the loop's own callbacks have nobody else.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
