@@ -1,0 +1,77 @@
+"""Objects with a member's name that are somebody else's: shown, never used, and their numbers skipped."""
+
+import asyncio
+
+import pytest
+
+from quorum_operator.kube import paths
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+    set_path,
+)
+
+FOREIGN = set_path(4)
+
+
+def put_foreign(api: KeptObjects, path: str) -> None:
+    name = path.rpartition("/")[2]
+    owner = {"kind": "Deployment", "name": "theirs", "uid": "other", "controller": True}
+    api.objects[path] = {
+        "metadata": {
+            **api.objects[set_path(1)]["metadata"],
+            "name": name,
+            "uid": f"uid-{name}",
+            "labels": {},
+            "ownerReferences": [owner],
+        },
+        "spec": {"replicas": 1, "containers": [], "template": {}},
+    }
+
+
+def reconciled(api: KeptObjects, *, first_look: bool) -> None:
+    async def run() -> None:
+        operator = reconciler(api, SoundNodes(3))
+        if first_look:
+            await operator.reconcile(SPACE, NAME)
+        put_foreign(api, FOREIGN)
+        api.change_spec(retire=[3])
+        for _ in range(4):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("first_look", [False, True], ids=["was there", "came later"])
+def test_a_foreign_set_is_shown_and_its_number_is_skipped(first_look: bool) -> None:
+    api = running_quorum()
+    reconciled(api, first_look=first_look)
+    assert api.created("statefulsets")[-1] == f"{NAME}-4-2"
+    assert api.objects[FOREIGN]["metadata"]["labels"] == {}
+    condition = api.condition("ForeignObjects")
+    assert (condition["status"], condition["reason"]) == ("True", "NamesTaken")
+    assert f"StatefulSet/{NAME}-4-1 (Deployment/theirs)" in condition["message"]
+
+
+def test_a_claim_that_lies_there_unlabelled_is_not_given_to_a_newcomer() -> None:
+    api = running_quorum()
+    claim = paths.namespaced("persistentvolumeclaims", SPACE, f"data-{NAME}-4-1-0")
+
+    async def run() -> None:
+        operator = reconciler(api, SoundNodes(3))
+        await operator.reconcile(SPACE, NAME)
+        first = f"data-{NAME}-1-1-0"
+        body = api.objects[paths.namespaced("persistentvolumeclaims", SPACE, first)]
+        meta = {**body["metadata"], "name": f"data-{NAME}-4-1-0", "uid": "old", "labels": {}}
+        api.objects[claim] = {**body, "metadata": {**meta, "annotations": {}}}
+        api.change_spec(retire=[3])
+        for _ in range(4):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    assert f"{NAME}-4-1" not in api.created("statefulsets")
+    assert f"{NAME}-4-2" in api.created("statefulsets")
