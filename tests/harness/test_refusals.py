@@ -1,0 +1,154 @@
+"""What a real API server refuses: told on the resource, tried rarely, in nobody's way, and over when the cause is gone."""
+
+import time
+from typing import Any
+
+import pytest
+
+from support.harness.http_proxy import RecordingProxy
+from support.harness.quorum import HarnessQuorum
+from support.harness.scene import Scene
+from support.trial import kube
+from support.trial.waiting import wait_for
+
+pytestmark = pytest.mark.harness
+
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_QUIET_S = 6.0
+_CALLS_PER_S = 8.0
+"""While something is refused; the harness looks at every quorum once a second at least."""
+
+
+@pytest.fixture
+def proxy(scene: Scene) -> RecordingProxy:
+    """Of a running operator."""
+    scene.refuses = True
+    operator, proxy = scene.add_operator()
+    operator.start()
+    return proxy
+
+
+def calls_per_s(proxy: RecordingProxy) -> float:
+    before, began = len(proxy.to_api), time.monotonic()
+    time.sleep(_QUIET_S)
+    return (len(proxy.to_api) - before) / (time.monotonic() - began)
+
+
+def wait_refused(quorum: HarnessQuorum, reason: str, subject: str) -> None:
+    def refused() -> bool:
+        told = quorum.condition("Refused") or {}
+        return (told.get("status"), told.get("reason")) == ("True", reason) and subject in told[
+            "message"
+        ]
+
+    wait_for(f"{reason} of {subject}", refused, timeout_s=30, seen=quorum.summary)
+
+
+def told(scene: Scene, text: str) -> bool:
+    return any(text in each["message"] and each["type"] == "Warning" for each in scene.events("q"))
+
+
+def test_a_policy_that_refuses_one_object_holds_up_no_other(
+    scene: Scene, proxy: RecordingProxy
+) -> None:
+    quorum = scene.create(3)
+    name = f"frozen-{scene.namespace}"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "operations": ["UPDATE"],
+                        "resources": ["statefulsets"],
+                    }
+                ]
+            },
+            "validations": [
+                {"expression": "object.metadata.name != 'q-2-1'", "message": "q-2-1 is frozen"}
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {
+                    "matchLabels": {"kubernetes.io/metadata.name": scene.namespace}
+                }
+            },
+        },
+    }
+    scene.api.create(_POLICIES, policy)
+    scene.api.create(_BINDINGS, binding)
+    try:
+        time.sleep(
+            2.0
+        )  # the API server takes a new policy up after a moment, and says nowhere when
+        quorum.patch({"tolerations": [{"key": "x", "operator": "Exists"}]})
+        wait_refused(quorum, "AdmissionDenied", "StatefulSet/q-2-1")
+        assert told(scene, "q-2-1 is frozen")
+
+        def tolerant() -> set[str]:
+            return {
+                each["metadata"]["name"]
+                for each in quorum.stateful_sets()
+                if each["spec"]["template"]["spec"].get("tolerations")
+            }
+
+        wait_for("the others", lambda: tolerant() == {"q-1-1", "q-3-1"}, timeout_s=30)
+        assert calls_per_s(proxy) < _CALLS_PER_S
+    finally:
+        scene.api.delete(f"{_BINDINGS}/{name}")
+        scene.api.delete(f"{_POLICIES}/{name}")
+    wait_for("all of them", lambda: len(tolerant()) == 3, timeout_s=90, seen=quorum.summary)
+
+
+def test_drift_is_mended_on_a_real_api_server(scene: Scene, proxy: RecordingProxy) -> None:
+    quorum = scene.create(3)
+    space = scene.namespace
+    budget = f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets/q"
+    config, service = (
+        kube.core(space, "configmaps", "q-config"),
+        kube.core(space, "services", "q-nodes"),
+    )
+    owned = kube.apps(space, "statefulsets", "q-3-1")
+    before = [scene.api.get(path) for path in (budget, config, service, owned)]
+    scene.api.merge(budget, {"spec": {"maxUnavailable": None, "minAvailable": 3}})
+    scene.api.merge(config, {"immutable": True, "data": {"node.properties": "x=y"}})
+    scene.api.merge(service, {"spec": {"selector": {"no": "body"}}})
+    container = {"name": "node", "image": "quorum-node:missing"}
+    scene.api.call(
+        "PATCH",
+        owned,
+        {"spec": {"template": {"spec": {"containers": [container]}}}},
+        content_type="application/strategic-merge-patch+json",
+    )
+
+    def mended() -> bool:
+        now = [scene.api.find(path) or {} for path in (budget, config, service, owned)]
+        parts = [("spec",), ("data",), ("spec", "selector"), ("spec", "template")]
+        return all(
+            _at(a, part) == _at(b, part) for a, b, part in zip(before, now, parts, strict=True)
+        )
+
+    pods = {each["metadata"]["uid"] for each in quorum.pods()}
+    wait_for("all as before", mended, timeout_s=60, seen=quorum.summary)
+    assert calls_per_s(proxy) < _CALLS_PER_S, "nothing is mended again and again"
+    assert {each["metadata"]["uid"] for each in quorum.pods()} == pods
+
+
+def _at(found: dict[str, Any], path: tuple[str, ...]) -> object:
+    for part in path:
+        found = found.get(part) or {}
+    return found
