@@ -21,6 +21,7 @@ from quorum_operator.kube.client import KubeApi, load_configuration
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.leadership import Always, Leadership
 from quorum_operator.leadership import Place as LeasePlace
+from quorum_operator.lease_thread import LeaseThread
 from quorum_operator.metrics import Metrics
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.quorum_client import QuorumClient
@@ -55,11 +56,10 @@ class Application:
         self._runner: web.AppRunner | None = None
         self._generations: dict[tuple[str, str], object] = {}
         self._reassigned: dict[Place, object] = {}
-        self._leadership: Leadership | None = None
+        self._lease: LeaseThread | None = None
         self._cache: Cache | None = None
-        self._apart: list[KubeApi] = []
-        """Clients with connections of their own: neither a watch nor a renewal waits for other calls, or they for it."""
-        self._striving: asyncio.Task[None] | None = None
+        self._watching: KubeApi | None = None
+        """With connections of its own: a watch holds one for as long as it lasts."""
         self._ending: set[asyncio.Future[Any]] = set()
 
     async def start(self) -> None:
@@ -68,37 +68,33 @@ class Application:
         gate = self._gate(configuration)
         self._api = KubeApi(configuration, gate.check)
         # Pods come and go under the same address: a kept connection may lead to a dead process.
-        limits = httpx.Limits(max_connections=64, max_keepalive_connections=0)
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})
         await self._serve()
         await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
-        watching = KubeApi(configuration)
-        self._apart.append(watching)
-        self._cache = Cache(watching, self._api, self._settings.namespaces, self.part_changed)
+        self._watching = KubeApi(configuration)
+        self._cache = Cache(self._watching, self._api, self._settings.namespaces, self.part_changed)
         self._cache.start()
-        if self._leadership is None:
+        if self._lease is None:
             self._begin_work()
         else:
-            striving = self._leadership.run(self._begin_work, self._end_work)
-            self._striving = asyncio.create_task(striving, name="lease")
+            self._lease.start(self._begin_work, self._end_work)
 
     async def stop(self) -> None:
         """Stop the workers, give up the lease, then close everything."""
-        if self._striving is not None:
-            self._striving.cancel()
-            await asyncio.gather(self._striving, return_exceptions=True)
         self._end_work()
         await asyncio.gather(*self._ending, return_exceptions=True)
-        if self._leadership is not None:
-            await self._leadership.give_up()
+        if self._lease is not None:
+            await self._lease.stop()
+            self._end_work()  # it may have been taken just then
         if self._runner is not None:
             await self._runner.cleanup()
         if self._http is not None:
             await self._http.aclose()
         if self._cache is not None:
             await self._cache.stop()
-        for api in (self._api, *self._apart):
+        for api in (self._api, self._watching):
             if api is not None:
                 await api.__aexit__(None, None, None)
 
@@ -107,11 +103,9 @@ class Application:
         told = self._settings
         if told.lease is None:
             return Always()
-        api = KubeApi(configuration)
-        self._apart.append(api)
         identity = told.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
-        self._leadership = Leadership(api, LeasePlace(*told.lease), identity)
-        return self._leadership
+        self._lease = LeaseThread(KubeApi(configuration), LeasePlace(*told.lease), identity)
+        return self._lease.leadership
 
     def _begin_work(self) -> None:
         """Reconcile everything that is known, from now on."""

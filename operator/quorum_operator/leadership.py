@@ -75,7 +75,10 @@ class Always:
 
 
 class Leadership:
-    """Strives for one lease for as long as `run` runs. `identity` names this operator, across restarts of its pod."""
+    """Strives for one lease for as long as `run` runs. `identity` names this operator, across restarts of its pod.
+
+    `works`: whether it could do anything with the lease; else it leaves it to others.
+    """
 
     def __init__(
         self,
@@ -85,9 +88,10 @@ class Leadership:
         *,
         terms: Terms = Terms(),
         clock: Clock = clock,
+        works: Callable[[], bool] = lambda: True,
     ) -> None:
         self._api, self._place, self._identity = api, place, identity
-        self._terms, self._clock = terms, clock
+        self._terms, self._clock, self._works = terms, clock, works
         self._until = 0.0
         self._own: Object | None = None
         """The lease as this operator wrote it last; None when it has to be read first."""
@@ -155,6 +159,9 @@ class Leadership:
 
     async def _attempt(self) -> bool:
         """Take or renew it once. False: another one has it, or the API server did not help."""
+        if not self._works():
+            _log.error("lease not renewed: the event loop is blocked", identity=self._identity)
+            return False
         asked_at = self._clock()
         own, self._own = self._own, None
         try:

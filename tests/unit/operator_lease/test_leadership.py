@@ -247,3 +247,26 @@ def test_times_written_by_others_are_not_believed() -> None:
     for renewed in ("2001-01-01T00:00:00.000000Z", "2101-01-01T00:00:00.000000Z"):
         took = virtual_time.run(story(renewed))
         assert 10 <= took < 11
+
+
+@pytest.mark.requirement("OP-03")
+def test_an_operator_that_can_do_nothing_leaves_the_lease_to_others() -> None:
+    """Its event loop is blocked: it would keep the work from everybody."""
+
+    async def story() -> float:
+        store = Store()
+        first, second = contender(store, "first"), contender(store, "second")
+        blocked: list[bool] = []
+        server: Any = first.server
+        clock = asyncio.get_running_loop().time
+        first.leadership = Leadership(
+            server, PLACE, "first", terms=TERMS, clock=clock, works=lambda: not blocked
+        )
+        first.start()
+        await until(first.leadership.leads, timeout_s=1)
+        second.start()
+        await asyncio.sleep(20)
+        blocked.append(True)
+        return await until(second.leadership.leads, timeout_s=60)
+
+    assert virtual_time.run(story()) < 15

@@ -1,0 +1,97 @@
+"""The thread of the lease: it renews while the main event loop is busy, and not when that is blocked for good."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from quorum_operator import lease_thread
+from quorum_operator.leadership import Place, Terms
+from quorum_operator.lease_thread import LeaseThread
+
+Json = dict[str, Any]
+
+
+class Api:
+    """One lease, and how often it was written."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.writes = 0
+
+    async def get(self, path: str) -> Json | None:
+        return self.lease
+
+    async def create(self, path: str, body: Json) -> Json:
+        return self._write(body["spec"])
+
+    async def merge(self, path: str, body: Json) -> Json:
+        return self._write({**(self.lease or {})["spec"], **body["spec"]})
+
+    def _write(self, spec: Json) -> Json:
+        self.writes += 1
+        self.lease = {"metadata": {"resourceVersion": str(self.writes)}, "spec": spec}
+        return self.lease
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(lease_thread, "BEAT_S", 0.05)
+    short = Terms(duration_s=2, deadline_s=1.0, period_s=0.1, retry_s=0.05)
+    real = lease_thread.Leadership
+    monkeypatch.setattr(
+        lease_thread, "Leadership", lambda *place, **more: real(*place, terms=short, **more)
+    )
+    return Api()
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - another thread's
+            await asyncio.sleep(0.01)
+
+
+def test_a_busy_event_loop_keeps_the_lease(api: Any) -> None:
+    async def work() -> list[str]:
+        told: list[str] = []
+        lease = LeaseThread(api, Place("n", "l"), "me")
+        lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
+        await until(lambda: told)
+        before = api.writes
+        time.sleep(2.5)  # noqa: ASYNC251 - that is what is tried
+        assert lease.leadership.leads()
+        assert api.writes >= before + 10
+        assert told == ["gained"]
+        await lease.stop()
+        return told
+
+    assert asyncio.run(work())[0] == "gained"
+    assert api.lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.requirement("OP-03")
+def test_a_blocked_event_loop_loses_it(api: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_thread, "BLOCKED_S", 1.0)
+
+    async def work() -> None:
+        told: list[str] = []
+        lease = LeaseThread(api, Place("n", "l"), "me")
+        lease.start(lambda: told.append("gained"), lambda: told.append("lost"))
+        await until(lambda: told)
+        time.sleep(3.0)  # noqa: ASYNC251 - that is what is tried
+        assert not lease.leadership.leads()
+        writes = api.writes
+        time.sleep(0.5)  # noqa: ASYNC251
+        assert api.writes == writes, "nobody else could take it"
+        await until(lambda: told[:3] == ["gained", "lost", "gained"])
+        await lease.stop()
+
+    asyncio.run(work())
+
+
+def test_one_that_was_never_started_can_be_stopped(api: Any) -> None:
+    asyncio.run(LeaseThread(api, Place("n", "l"), "me").stop())
