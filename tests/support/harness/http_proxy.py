@@ -80,6 +80,8 @@ class RecordingProxy:
         self.to_api: list[tuple[Call, int]] = []
         """Every call to the API server, reads and watches too, with the status of its answer."""
         self.refused: set[str] = set()
+        self.delay_s = 0.0
+        """How long every call to the API server takes longer."""
         self.port = 0
         self._impersonate = [(name.encode(), text.encode()) for name, text in acting_as]
         self._holds: list[Hold] = []
@@ -160,6 +162,8 @@ class RecordingProxy:
             await _stand_still(hold)
         if call.target in self.refused:
             raise _AbandonedCall
+        if not call.target:
+            await asyncio.sleep(self.delay_s)
         client, upstream = self._upstream(call, request)
         answer = await client.send(upstream, stream=True)
         if not call.target:

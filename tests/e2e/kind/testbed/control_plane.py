@@ -91,6 +91,17 @@ class ControlPlane:
             body: bytes = response.read()
         return body
 
+    def stop_api_server(self) -> None:
+        """Ends it at once, without a word to whoever has a connection."""
+        process = self._processes["kube-apiserver"]
+        process.kill()
+        process.wait(_STOP_TIMEOUT_S)
+
+    def start_api_server(self) -> None:
+        """Begins it again under the same address, and returns when it is ready."""
+        self._start_api_server(*self._ports)
+        self._await("the API server", self._api_server_is_ready)
+
     def wait(self) -> None:
         """Returns when one of the processes has ended."""
         while all(process.poll() is None for process in self._processes.values()):
@@ -104,6 +115,7 @@ class ControlPlane:
         self.ca_file = self._directory / "apiserver.crt"
         self.kubeconfig = self._directory / "kubeconfig"
         etcd_port, peer_port, api_port = _free_ports(3)
+        self._ports = etcd_port, api_port
         self.url = f"https://127.0.0.1:{api_port}"
         self._write_keys()
         self._start_etcd(etcd_port, peer_port)

@@ -1,0 +1,93 @@
+"""The API server is slow, is gone for a while, or does not know any more where a watch was: the operator goes on."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from kubernetes.client import Configuration
+from kubernetes.config import load_kube_config
+
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.watch import Collection, Watch
+from support.harness.scene import Scene
+from support.kind import ControlPlane
+from support.trial.waiting import wait_for
+
+pytestmark = pytest.mark.harness
+
+_EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
+_SLOW_S = 1.0
+
+
+def configuration(server: ControlPlane) -> Configuration:
+    found = Configuration()
+    load_kube_config(config_file=str(server.kubeconfig), client_configuration=found)
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.requirement("OP-03")
+def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
+    api_server: ControlPlane, scene: Scene
+) -> None:
+    """The real one's 410, and what it is told by."""
+    told: list[Any] = []
+
+    async def work() -> Watch:
+        async with KubeApi(configuration(api_server)) as api:
+            watch = Watch(api, Collection("/api/v1/namespaces"), lambda *each: told.append(each))
+            watch._version = "1"
+            watch.objects = {("", "ghost"): {"metadata": {"name": "ghost", "resourceVersion": "1"}}}
+            task = asyncio.create_task(watch.run())
+            async with asyncio.timeout(30):
+                while ("", "ghost") in watch.objects or not watch.is_current():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return watch
+
+    watch = asyncio.run(work())
+    assert watch.lists == 1
+    assert ("", scene.namespace) in watch.objects
+    assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.requirement("OP-03")
+def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(scene: Scene) -> None:
+    operator, proxy = scene.add_operator(lease=True)
+    operator.start()
+    quorum = scene.create(3, repair=_EAGER)
+    scene.cluster.run(lambda: setattr(proxy, "delay_s", _SLOW_S))
+    quorum.scale(5)
+    quorum.wait_ready(5, timeout_s=180)
+    assert len(quorum.steps_since()) == 4
+    log = operator.log_path.read_text()
+    assert log.count('"event": "leading"') == 1
+    assert "no longer leading" not in log
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.requirement("OP-03")
+def test_an_api_server_that_was_gone_ends_no_operator(
+    scene: Scene, api_server: ControlPlane
+) -> None:
+    """Longer than the lease lasts: it is taken again, and what has changed meanwhile is seen."""
+    operator, _ = scene.add_operator(lease=True)
+    operator.start()
+    quorum = scene.create(3, repair=_EAGER)
+    api_server.stop_api_server()
+    gone_at = time.monotonic()
+    wait_for(
+        "it works no more",
+        lambda: "no longer leading" in operator.log_path.read_text(),
+        timeout_s=20,
+    )
+    assert time.monotonic() - gone_at < 10
+    api_server.start_api_server()
+    quorum.scale(5)
+    quorum.wait_ready(5, timeout_s=120)
+    assert len(quorum.steps_since()) == 4
+    assert operator.alive()
+    assert operator.starts == 1

@@ -1,0 +1,141 @@
+"""What the watches have brought decides whether there is anything to do; what is done, a live look decides alone."""
+
+import asyncio
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from quorum_operator.desired import names
+from quorum_operator.metrics import Metrics
+from quorum_operator.planner.observed import NodeReport
+from quorum_operator.quorum_client import Described
+from quorum_operator.reconcile import Reconciler
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    running_quorum,
+    set_path,
+)
+
+LATCH = {names.ANNOTATION_FAILED: json.dumps({"reason": "StorageFailed", "at": 1})}
+
+
+class CountedNodes(SoundNodes):
+    """`reports` and `described`: how often nodes were asked."""
+
+    reports = 0
+    described = 0
+
+    async def report(self, ip: str, node_id: int) -> NodeReport | None:
+        self.reports += 1
+        return await super().report(ip, node_id)
+
+    async def describe(self, ips: list[str]) -> Described:
+        self.described += 1
+        return await super().describe(ips)
+
+
+class Scene:
+    """A quorum at rest: what is there, and what the watches have brought of it."""
+
+    def __init__(self) -> None:
+        self.live = running_quorum()
+        self.kept = KeptObjects({})
+        self.nodes = CountedNodes(3)
+        unchecked: Any = self.live
+        nodes: Any = self.nodes
+        self._reconciler = Reconciler(unchecked, nodes, Metrics(), self.kept)
+        self.look(2)  # the first looks are live, and write the status and the marks on claims
+        self._reconciler._moved.clear()
+        self.bring()
+
+    def bring(self) -> None:
+        """The watches have caught up."""
+        self.kept.objects = copy.deepcopy(self.live.objects)
+
+    def look(self, times: int = 1) -> None:
+        async def run() -> None:
+            for _ in range(times):
+                await self._reconciler.reconcile(SPACE, NAME)
+
+        self.live.calls.clear()
+        self.live.writes.clear()
+        self.nodes.reports = self.nodes.described = 0
+        asyncio.run(run())
+
+    def fail_a_disk(self) -> None:
+        self.live.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
+
+
+@pytest.mark.requirement("OP-03")
+def test_at_rest_the_api_server_is_not_called_and_only_the_leader_is_asked() -> None:
+    scene = Scene()
+    scene.look()
+    scene.look(5)
+    assert scene.live.calls.total() == 0, scene.live.calls
+    assert (scene.nodes.reports, scene.nodes.described) == (0, 5)
+
+
+@pytest.mark.requirement("OP-03")
+def test_nothing_is_done_because_of_an_outdated_copy_alone() -> None:
+    """The copy says that pods, volumes and hosts are gone and a disk is dead; nothing of that is so."""
+    scene = Scene()
+    scene.kept.objects[set_path(2)]["metadata"]["annotations"] |= LATCH
+    for path in list(scene.kept.objects):
+        if "/persistentvolumes/" in path or "/nodes/" in path or path == pod_path(3):
+            del scene.kept.objects[path]
+    scene.look(3)
+    assert scene.live.calls["list"] > 0, "the live look was made"
+    assert scene.live.writes == []
+
+
+def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
+    scene = Scene()
+    scene.fail_a_disk()
+    scene.look()
+    assert scene.live.writes == [], "nobody has brought it yet"
+    scene.bring()
+    scene.look()
+    assert scene.live.calls["list"] > 0
+    assert scene.live.created("statefulsets") or scene.live.writes
+
+
+def test_after_a_step_looks_are_live_for_a_while() -> None:
+    scene = Scene()
+    scene.fail_a_disk()
+    scene.bring()
+    scene.look()
+    assert scene.live.writes
+    scene.look()
+    assert scene.live.calls["list"] > 0
+
+
+def test_a_resource_that_the_copy_does_not_have_yet_is_not_gone() -> None:
+    scene = Scene()
+    del scene.kept.objects[scene.live.resource_path]
+    scene.look()
+    assert scene.live.calls["get"] > 0
+
+
+def test_all_nodes_are_asked_again_when_a_pod_looks_different_or_the_leader_says_something_else() -> (
+    None
+):
+    scene = Scene()
+    scene.look()
+    pod = scene.live.objects[pod_path(3)]
+    pod["metadata"]["uid"] = "another"
+    scene.bring()
+    scene.look()
+    assert scene.nodes.reports == 3
+    scene.look()
+    assert scene.nodes.reports == 0
+    scene.nodes.silent = (3,)
+    scene.look()
+    assert scene.nodes.reports >= 3
+    scene.look()
+    assert scene.nodes.reports >= 3, "nothing is kept while a node is silent"
