@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import pytest
 
 from support.harness import kill_points
-from support.harness.http_proxy import Moment
+from support.harness.http_proxy import Moment, RecordingProxy
 from support.harness.kill_points import Point
+from support.harness.operator_process import OperatorProcess
 from support.harness.quorum import HarnessQuorum
 from support.harness.scene import Scene
 from support.trial.quorum import Described
+from support.trial.waiting import wait_for
 
 pytestmark = pytest.mark.harness
 
@@ -25,6 +27,7 @@ _REACHED_TIMEOUT_S = 60.0
 _MOVES_PER_QUORUM = 20
 
 Settle = Callable[[], None]
+Operator = tuple[OperatorProcess, RecordingProxy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,20 @@ class Killer:
     def __init__(self, scene: Scene, move: Move) -> None:
         self._scene = scene
         self._move = move
-        self._operator, self._proxy = scene.add_operator()
-        self._operator.start()
+        self._operators = self._start()
         self._benches = self._quorums()
+
+    def _start(self) -> dict[str, Operator]:
+        """Those that run, by the name under which they would hold the lease."""
+        made = self._scene.add_operator()
+        made[0].start()
+        return {"": made}
+
+    def _at_work(self) -> Operator:
+        return self._operators[""]
+
+    def _revive(self, killed: OperatorProcess) -> None:
+        killed.start()
 
     def _quorums(self) -> Iterator[HarnessQuorum]:
         """The number of replacements per hour is capped, so a quorum does not serve forever."""
@@ -111,26 +125,50 @@ class Killer:
         """The points of a clean move."""
         quorum = next(self._benches)
         before = Before.of(quorum)
-        first = len(self._proxy.calls)
+        _, proxy = self._at_work()
+        first = len(proxy.calls)
         settle = self._move(quorum, before)
         settle()
-        return kill_points.points(self._proxy.calls[first:])
+        return kill_points.points(proxy.calls[first:])
 
     def kill_at(self, point: Point, moment: Moment) -> None:
         """One move with the operator killed at `point`. Raises AssertionError."""
         quorum = next(self._benches)
         before = Before.of(quorum)
         cluster = self._scene.cluster
-        hold = cluster.run(lambda: self._proxy.hold(kill_points.matcher(point), moment))
+        operator, proxy = self._at_work()
+        hold = cluster.run(lambda: proxy.hold(kill_points.matcher(point), moment))
         try:
             settle = self._move(quorum, before)
             cluster.wait_inside(str(point), hold.reached.wait, timeout_s=_REACHED_TIMEOUT_S)
         finally:
-            self._operator.kill()
+            operator.kill()
             cluster.run(hold.abandon)
-            cluster.run(self._proxy.disarm)
-            self._operator.start()
+            cluster.run(proxy.disarm)
+            self._revive(operator)
         settle()
+
+
+class Succession(Killer):
+    """Of two operators the one that holds the lease is killed, and the other one goes on."""
+
+    def _start(self) -> dict[str, Operator]:
+        made = [self._scene.add_operator(lease=True) for _ in range(2)]
+        for operator, _ in made:
+            operator.start()
+        return {f"operator-{number}": each for number, each in enumerate(made)}
+
+    def _at_work(self) -> Operator:
+        held = wait_for("one holds the lease", self._scene.lease_holder, timeout_s=30)
+        return self._operators[held]
+
+    def _revive(self, killed: OperatorProcess) -> None:
+        """Not before the other one works: else it would go on with what it had begun itself."""
+        name = next(name for name, each in self._operators.items() if each[0] is killed)
+        wait_for(
+            "the other one took over", lambda: self._scene.lease_holder() != name, timeout_s=30
+        )
+        killed.start()
 
 
 def kill_at_all(killer: Killer, chosen: tuple[Point, ...]) -> None:
@@ -168,6 +206,18 @@ def test_killed_before_and_after_the_call_that_changes_the_voters(scene: Scene) 
     killer = Killer(scene, replace)
     recorded = kill_points.acts(killer.record())
     kill_at_all(killer, (next(each for each in recorded if "node POST voters" in each.purpose),))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.requirement("OP-03")
+@pytest.mark.parametrize("name", MOVES)
+def test_the_holder_is_killed_before_and_after_every_call_and_the_other_one_goes_on(
+    scene: Scene, name: str
+) -> None:
+    killer = Succession(scene, MOVES[name])
+    first, second = killer.record(), killer.record()
+    kill_at_all(killer, tuple(point for point in kill_points.acts(first) if point in second))
 
 
 @pytest.mark.long

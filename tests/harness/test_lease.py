@@ -6,6 +6,7 @@ import time
 import pytest
 
 from support.harness.http_proxy import Call, Hold, Moment, RecordingProxy
+from support.harness.kill_points import is_about_lease
 from support.harness.operator_process import OperatorProcess
 from support.harness.quorum import MOVE_TIMEOUT_S
 from support.harness.scene import Scene
@@ -15,10 +16,6 @@ pytestmark = pytest.mark.harness
 
 TAKEOVER_S = 15.0
 _EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
-
-
-def is_about_lease(call: Call) -> bool:
-    return not call.target and "/leases" in call.path
 
 
 def acts(proxy: RecordingProxy) -> list[Call]:
