@@ -18,6 +18,7 @@ pytestmark = pytest.mark.harness
 
 _EAGER = {"debounceSeconds": 1, "maxReplacementsPerHour": 60}
 _SLOW_S = 1.0
+_QUORUMS = "/apis/metadataquorum.dev/v1alpha1/metadataquorums"
 
 
 def configuration(server: ControlPlane) -> Configuration:
@@ -31,12 +32,13 @@ def configuration(server: ControlPlane) -> Configuration:
 def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
     api_server: ControlPlane, scene: Scene
 ) -> None:
-    """The real one's 410, and what it is told by."""
+    """The real one's 410: it knows of this kind from the moment on in which the kind was defined."""
+    scene.apply(1)
     told: list[Any] = []
 
     async def work() -> Watch:
         async with KubeApi(configuration(api_server)) as api:
-            watch = Watch(api, Collection("/api/v1/namespaces"), lambda *each: told.append(each))
+            watch = Watch(api, Collection(_QUORUMS), lambda *each: told.append(each))
             watch._version = "1"
             watch.objects = {("", "ghost"): {"metadata": {"name": "ghost", "resourceVersion": "1"}}}
             task = asyncio.create_task(watch.run())
@@ -49,7 +51,7 @@ def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
 
     watch = asyncio.run(work())
     assert watch.lists == 1
-    assert ("", scene.namespace) in watch.objects
+    assert (scene.namespace, "q") in watch.objects
     assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
 
 
