@@ -8,13 +8,23 @@ import sys
 from typing import Any
 
 import kopf
+import structlog
 import uvloop
 
 from quorum_operator import handlers, logs
 from quorum_operator.application import Application
+from quorum_operator.backoff import delay_s
 from quorum_operator.settings import Settings, from_environment
 
 EXIT_BAD_CONFIGURATION = 78
+STEADY_S = 60.0
+"""Who has run for so long has not failed to start."""
+MOST_FAILURES = 6
+"""Failed starts in a row, after which the process ends, and the kubelet says so."""
+FIRST_PAUSE_S = 0.5
+LAST_PAUSE_S = 15.0
+
+_log = structlog.get_logger("quorum_operator")
 
 
 def main() -> None:
@@ -29,12 +39,29 @@ def main() -> None:
 
 
 async def _run(settings: Settings) -> None:
-    registry = kopf.OperatorRegistry()
-    handlers.register(registry, Application(settings))
+    """kopf ends by an answer that it does not expect, such as the 403 of an API server that has just started and
+    does not know its roles yet: then all begins anew, in this process."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    failures = 0
+    while not stop.is_set():
+        begun = loop.time()
+        try:
+            await _operate(settings, stop)
+            return
+        except Exception as error:
+            failures = 1 if loop.time() - begun > STEADY_S else failures + 1
+            if failures >= MOST_FAILURES:
+                raise
+            _log.exception("the operator begins anew", error=str(error) or type(error).__name__)
+            await asyncio.sleep(delay_s(failures, FIRST_PAUSE_S, LAST_PAUSE_S))
+
+
+async def _operate(settings: Settings, stop: asyncio.Event) -> None:
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, Application(settings))
     identity: Any = socket.gethostname()  # kopf's type of it is not public
     await kopf.operator(
         registry=registry,

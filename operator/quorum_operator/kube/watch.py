@@ -33,7 +33,7 @@ TRUSTED_S = 15.0
 FIRST_RETRY_S = 0.2
 LAST_RETRY_S = 10.0
 FORBIDDEN = 403
-FORBIDDEN_RETRY_S = 300.0
+FORBIDDEN_RETRY_S = 60.0
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -97,7 +97,7 @@ class Watch:
         """Keep the copy. Never ends by itself, whatever the API server answers."""
         failures = 0
         while True:
-            begun = _now()
+            begun, most_s = _now(), LAST_RETRY_S
             try:
                 if self._version is None:
                     await self._list()
@@ -107,15 +107,15 @@ class Watch:
                     self._version = None
                 self._say(error)
                 if isinstance(error, ApiError) and error.status == FORBIDDEN:
-                    # An older chart grants less than this operator asks for: all is read live.
-                    await asyncio.sleep(delay_s(1, FORBIDDEN_RETRY_S, FORBIDDEN_RETRY_S))
-                    continue
+                    # An API server that has just started says so for a moment. Else an older chart grants less than
+                    # this operator asks for, and all is read live.
+                    most_s = FORBIDDEN_RETRY_S
             except (ValueError, KeyError, TypeError) as error:
                 self._version = None  # whatever that was, it would be the same again
                 self._say(error)
             # One that ends at once time after time must not be asked for at once time after time.
             failures = 0 if _now() - begun > LAST_RETRY_S else failures + 1
-            await asyncio.sleep(delay_s(failures, FIRST_RETRY_S, LAST_RETRY_S) if failures else 0)
+            await asyncio.sleep(delay_s(failures, FIRST_RETRY_S, most_s) if failures else 0)
 
     def _say(self, error: Exception) -> None:
         told = str(error) or type(error).__name__
