@@ -6,13 +6,19 @@ from typing import Any
 import pytest
 
 from support.harness.http_proxy import RecordingProxy
-from support.harness.quorum import HarnessQuorum
+from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
 from support.harness.scene import Scene
 from support.trial import kube
 from support.trial.waiting import wait_for
 
 pytestmark = pytest.mark.harness
 
+_QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "few"},
+    "spec": {"hard": {"count/statefulsets.apps": "3"}},
+}
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _QUIET_S = 6.0
@@ -47,6 +53,28 @@ def wait_refused(quorum: HarnessQuorum, reason: str, subject: str) -> None:
 
 def told(scene: Scene, text: str) -> bool:
     return any(text in each["message"] and each["type"] == "Warning" for each in scene.events("q"))
+
+
+def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
+    scene: Scene, proxy: RecordingProxy
+) -> None:
+    quorum = scene.create(3)
+    quota = kube.core(scene.namespace, "resourcequotas", "few")
+    scene.api.create(quota.rpartition("/")[0], _QUOTA)
+    used = {"count/statefulsets.apps": "3"}
+    wait_for(
+        "the quota is counted",
+        lambda: scene.api.get(quota).get("status", {}).get("used") == used,
+        timeout_s=30,
+    )
+    quorum.scale(5)
+    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-4-1")
+    assert told(scene, "exceeded quota")
+    assert calls_per_s(proxy) < _CALLS_PER_S
+    assert quorum.describe() is not None, "it goes on serving"
+    scene.api.delete(quota)
+    quorum.wait_ready(5, timeout_s=2 * MOVE_TIMEOUT_S)
+    wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
 def test_a_policy_that_refuses_one_object_holds_up_no_other(
