@@ -163,6 +163,11 @@ class Hands:
             "disruption budget": kube.policy(self.namespace, "poddisruptionbudgets", self.name),
         }
 
+    def own(self, uid: str) -> None:
+        """From now on a resource with this UID owns everything."""
+        for each in self._first.values():
+            each["owners"] = [uid]
+
     def astray(self) -> list[str]:
         """What of the operator's own is missing or not as the operator made it."""
         now = {name: self.api.find(path) for name, path in self.owned.items()}

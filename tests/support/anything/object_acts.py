@@ -5,7 +5,7 @@ from base64 import b64encode
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
 from support.anything.drift import BY_HAND
-from support.anything.hands import UUID, Hands
+from support.anything.hands import UUID, Hands, NothingThere
 from support.harness.kube_api import Json
 from support.trial import kube
 
@@ -44,6 +44,18 @@ def _restarts_one_by_one(hands: Hands, message: str) -> str:
     return f"restarted {names} one by one"
 
 
+_ADOPT = re.compile(r"set spec.earlierClaims to \{policy: Adopt, clusterId: ([A-Za-z0-9_-]+)\}")
+
+
+def _adopts(hands: Hands, message: str) -> str:
+    """Goes on with the data, with the very cluster id that the condition prints."""
+    found = _ADOPT.search(message)
+    assert found is not None, message
+    hands.want(earlierClaims={"policy": "Adopt", "clusterId": found[1]})
+    return f"spec.earlierClaims adopts the cluster {found[1]}"
+
+
+_EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
 _TOKEN = Ending("Refused", "token", _restarts_one_by_one)
 _FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
@@ -285,6 +297,21 @@ def edit_budget(hands: Hands, drawn: Drawn) -> Doing:
     yield "edited the disruption budget"
 
 
+@act(endings=(_EARLIER,))
+def recreate(hands: Hands, drawn: Drawn) -> Doing:
+    """Delete the resource and apply it again, while its claims are left."""
+    policies = [each["spec"].get("persistentVolumeClaimRetentionPolicy") for each in hands.sets()]
+    if any((each or {}).get("whenDeleted") == "Delete" for each in policies):
+        raise NothingThere("its claims would go with it")
+    before = hands.quorum.resource()
+    hands.delete(hands.quorum.path)
+    hands.quorum.wait_gone(timeout_s=60)
+    kept = {"name": hands.name, "namespace": hands.namespace}
+    made = {**before, "metadata": kept, "status": {}}
+    hands.own(hands.api.create(kube.quorums(hands.namespace), made)["metadata"]["uid"])
+    yield "deleted the resource and applied it again"
+
+
 @act()
 def strip_resource(hands: Hands, drawn: Drawn) -> Doing:
     """Empty the status of the resource."""
@@ -332,5 +359,6 @@ ACTS: tuple[Act, ...] = (
     edit_service,
     edit_config,
     edit_budget,
+    recreate,
     strip_resource,
 )
