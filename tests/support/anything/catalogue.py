@@ -11,7 +11,10 @@ EVERY: tuple[Act, ...] = (
     *left_acts.ACTS,
 )
 
-HELD_BACK: dict[str, str] = {}
+HELD_BACK: dict[str, str] = {
+    "host-stays-away": "not played on kind yet",
+    "recreate": "not played on kind yet",
+}
 """Acts by name that do not settle yet, and why. Empty is the aim."""
 
 DRAWN: tuple[Act, ...] = tuple(each for each in EVERY if each.name not in HELD_BACK)
