@@ -184,9 +184,14 @@ def test_a_lost_majority_is_left_alone(seed: int, replicas: int, healed: bool) -
 
 
 @SETTINGS
-@given(seed=st.integers(0, 2**32), initial=st.sampled_from([3, 5]), at=st.integers(3, 30))
+@given(
+    seed=st.integers(0, 2**32),
+    initial=st.sampled_from([3, 5]),
+    at=st.integers(3, 30),
+    how=st.sampled_from(["failed", "host-gone", "mount-fails"]),
+)
 def test_a_founder_lost_before_the_quorum_formed_means_a_new_identity(
-    seed: int, initial: int, at: int
+    seed: int, initial: int, at: int, how: str
 ) -> None:
     model = Model(random.Random(seed), Wanted(initial, STORAGE))
     for _ in range(at):
@@ -196,7 +201,7 @@ def test_a_founder_lost_before_the_quorum_formed_means_a_new_identity(
     founder = next((each for each in model.sets.values() if each.founder), None)
     if founder is None or model.identities[0].formed:
         return
-    model.fail_disk(founder, "failed")
+    model.fail_disk(founder, how)
     claims = dict(model.used)
     _converge(model)
     assert all(model.used[node_id] >= number for node_id, number in claims.items())
