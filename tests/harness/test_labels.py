@@ -10,6 +10,7 @@ from support.trial.waiting import stays, wait_for
 pytestmark = [pytest.mark.harness, pytest.mark.usefixtures("operator")]
 
 _INSTANCE = "app.kubernetes.io/instance"
+_OURS = ("app.kubernetes.io/", "metadataquorum.dev/")
 
 
 def paths(scene: Scene, member: str) -> dict[str, str]:
@@ -62,7 +63,9 @@ def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) 
     before = quorum.wait_ready(3)
     labels, objects = {}, paths(scene, "q-2-1")
     for kind, path in objects.items():
-        labels[kind] = scene.api.get(path)["metadata"]["labels"]
+        found = scene.api.get(path)["metadata"]["labels"]
+        # Others are the StatefulSets' controller's own.
+        labels[kind] = {key: value for key, value in found.items() if key.startswith(_OURS)}
         removed = dict.fromkeys(labels[kind])
         scene.api.merge(path, {"metadata": {"labels": removed}})
     wait_for(
