@@ -64,9 +64,11 @@ def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) 
     labels, objects = {}, paths(scene, "q-2-1")
     for kind, path in objects.items():
         found = scene.api.get(path)["metadata"]["labels"]
-        # Others are the StatefulSets' controller's own.
+        # Others are the StatefulSets' controller's own; so is a claim's copy of what the set selects by.
         labels[kind] = {key: value for key, value in found.items() if key.startswith(_OURS)}
-        removed = dict.fromkeys(labels[kind])
+        if kind == "PersistentVolumeClaim":
+            labels[kind].pop(_INSTANCE, None)
+        removed = dict.fromkeys([*labels[kind], _INSTANCE])
         scene.api.merge(path, {"metadata": {"labels": removed}})
     wait_for(
         "all labels are back",
