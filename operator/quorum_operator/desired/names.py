@@ -16,6 +16,9 @@ LABEL_NODE_ID = f"{PREFIX}/node-id"
 LABEL_INCARNATION = f"{PREFIX}/incarnation"
 LABEL_FORMATION = f"{PREFIX}/formation"
 
+FORMATION_KEYS = "formation."
+"""What the properties begin with that let the founder format its directory."""
+
 ANNOTATION_UUID = f"{PREFIX}/replica-uuid"
 ANNOTATION_FAILED = f"{PREFIX}/failed"
 ANNOTATION_TAKEN_BACK = f"{PREFIX}/taken-back"

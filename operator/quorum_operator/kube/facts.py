@@ -255,9 +255,22 @@ def _program(pod: Object) -> list[Object]:
     """What a pod's containers run."""
     parts = ("name", "image", "command", "args", "env", "envFrom", "resources")
     return [
-        {part: each.get(part) for part in parts if each.get(part)}
+        {part: _lasting(each[part]) for part in parts if each.get(part)}
         for each in pod["spec"].get("containers", [])
     ]
+
+
+def _lasting(part: Any) -> Any:
+    """Without the founder's permission to format: it is withdrawn while the pod runs, and that restarts nothing."""
+    if not isinstance(part, list):
+        return part
+    pairs = pairwise([*part, ""])
+    given = {
+        at
+        for at, (option, value) in enumerate(pairs)
+        if option == "--override" and str(value).startswith(names.FORMATION_KEYS)
+    }
+    return [each for at, each in enumerate(part) if not {at, at - 1} & given]
 
 
 def _message(ended: Object) -> str | None:

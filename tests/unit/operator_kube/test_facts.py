@@ -76,3 +76,48 @@ def test_errors_are_told_apart() -> None:
     assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
     failed_test = "the server rejected our request: testing value in patch failed: test failed"
     assert isinstance(classify(422, "Invalid", failed_test), Conflict)
+
+
+def owned_and_pod(
+    pod_args: list[str], set_args: list[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A pod of an earlier revision than its StatefulSet's template."""
+    running = pod({"running": {}}, {}, ready="True")
+    running["metadata"]["labels"] = {"controller-revision-hash": "q-1-1-old"}
+    running["spec"]["containers"] = [{"name": "node", "image": "node:1", "args": pod_args}]
+    owned = {
+        "metadata": {"generation": 2},
+        "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "node:1"}]}}},
+        "status": {"updateRevision": "q-1-1-new", "observedGeneration": 2},
+    }
+    owned["spec"]["template"]["spec"]["containers"][0]["args"] = set_args  # type: ignore[index]
+    return owned, running
+
+
+COMMON = ["--config", "node.properties", "--override", "node.id=1"]
+PERMISSION = [
+    "--override", "formation.initial.voters=3", "--override", "formation.founder.id=1",
+    "--override", "formation.founder.uuid=AAAAAAAAAAAAAAAAAAAAAQ",
+]  # fmt: skip
+
+
+def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
+    for before, after in (
+        (COMMON + PERMISSION, COMMON),
+        (COMMON[:2] + PERMISSION + COMMON[2:], COMMON),
+    ):
+        owned, running = owned_and_pod(before, after)
+        found = facts.with_template(facts.pod_facts(running, None), running, owned)
+        assert found.outdated
+        assert not found.runs_other
+
+
+def test_any_other_argument_is_another_program() -> None:
+    for after in (
+        [*COMMON, "--override", "rack=a"],
+        COMMON[:-2],
+        [*COMMON, "formation.initial.voters=3"],
+    ):
+        owned, running = owned_and_pod(COMMON + PERMISSION, after)
+        found = facts.with_template(facts.pod_facts(running, None), running, owned)
+        assert found.runs_other, after
