@@ -49,9 +49,11 @@ def classify(status: int, reason: str, message: str) -> ApiError:
     elif status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
     elif status in {400, 422}:
-        # A JSON patch whose `test` fails is answered with 422: the object has moved on.
+        # A JSON patch whose `test` fails is answered with 422: the object has moved on. So is a merge patch with the UID of
+        # an object that was deleted, when another one has its name now.
         tested = "test" in message and "patch" in message
-        kind = Conflict if tested else Invalid
+        replaced = "metadata.uid" in message and "immutable" in message
+        kind = Conflict if tested or replaced else Invalid
     elif status in {401, 403}:
         kind = Forbidden
     elif status == 0 or status == 429 or status >= 500:

@@ -73,6 +73,8 @@ def test_errors_are_told_apart() -> None:
     assert isinstance(classify(409, "AlreadyExists", ""), AlreadyExists)
     assert isinstance(classify(409, "Conflict", ""), Conflict)
     assert isinstance(classify(404, "NotFound", ""), NotFound)
+    told = 'PersistentVolumeClaim "data-q-1-1-0" is invalid: metadata.uid: Invalid value: field is immutable'
+    assert isinstance(classify(422, "Invalid", told), Conflict)
     assert isinstance(classify(422, "Invalid", "spec.replicas: wrong"), Invalid)
     failed_test = "the server rejected our request: testing value in patch failed: test failed"
     assert isinstance(classify(422, "Invalid", failed_test), Conflict)
