@@ -11,7 +11,8 @@ BY_HAND = "by-hand"
 """Stands in all that acts write into an object."""
 
 _LABELS = "app.kubernetes.io/"
-_SPECS = ("selector", "ports", "type", "clusterIP", "maxUnavailable", "minAvailable")
+# An address is a new one when a service was deleted and made again.
+_SPECS = ("selector", "ports", "type", "maxUnavailable", "minAvailable")
 
 
 def essence(found: Json) -> Json:

@@ -173,6 +173,7 @@ _SERVICE: dict[str, Any] = {
         (("spec", "selector"), {"app": "other"}, "spec"),
         (("data",), {"a": "# by-hand"}, "marked"),
         (("metadata", "labels", "team"), "another", ""),
+        (("spec", "clusterIP"), "10.0.0.9", ""),
     ],
 )
 def test_drift_of_an_object_is_said(path: tuple[str, ...], value: object, says: str) -> None:
