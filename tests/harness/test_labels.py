@@ -10,6 +10,7 @@ from support.trial.waiting import stays, wait_for
 pytestmark = [pytest.mark.harness, pytest.mark.usefixtures("operator")]
 
 _INSTANCE = "app.kubernetes.io/instance"
+_QUORUM = "metadataquorum.dev/quorum"
 _OURS = ("app.kubernetes.io/", "metadataquorum.dev/")
 
 
@@ -38,7 +39,7 @@ def is_not_lost(quorum: HarnessQuorum) -> bool:
     return quorum.phase() != "QuorumLost" and not quorum.condition_is("QuorumLost")
 
 
-@pytest.mark.parametrize("label", [_INSTANCE, "metadataquorum.dev/node-id"])
+@pytest.mark.parametrize("label", [_QUORUM, "metadataquorum.dev/node-id"])
 def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, label: str) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)
@@ -64,10 +65,10 @@ def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) 
     labels, objects = {}, paths(scene, "q-2-1")
     for kind, path in objects.items():
         found = scene.api.get(path)["metadata"]["labels"]
-        # Others are the StatefulSets' controller's own; so is a claim's copy of what the set selects by.
+        # Others are the StatefulSets' controller's own.
         labels[kind] = {key: value for key, value in found.items() if key.startswith(_OURS)}
-        if kind == "PersistentVolumeClaim":
-            labels[kind].pop(_INSTANCE, None)
+        carries = _INSTANCE in labels[kind]
+        assert carries == (kind != "PersistentVolumeClaim"), "Argo CD prunes claims that carry it"
         removed = dict.fromkeys([*labels[kind], _INSTANCE])
         scene.api.merge(path, {"metadata": {"labels": removed}})
     wait_for(

@@ -151,7 +151,8 @@ def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str
 
 
 def _selector(owner: Owner, node_id: int, number: int) -> dict[str, str]:
-    shared = {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
+    # Kubernetes copies these to the claim, where LABEL_INSTANCE must not stand.
+    shared = {LABEL_NAME: owner.labels[LABEL_NAME], LABEL_QUORUM: owner.name}
     own = {LABEL_NODE_ID: str(node_id), LABEL_INCARNATION: str(number)}
     return {**shared, **own}
 
@@ -165,8 +166,7 @@ def labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str,
 def claim_labels(owner: Owner, node_id: int, number: int, formation: int) -> dict[str, str]:
     """Labels of its claim, which has no owner: none that a tool prunes by what it does not know."""
     shared = labels(owner, node_id, number, formation)
-    kept = {key: value for key, value in shared.items() if key != LABEL_INSTANCE}
-    return {**kept, LABEL_QUORUM: owner.name}
+    return {key: value for key, value in shared.items() if key != LABEL_INSTANCE}
 
 
 def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:

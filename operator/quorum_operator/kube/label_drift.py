@@ -36,7 +36,9 @@ def _drift(owner: Owner, parts: Parts) -> Iterator[LabelDrift]:
         # What the version before has made is found by its labels all the same.
         there = {} if claim is None else claim["metadata"].get("labels") or {}
         older = LABEL_INSTANCE in there and LABEL_QUORUM not in there
-        yield from _of("PersistentVolumeClaim", claim, wanted if older else kept)
+        if older:
+            kept = {key: value for key, value in wanted.items() if key != LABEL_QUORUM}
+        yield from _of("PersistentVolumeClaim", claim, kept)
 
 
 def _of(kind: str, found: Object | None, wanted: dict[str, str]) -> Iterator[LabelDrift]:
