@@ -246,9 +246,21 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
         return seen
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return seen
-    return replace(
-        seen, outdated=True, runs_other=_program(pod) != _program(owned["spec"]["template"])
-    )
+    template = owned["spec"]["template"]
+    other = _program(pod) != _program(template)
+    if not other and _may_format(pod) and not _may_format(template):
+        return (
+            seen  # a founder that crashed once comes back by itself: another pod would run the same
+        )
+    return replace(seen, outdated=True, runs_other=other)
+
+
+def _may_format(pod: Object) -> bool:
+    """Whether its container has the founder's permission."""
+    arguments = [
+        each for part in pod["spec"].get("containers", []) for each in part.get("args", [])
+    ]
+    return any(str(each).startswith(names.FORMATION_KEYS) for each in arguments)
 
 
 def _program(pod: Object) -> list[Object]:
