@@ -5,6 +5,7 @@ It checks at the moment of the rewrite that no process of another member runs, a
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 from quorum_node.records.identity import uuid_text
@@ -14,7 +15,7 @@ from quorum_operator.planner.observed import HeldLog, Key, NodeReport, Observati
 from quorum_operator.planner.situation import FENCED
 from support.model_rules import Unsafe, majority
 from support.modelled_pods import Set
-from support.quorum_model import Model
+from support.quorum_model import STORAGE, Model
 
 EPOCH_DISTANCE = 1 << 16
 _REFUSED = 65
@@ -147,3 +148,33 @@ class RecoveryModel(Model):
             each.version += 1
             each.recovery = parse_survivor(step.survivor)
             each.given_up = isinstance(step, steps.GiveUpRecovery)
+
+
+SETTLE_LIMIT = 600
+"""Reconciles after which a quorum that is left alone must have settled."""
+
+
+def formed(seed: int, replicas: int, reconcile: Callable[[RecoveryModel], None]) -> RecoveryModel:
+    """A quorum that has formed and is as wanted."""
+    wanted = Wanted(replicas, STORAGE, debounce_s=5.0, max_replacements_per_hour=60)
+    model = RecoveryModel(random.Random(seed), wanted)
+    settle(model, reconcile)
+    return model
+
+
+def settle(
+    model: RecoveryModel, reconcile: Callable[[RecoveryModel], None], limit: int = SETTLE_LIMIT
+) -> None:
+    """Reconcile until all is as wanted. Raises AssertionError if that takes more than `limit` times."""
+    for _ in range(limit):
+        reconcile(model)
+        whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
+        if whole and isinstance(model.steps[-1], steps.Nothing) and model.identities:
+            return
+    history = "\n".join(str(each) for each in model.steps[-12:])
+    raise AssertionError(f"not settled: {model.current_voters()} live {model.live()}\n{history}")
+
+
+def voters(model: RecoveryModel) -> list[Set]:
+    """The StatefulSets of the current voters."""
+    return [each for key in model.current_voters() if (each := model.set_of(key)) is not None]

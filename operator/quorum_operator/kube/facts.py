@@ -118,7 +118,11 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
 
 def overrides_of(stateful_set: Object) -> dict[str, str]:
     """The properties that the process of a StatefulSet is started with, beside those that all members share."""
-    containers = stateful_set["spec"].get("template", {}).get("spec", {}).get("containers", [])
+    return _overrides(stateful_set["spec"].get("template", {}).get("spec", {}))
+
+
+def _overrides(pod_spec: Object) -> dict[str, str]:
+    containers = pod_spec.get("containers", [])
     arguments = [text for each in containers for text in each.get("args") or []]
     pairs = pairwise(arguments)
     told = [text.partition("=") for option, text in pairs if option == "--override"]
@@ -249,18 +253,13 @@ def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
     template = owned["spec"]["template"]
     other = _program(pod) != _program(template)
     if not other and _may_format(pod) and not _may_format(template):
-        return (
-            seen  # a founder that crashed once comes back by itself: another pod would run the same
-        )
+        return seen  # it comes back by itself if it crashes: another pod would run the same
     return replace(seen, outdated=True, runs_other=other)
 
 
 def _may_format(pod: Object) -> bool:
-    """Whether its container has the founder's permission."""
-    arguments = [
-        each for part in pod["spec"].get("containers", []) for each in part.get("args", [])
-    ]
-    return any(str(each).startswith(names.FORMATION_KEYS) for each in arguments)
+    """Whether its process has the founder's permission."""
+    return any(key.startswith(names.FORMATION_KEYS) for key in _overrides(pod["spec"]))
 
 
 def _program(pod: Object) -> list[Object]:

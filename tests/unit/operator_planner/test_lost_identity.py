@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +16,11 @@ from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import (
     CreateIdentity,
     CreateMember,
-    Nothing,
     RebuildIdentity,
     RecordFormed,
     Wait,
 )
+from support import recovery_model
 from support.modelled_claims import delete_set, keep_marks
 from support.modelled_identity import delete_identity, strip_identity
 from support.quorum_model import STORAGE
@@ -50,14 +51,7 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
             model.apply(step)
 
 
-def settle(model: RecoveryModel) -> None:
-    for _ in range(LIMIT):
-        reconcile(model)
-        whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
-        if whole and isinstance(model.steps[-1], Nothing) and model.identities:
-            return
-    history = "\n".join(str(each) for each in model.steps[-12:])
-    raise AssertionError(f"not settled: {model.current_voters()} live {model.live()}\n{history}")
+settle = partial(recovery_model.settle, reconcile=reconcile, limit=LIMIT)
 
 
 def condition(seen: Observation) -> tuple[str, str]:

@@ -2,21 +2,21 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_operator.crd import MetadataQuorumStatus
-from quorum_operator.planner.observed import Key, Wanted
+from quorum_operator.planner.observed import Key
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
-from quorum_operator.planner.step import Nothing, RebuildMember
+from quorum_operator.planner.step import RebuildMember
+from support import recovery_model
 from support.model_rules import majority
 from support.modelled_claims import delete_set, keep_marks, mark_before, strip_notes
-from support.modelled_pods import Set
-from support.quorum_model import STORAGE
-from support.recovery_model import RecoveryModel
+from support.recovery_model import RecoveryModel, voters
 
 pytestmark = pytest.mark.requirement("OP-07")
 
@@ -57,25 +57,8 @@ def check_offer(model: RecoveryModel, status: MetadataQuorumStatus) -> None:
     assert there < majority(len(model.current_voters())), status.quorum_loss
 
 
-def formed(seed: int, replicas: int) -> RecoveryModel:
-    wanted = Wanted(replicas, STORAGE, debounce_s=5.0, max_replacements_per_hour=60)
-    model = RecoveryModel(random.Random(seed), wanted)
-    settle(model)
-    return model
-
-
-def settle(model: RecoveryModel) -> None:
-    for _ in range(600):
-        reconcile(model)
-        whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
-        if whole and isinstance(model.steps[-1], Nothing):
-            return
-    history = "\n".join(str(each) for each in model.steps[-12:])
-    raise AssertionError(f"not settled: {model.current_voters()} live {model.live()}\n{history}")
-
-
-def voters(model: RecoveryModel) -> list[Set]:
-    return [each for key in model.current_voters() if (each := model.set_of(key)) is not None]
+formed = partial(recovery_model.formed, reconcile=reconcile)
+settle = partial(recovery_model.settle, reconcile=reconcile)
 
 
 @SETTINGS

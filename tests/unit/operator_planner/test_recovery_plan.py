@@ -2,20 +2,21 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorum_operator.crd import MetadataQuorumStatus, Phase
-from quorum_operator.planner.observed import Confirmation, Key, Wanted
+from quorum_operator.planner.observed import Confirmation, Key
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Nothing, Step
+from support import recovery_model
 from support.model_rules import majority
 from support.modelled_pods import Set
-from support.quorum_model import STORAGE
-from support.recovery_model import RecoveryModel
+from support.recovery_model import RecoveryModel, voters
 
 pytestmark = pytest.mark.requirement("OP-07")
 
@@ -48,32 +49,15 @@ def reconcile(model: RecoveryModel, times: int = 1) -> None:
             model.apply(step)
 
 
-def formed(seed: int, replicas: int) -> RecoveryModel:
-    wanted = Wanted(replicas, STORAGE, debounce_s=5.0, max_replacements_per_hour=60)
-    model = RecoveryModel(random.Random(seed), wanted)
-    settle(model)
-    return model
-
-
-def settle(model: RecoveryModel) -> None:
-    for _ in range(600):
-        reconcile(model)
-        whole = len(model.live()) == len(model.current_voters()) == model.wanted.replicas
-        if whole and isinstance(model.steps[-1], Nothing):
-            return
-    history = "\n".join(str(each) for each in model.steps[-12:])
-    raise AssertionError(f"not settled: {model.current_voters()} live {model.live()}\n{history}")
-
-
-def members(model: RecoveryModel) -> list[Set]:
-    return [each for key in model.current_voters() if (each := model.set_of(key)) is not None]
+formed = partial(recovery_model.formed, reconcile=reconcile)
+settle = partial(recovery_model.settle, reconcile=reconcile)
 
 
 def lose_majority(model: RecoveryModel, draw: random.Random, state: str | None = None) -> list[Set]:
     """One after the other, so that the last ones to go have more in their logs."""
-    voters = members(model)
-    draw.shuffle(voters)
-    lost = voters[: majority(len(voters))]
+    everyone = voters(model)
+    draw.shuffle(everyone)
+    lost = everyone[: majority(len(everyone))]
     for each in lost:
         model.fail_disk(each, state or draw.choice(LOSSES))
         model.tick(0.5)
@@ -105,7 +89,7 @@ def test_a_confirmed_survivor_becomes_a_quorum_of_the_wanted_size_and_nobody_els
     survivor = model.set_of(Key(offer.id, offer.uuid))
     assert survivor is not None
     assert offer.end_offset == max(
-        model.held[each.name] for each in members(model) if model.runs(each)
+        model.held[each.name] for each in voters(model) if model.runs(each)
     )
     confirm(model, offer)
     settle(model)
