@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from quorum_node.server.connection_limits import ConnectionLimits
+from quorum_node.server.large_reads import LARGE_BYTES
 
 MAX_PER_VOTER = 24
 """Protected connections of one voter id: more than a voter ever has, so that a false name protects little."""
 _MAX_PROTECTED_SHARE = 0.5
-_LARGE_BYTES = 64 << 10
-"""No request between voters is as large."""
 
 
 class Connection(Protocol):
@@ -130,7 +129,7 @@ class ConnectionBook:
         elif known:
             del self._unfinished[connection]
         while self._unfinished_bytes > self._limits.queued_bytes:
-            large = (each for each, size in self._unfinished.items() if size >= _LARGE_BYTES)
+            large = (each for each, size in self._unfinished.items() if size >= LARGE_BYTES)
             self._close(next(large, next(iter(self._unfinished))), "queued.max.request.bytes")
 
     def sweep(self) -> None:

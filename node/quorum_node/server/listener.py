@@ -3,7 +3,7 @@
 One asyncio.Protocol per connection, no task per request. Answers leave a connection in the order
 of its requests, as Kafka's clients expect; a parked request holds up its own connection only.
 Bytes that are no request close that connection and are counted. What a connection may cost is bounded: see
-`connection_book` for connections and bytes, `fair_turns` for time. Knows framing, not meanings.
+`connection_book` for connections and bytes, `fair_turns` and `large_reads` for time. Knows framing, not meanings.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from quorum_node.server.connection_limits import ConnectionLimits
 from quorum_node.server.fail_stop import is_half_a_step
 from quorum_node.server.fair_turns import FairTurns
 from quorum_node.server.frame_cutter import FrameCutter
+from quorum_node.server.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.request_times import RequestTimes
 from quorum_node.server.sockets import address_of, bind, prepare_socket
@@ -109,6 +110,7 @@ class KafkaConnection(asyncio.Protocol):
         self._reading_paused = False
         self._writing_paused = False
         self._turn_scheduled = False
+        self._read_in_turns = False
         self._collecting = False
         self._closed = False
         self._is_voters = False
@@ -197,6 +199,19 @@ class KafkaConnection(asyncio.Protocol):
         if size_bytes != known:
             self.unfinished_bytes = size_bytes
             self._server.book.has_unfinished(self, size_bytes)
+            if size_bytes >= LARGE_BYTES and not (self._closed or self._read_in_turns):
+                piece_bytes = size_bytes - known if size_bytes > known else size_bytes
+                self._server.large_reads.has_read(self, piece_bytes)
+
+    def stop_reading(self) -> None:
+        """Its large request has to wait for its next place."""
+        self._read_in_turns = True
+        self._pause_reading()
+
+    def read_on(self) -> None:
+        """The next piece of its large request may come."""
+        self._read_in_turns = False
+        self._throttle(more=self._frames.has_more)
 
     def _handle_frames(self) -> bool:
         """Handle whole frames, up to a turn's worth; True if there may be more."""
@@ -232,7 +247,7 @@ class KafkaConnection(asyncio.Protocol):
         if self._transport is None or self._closed:
             return
         limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_STRANGERS
-        blocked = self._writing_paused or len(self._waiting) > limit
+        blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
         if self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS and not self._is_voters:
             blocked = True
         if more and not blocked and not self._turn_scheduled:
@@ -355,6 +370,7 @@ class KafkaListener:
         self.connections: set[KafkaConnection] = set()
         self.loop = asyncio.get_running_loop()
         self.turns = FairTurns(self.loop)
+        self.large_reads = LargeReads(self.loop)
         self.book = ConnectionBook(self.limits, perf_counter, self._count_closed)
         self._voter_ids = voter_ids
         self._acceptor: Acceptor | None = None

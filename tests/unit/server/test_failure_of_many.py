@@ -1,6 +1,7 @@
 """A broker with thousands of partitions fails on a real node, log and disk: how many appends, and how long (KV3-02)."""
 
 import asyncio
+import gc
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class Failure:
 
     partitions: int
     seconds: float
+    cpu_seconds: float
     appends: float
 
 
@@ -43,7 +45,12 @@ async def fail(moves: Moves, partitions: int) -> Failure:
     host = moves.node.hosted.first
     assert host.applier.image.topics.led_count(51) == partitions
     proposals = moves.node.metrics.partition(0).labelled["proposals"]
-    before, began = proposals.get("committed", 0), time.perf_counter()
+    gc.collect()  # of what came before; a collection on the way counts
+    before, began, cpu_began = (
+        proposals.get("committed", 0),
+        time.perf_counter(),
+        time.process_time(),
+    )
     assert (await moves.ask(heartbeat(51, epochs[51], 10**6, want_fence=True))).is_fenced
     beats = 0
     while host.applier.image.topics.led_count(52) < partitions:
@@ -54,7 +61,8 @@ async def fail(moves: Moves, partitions: int) -> Failure:
             for broker in (52, 53):
                 await moves.ask(heartbeat(broker, epochs[broker], 10**6))
     seconds = time.perf_counter() - began
-    return Failure(partitions, seconds, proposals["committed"] - before)
+    cpu_seconds = time.process_time() - cpu_began
+    return Failure(partitions, seconds, cpu_seconds, proposals["committed"] - before)
 
 
 def test_ten_thousand_partitions_have_new_leaders_far_below_the_documents_time(
@@ -69,10 +77,10 @@ def test_ten_thousand_partitions_have_new_leaders_far_below_the_documents_time(
     with_moves(tmp_path, scenario)
 
 
-def test_the_time_grows_with_the_partitions_and_no_faster(tmp_path: Path) -> None:
-    """To 100 000: ten times as many partitions, ten times as many appends, and far less than ten times the document's time."""
+def test_the_cost_grows_with_the_partitions_and_no_faster(tmp_path: Path) -> None:
+    """To 100 000: five times as many partitions as before, five times as many appends and as much CPU."""
     measured: list[Failure] = []
-    for partitions in (10_000, 100_000):
+    for partitions in (20_000, 100_000):
 
         async def scenario(moves: Moves, partitions: int = partitions) -> None:
             measured.append(await fail(moves, partitions))
@@ -80,6 +88,6 @@ def test_the_time_grows_with_the_partitions_and_no_faster(tmp_path: Path) -> Non
         with_moves(tmp_path / str(partitions), scenario)
     few, many = measured
     print(few, many)
-    assert many.appends <= 10 * few.appends
+    assert many.appends <= 5 * few.appends
     assert many.seconds < DOCUMENT_SECONDS
-    assert many.seconds < 25 * few.seconds, "the machine is shared: twice what is linear, and some"
+    assert many.cpu_seconds < 15 * few.cpu_seconds, "linear is 5, quadratic 25"

@@ -1,0 +1,138 @@
+"""Large incomplete requests are read in turns, at a bounded rate."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from quorum_node.server.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
+from quorum_node.server.listener import KafkaListener
+from quorum_node.server.metrics import Metrics
+
+PIECE_BYTES = 256 << 10
+
+
+class Clockwork:
+    """A loop and a clock that the test drives; a turn of the loop takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.later.append((self.now + delay, callback))
+
+    def clock(self) -> float:
+        return self.now
+
+    def turn(self) -> None:
+        self.now += 0.001
+        due = [each for each in self.later if each[0] <= self.now]
+        self.later = [each for each in self.later if each[0] > self.now]
+        callbacks, self.soon = self.soon + [each for _, each in due], []
+        for callback in callbacks:
+            callback()
+
+
+class Flood:
+    """A connection that always has another piece."""
+
+    def __init__(self, reads: LargeReads) -> None:
+        self._reads = reads
+        self.pieces = 0
+        self.is_read = True
+
+    def stop_reading(self) -> None:
+        self.is_read = False
+
+    def read_on(self) -> None:
+        self.is_read = True
+        self.pieces += 1
+        self._reads.has_read(self, PIECE_BYTES)
+
+
+def flooded(connections: int, turns: int) -> tuple[list[Flood], list[int]]:
+    """The connections after so many turns of the loop, and how many pieces were read in each."""
+    loop = Clockwork()
+    reads = LargeReads(loop, clock=loop.clock)
+    floods = [Flood(reads) for _ in range(connections)]
+    for each in floods:
+        reads.has_read(each, PIECE_BYTES)
+    counts, before = [], 0
+    for _ in range(turns):
+        loop.turn()
+        read = sum(each.pieces for each in floods)
+        counts.append(read - before)
+        before = read
+    return floods, counts
+
+
+def test_one_piece_is_read_in_a_turn_and_every_connection_gets_its_place() -> None:
+    floods, counts = flooded(connections=40, turns=2000)
+    assert max(counts) == 1
+    pieces = [each.pieces for each in floods]
+    assert max(pieces) - min(pieces) <= 1
+    assert not any(each.is_read for each in floods), "between two places nothing is read"
+
+
+@pytest.mark.parametrize("connections", [1, 40])
+def test_beyond_a_burst_the_rate_is_bounded(connections: int) -> None:
+    seconds = 4
+    floods, _ = flooded(connections, turns=seconds * 1000)
+    read = (connections + sum(each.pieces for each in floods)) * PIECE_BYTES
+    allowed = BURST_BYTES + seconds * BYTES_PER_SECOND
+    assert 0.8 * allowed < read < 1.05 * allowed
+
+
+def test_a_single_large_request_is_read_without_a_pause() -> None:
+    pieces = (8 << 20) // PIECE_BYTES
+    _, counts = flooded(connections=1, turns=pieces)
+    assert counts == [1] * pieces
+
+
+def test_many_large_requests_leave_the_loop_its_turns() -> None:
+    """A real listener: what it takes from sixty connections in one turn of the loop is one piece, once they are large."""
+
+    async def play() -> tuple[int, int]:
+        listener = KafkaListener(
+            lambda inbound: None, Metrics(), 8 << 20, lambda why, detail, peer: None
+        )
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        await listener.start("127.0.0.1", port)
+        writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(PEERS)]
+        for writer in writers:
+            writer.write(struct.pack(">i", 8 << 20) + bytes(FRAME_BYTES))
+        grown, before = [], 0
+        while before < PEERS * FRAME_BYTES:
+            await asyncio.sleep(0)
+            grown.append(listener.book.unfinished_bytes - before)
+            before += grown[-1]
+        for writer in writers:
+            writer.close()
+        await listener.close(1)
+        return max(grown[first_large(grown) :]), len(grown)
+
+    largest, turns = asyncio.run(asyncio.wait_for(play(), 30))
+    assert largest <= 2 * PIECE_BYTES, turns
+
+
+PEERS = 7
+FRAME_BYTES = 7 << 20
+
+
+def first_large(grown: list[int]) -> int:
+    """After the turns in which each connection gave its first piece."""
+    total = 0
+    for number, size in enumerate(grown):
+        total += size
+        if total >= PEERS * PIECE_BYTES:
+            return number + 1
+    raise AssertionError(grown)
