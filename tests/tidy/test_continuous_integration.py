@@ -1,17 +1,21 @@
 """What CI runs: all of `make test`, and that ends with the tests on kind."""
 
+import os
 import subprocess
 
 import pytest
 
 from support.source_tree import ROOT
 
+FROM_MAKE = frozenset({"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ARGS"})
+
 
 def commands_of(target: str) -> list[str]:
-    """What make would run for it, recursively."""
+    """What make would run for it, recursively, whatever the make that runs this test was given."""
     done = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", target],
+        ["make", "--dry-run", "--no-print-directory", target, "ARGS="],
         cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name not in FROM_MAKE},
         capture_output=True,
         text=True,
         timeout=60,
