@@ -2,22 +2,25 @@
 
 import argparse
 import os
-import subprocess
+import signal
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 from quorum_node.simulation import summary
-from quorum_node.simulation.run import Failure, run_seed, run_seeds
+from quorum_node.simulation.ledger import ledger_directory
+from quorum_node.simulation.long_run import LongRun
+from quorum_node.simulation.run import Failure, Report, run_seed, run_seeds
+from quorum_node.simulation.sources import present_sources
 from quorum_node.simulation.story import Outcome
 
 _TELL_EVERY_S = 15.0
+_INTERRUPTED = 130
 
 
 def main() -> int:
-    """0: all invariants held. 1: some did not (the seed and the way to replay it are printed)."""
+    """0: all invariants held. 1: some did not (the seed and the way to replay it are printed). 130: interrupted."""
     parser = argparse.ArgumentParser(prog="python -m quorum_node.simulation", description=__doc__)
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="one seed, with its history of faults")
@@ -35,7 +38,19 @@ def main() -> int:
         "--write",
         type=Path,
         metavar="FILE",
-        help="with --seeds: put the numbers into this document",
+        help="with --seeds: put the numbers into this document. Finished histories are kept and not played again,"
+        " until the code or the interpreter changes; a failure does not end the run",
+    )
+    parser.add_argument(
+        "--afresh",
+        action="store_true",
+        help="with --write: play every history again, and keep none",
+    )
+    parser.add_argument(
+        "--failures",
+        type=float,
+        metavar="N",
+        help="with --seeds: end after so many failed histories (3; with --write: go on to the end)",
     )
     arguments = parser.parse_args()
     if arguments.seed is not None:
@@ -62,13 +77,16 @@ def _one(seed: int, only: frozenset[str]) -> int:
 
 
 def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.perf_counter()
     seeds = range(first, last + 1)
-    report = run_seeds(
-        seeds, arguments.jobs, played=_Progress(len(seeds)).played, limit_s=arguments.minutes * 60
-    )
-    if arguments.write is not None:
-        summary.write(arguments.write, summary.markdown(report, first, _when()))
+    limit_s = arguments.minutes * 60
+    if arguments.write is None:
+        failures = 3 if arguments.failures is None else arguments.failures
+        progress = _Progress(len(seeds))
+        report = run_seeds(seeds, arguments.jobs, failures, progress.played, limit_s)
+    else:
+        report = _written(seeds, arguments, limit_s)
     for (kind, phase), count in sorted(report.struck.items()):
         print(f"{kind:18} {phase:12} {count:6}")
     writes = sum(outcome.writes for outcome in report.outcomes)
@@ -85,19 +103,26 @@ def _many(first: int, last: int, arguments: argparse.Namespace) -> int:
         f"{len(report.outcomes)} histories held, {len(report.failures)} failed; {writes} writes,"
         f" {reads.total()} reads ({_by_role(reads)}), {changes} voter changes, {report.struck.total()} faults in {seconds:.1f} s"
     )
+    if report.interrupted:
+        return _INTERRUPTED
     return 1 if report.failures else 0
 
 
-def _when() -> str:
-    """Date and commit; a plus sign if the files are not those of the commit."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    today = datetime.now(UTC).date().isoformat()
-    return f"{today}, commit {described}" if described else today
+def _written(seeds: range, arguments: argparse.Namespace, limit_s: float) -> Report:
+    """Play what is not kept yet, keep it, and put the numbers of all of it into the document."""
+    long_run = LongRun(seeds, present_sources(), None if arguments.afresh else ledger_directory())
+    if long_run.finished:
+        print(f"{len(long_run.finished)} of {len(seeds)} histories are in {long_run.file}")
+    progress = _Progress(len(long_run.left))
+
+    def played(result: Outcome | Failure) -> None:
+        long_run.played(result)
+        progress.played(result)
+
+    failures = float("inf") if arguments.failures is None else arguments.failures
+    report = run_seeds(long_run.left, arguments.jobs, failures, played, limit_s)
+    summary.write(arguments.write, summary.markdown(long_run.summed_up(report)))
+    return Report(long_run.finished, report.failures, report.interrupted)
 
 
 def _by_role(reads: Counter[str]) -> str:

@@ -6,6 +6,7 @@ Owns the way from a range of seeds to a report. Must not know what a story conta
 import gc
 import multiprocessing
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,7 @@ class Report:
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
 
     @property
     def struck(self) -> Counter[tuple[str, str]]:
@@ -78,34 +80,44 @@ def _garbage_kept() -> Iterator[None]:
 def run_seeds(
     seeds: Iterable[int],
     processes: int,
-    stop_at_failures: int = 3,
+    stop_at_failures: float = 3,
     played: Callable[[Outcome | Failure], None] = lambda result: None,
     limit_s: float = float("inf"),
 ) -> Report:
-    """Play many, on several processes; `played` hears each result.
+    """Play many, on several processes; `played` hears each result as soon as there is one.
 
-    Stops early after some failures, or when the time is up.
+    Stops early after some failures, when the time is up, or when it is interrupted (KeyboardInterrupt): what was played
+    until then is in the report.
     """
     report = Report()
     stop_at_s = time.monotonic() + limit_s
-    wanted = list(seeds)
-    if processes <= 1:
-        for seed in wanted:
-            result = run_seed(seed)
-            played(result)
-            if _take(report, result) >= stop_at_failures or time.monotonic() > stop_at_s:
-                break
-        return report
+    try:
+        with _results(list(seeds), processes) as results:
+            for result in results:
+                played(result)
+                if _take(report, result) >= stop_at_failures or time.monotonic() > stop_at_s:
+                    break
+    except KeyboardInterrupt:
+        report.interrupted = True
+    return report
+
+
+@contextmanager
+def _results(seeds: list[int], processes: int) -> Iterator[Iterable[Outcome | Failure]]:
+    """Of all seeds, as they come; whatever is still played at the end is given up."""
+    if min(processes, len(seeds)) <= 1:
+        yield map(run_seed, seeds)
+        return
     # A seed plays the same history everywhere, also where a set of strings is walked through.
     os.environ["PYTHONHASHSEED"] = "0"
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        for result in pool.imap_unordered(run_seed, wanted, chunksize=4):
-            played(result)
-            if _take(report, result) >= stop_at_failures or time.monotonic() > stop_at_s:
-                pool.terminate()
-                break
-    return report
+    with context.Pool(processes, _leave_interrupts_to_the_parent) as pool:
+        yield pool.imap_unordered(run_seed, seeds)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """A terminal interrupts all processes at once; the parent ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _take(report: Report, result: Outcome | Failure) -> int:

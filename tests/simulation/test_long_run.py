@@ -1,0 +1,158 @@
+"""A long run goes on where the last one ended: what held is kept at once, and nothing else is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from quorum_node.simulation.ledger import Kept, Ledger
+from quorum_node.simulation.long_run import LongRun
+from quorum_node.simulation.run import Failure, Report
+from quorum_node.simulation.sources import Sources, digest_of, present_sources
+from quorum_node.simulation.story import Outcome
+from quorum_node.simulation.summary import BEGIN, END, markdown
+
+SEEDS = range(101, 105)
+SOURCES = Sources("0123", "abc", "3.11.2", ())
+_PLAY_AND_TELL = """
+import sys
+from quorum_node.simulation.run import run_seed
+for seed in (1, 4):
+    run_seed(seed)
+print("\\n".join(name for name in sys.modules if name.partition(".")[0] == "quorum_node"))
+"""
+
+
+def _outcome(seed: int) -> Outcome:
+    outcome = Outcome(seed, initial_voters=3, writes=300, faults=11, simulated_ms=7_200_000.0)
+    outcome.struck = Counter({("EIO", "steady"): 2, ("crash", "electing"): seed})
+    outcome.reads = Counter(leader=5, observer=1)
+    outcome.cpu_s = 36.0
+    return outcome
+
+
+def test_what_held_is_there_for_the_next_run_and_what_failed_is_played_again(
+    tmp_path: Path,
+) -> None:
+    first = LongRun(SEEDS, SOURCES, tmp_path)
+    first.played(_outcome(101))
+    failure = Failure(102, "Violation: something", [])
+    first.played(failure)
+    first.played(_outcome(104))
+    # Nothing was closed: a run that is killed has kept as much.
+    second = LongRun(SEEDS, SOURCES, tmp_path)
+    assert second.left == [102, 103]
+    assert second.finished == first.finished == [_outcome(101), _outcome(104)]
+    second.played(_outcome(103))
+    assert LongRun(SEEDS, SOURCES, tmp_path).left == [102]
+    text = markdown(first.summed_up(Report(failures=[failure])))
+    assert "2 of 4 histories, seeds 101 to 104, failed: 102: 209 faults" in text
+
+
+def test_afresh_knows_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+    LongRun(SEEDS, SOURCES, tmp_path).played(_outcome(101))
+    afresh = LongRun(SEEDS, SOURCES, None)
+    assert afresh.left == list(SEEDS)
+    afresh.played(_outcome(102))
+    assert LongRun(SEEDS, SOURCES, tmp_path).left == [102, 103, 104]
+
+
+def test_a_directory_that_takes_nothing_stops_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    run = LongRun(SEEDS, SOURCES, tmp_path / "file" / "simulation")
+    run.played(_outcome(101))
+    assert run.finished == [_outcome(101)]
+    assert "not kept" in capsys.readouterr().err
+
+
+def test_a_torn_line_costs_one_history(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "digest")
+    for seed in SEEDS:
+        ledger.keep(Kept(_outcome(seed), "2026-01-02", "abc"))
+    ledger.close()
+    whole = ledger.file.read_bytes()
+    ledger.file.write_bytes(whole[:-40])
+    again = Ledger(tmp_path, "digest")
+    assert sorted(again.kept) == list(SEEDS)[:-1]
+    again.keep(Kept(_outcome(SEEDS[-1]), "2026-01-03", "def"))
+    assert sorted(Ledger(tmp_path, "digest").kept) == list(SEEDS)
+    assert not Ledger(tmp_path, "another").kept
+
+
+def test_dates_and_commits_of_all_runs_are_told(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, SOURCES.digest)
+    ledger.keep(Kept(_outcome(101), "2026-01-02", "abc"))
+    ledger.keep(Kept(_outcome(102), "2026-01-09", "def+"))
+    ledger.close()
+    run = LongRun(range(101, 103), SOURCES, tmp_path)
+    text = markdown(run.summed_up(Report()))
+    assert text.startswith(
+        "2026-01-02 to 2026-01-09, commit abc, def+, sources 0123, Python 3.11.2: "
+    )
+    assert "2 histories, seeds 101 to 102, none failed: " in text
+    assert "4.0 simulated hours took 0.02 hours" in text
+    assert "| EIO | 2 | 4 |" in text
+
+
+def test_the_digest_goes_by_contents_names_and_versions(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text("x = 1\n")
+    other.write_text("x = 1\n")
+    digest = digest_of({"a": one}, {"crc32c": "2.7"})
+    assert digest == digest_of({"a": other}, {"crc32c": "2.7"})
+    assert digest != digest_of({"b": one}, {"crc32c": "2.7"})
+    assert digest != digest_of({"a": one}, {"crc32c": "2.8"})
+    other.write_text("x = 2\n")
+    assert digest != digest_of({"a": other}, {"crc32c": "2.7"})
+
+
+@pytest.mark.slow
+def test_no_module_decides_that_is_not_in_the_digest() -> None:
+    """Not one that is imported only while a history is played; and nothing of what only keeps and counts."""
+    command = [sys.executable, "-c", _PLAY_AND_TELL]
+    played = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert set(played) - {"quorum_node.simulation.run"} == set(present_sources().modules)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_loses_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """A terminal interrupts the workers as well, `kill` the parent alone."""
+    document = tmp_path / "document.md"
+    document.write_text(BEGIN + "nothing yet\n" + END)
+    play = [sys.executable, "-m", "quorum_node.simulation", "--write", str(document), "--seeds"]
+    command = [*play, "1..1000", "--jobs", "2"]
+    environment = {**os.environ, "METADATAQUORUM_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    directory = tmp_path / "cache" / "simulation"
+    try:
+        while not any(file.stat().st_size for file in directory.glob("*.jsonl")):
+            assert process.poll() is None
+            time.sleep(0.05)
+    finally:
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, complaints = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in complaints
+    (file,) = directory.glob("*.jsonl")
+    finished = file.read_text().splitlines()
+    seeds = [json.loads(line)["outcome"]["seed"] for line in finished]
+    assert len(seeds) == len(set(seeds)) > 0
+    of = f"{len(seeds)} of 1,000 histories, seeds 1 to 1,000, none failed: "
+    assert of in document.read_text()
+    told = subprocess.check_output([*play, str(seeds[0])], env=environment, text=True)
+    assert told.startswith(f"1 of 1 histories are in {file}\n")
+    assert file.read_text().splitlines() == finished
