@@ -145,6 +145,10 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
 	@$(PY) -m quorum_node.server.metric_specs >docs/.new && mv docs/.new docs/metrics.md
 
+.PHONY: configuration-doc
+configuration-doc: venv ## the tables of docs/configuration.md, from the declarations of the keys
+	@$(PY) -m quorum_node.configuration.reference docs/configuration.md
+
 .PHONY: breaks-doc
 breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from tests/simulation
 	@PYTHONPATH=tests $(PY) -m support.break_table

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.configuration.node_config import check_config
 from quorum_node.protocol.broker_apis import BROKER_REGISTRATION, UPDATE_FEATURES
 from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
 from quorum_node.protocol.errors import ErrorCode
@@ -23,7 +24,6 @@ from quorum_node.records.metadata import (
     encode_metadata,
 )
 from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.config import check_config
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.node_events import MalformedBytes

@@ -11,13 +11,13 @@ from uuid import UUID
 
 import httpx
 
+from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.raft.outputs import Halt
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.config import NodeConfig, check_config
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.metrics import Metrics

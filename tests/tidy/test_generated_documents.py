@@ -4,9 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.configuration import reference
+from quorum_node.configuration.key import Key, Owner, Scope
+from quorum_node.configuration.keys import controller, listeners, log, node, quorum
+from quorum_node.configuration.keys.table import all_keys, known_names
 from quorum_node.server.metric_specs import markdown
+from quorum_operator.crd import CONFIG_KEYS
+from quorum_operator.desired.config import properties
+from quorum_operator.desired.names import Owner as OwnerOfObjects
+from quorum_operator.desired.stateful_set import Member, overrides
+from quorum_operator.planner.observed import Identity
 from support import break_table
 
+OWNER = OwnerOfObjects("demo", "space", "uid-1")
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -14,6 +24,47 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_the_list_of_metrics_is_the_code() -> None:
     """`make metrics-doc` writes it."""
     assert (DOCS / "metrics.md").read_text() == markdown()
+
+
+def test_the_reference_of_keys_is_the_code() -> None:
+    """`make configuration-doc` writes it."""
+    document = (DOCS / "configuration.md").read_text()
+    assert reference.written_into(document) == document
+    assert sorted(reference.sections_in(document)) == sorted(reference.tables())
+
+
+def test_another_default_or_a_missing_section_would_be_found() -> None:
+    document = (DOCS / "configuration.md").read_text()
+    other = document.replace("| 2000 |", "| 2001 |", 1)
+    assert other != document
+    assert reference.written_into(other) == document
+    shorter = document.replace("keys of the section: Timeouts", "")
+    assert "Timeouts" not in reference.sections_in(shorter)
+
+
+def test_every_key_that_is_declared_stands_in_the_table_once() -> None:
+    declared = [
+        each.name
+        for module in (controller, listeners, log, node, quorum)
+        for each in vars(module).values()
+        if isinstance(each, Key)
+    ]
+    table = [key.name for key in all_keys()]
+    assert len(set(table)) == len(table)
+    assert set(declared) <= set(table)
+    assert known_names() >= set(table)
+
+
+def test_the_table_says_which_keys_are_the_operators() -> None:
+    """It writes just these, and what `spec.config` may hold is never one of them."""
+    owned = {key.name for key in all_keys() if key.owner is Owner.OPERATOR}
+    founder = Member(1, 1, Identity(1, "cluster", 1, "uuid", 3, formed=False), founder=True)
+    written = set(overrides(OWNER, founder)) | set(properties(OWNER, {}))
+    assert written == owned
+    assert owned & set(CONFIG_KEYS) == set()
+    assert set(CONFIG_KEYS) <= known_names()
+    of_listeners = {key.name for key in all_keys() if key.scope is Scope.LISTENER}
+    assert "max.connections" in of_listeners
 
 
 def test_the_table_of_breaks_is_the_code() -> None:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from quorum_node.server.connection_limits import ConnectionLimits
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.large_reads import LARGE_BYTES
 
 MAX_PER_VOTER = 24

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Sequence
 
+from quorum_node.configuration.addresses import HostPort
 from quorum_node.protocol.apis import DESCRIBE_CLUSTER
 from quorum_node.protocol.describe import (
     ENDPOINTS_OF_CONTROLLERS,
@@ -18,7 +19,6 @@ from quorum_node.protocol.describe import (
 )
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.server.config_values import HostPort
 
 _ONE_SECONDS = 1.0
 _ALL_SECONDS = 2.0

@@ -7,8 +7,8 @@ own. Leaders are not balanced over the nodes: each partition elects for itself.
 
 from collections.abc import Callable
 
+from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
-from quorum_node.server.config import NodeConfig
 from quorum_node.server.fail_stop import OnBug
 from quorum_node.server.gauges import gauges_of_replica, names_of_peers
 from quorum_node.server.metrics import Metrics

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from time import perf_counter
 from typing import cast
 
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.controller.view import Caller
 from quorum_node.protocol.frames import (
     Request,
@@ -24,7 +25,6 @@ from quorum_node.protocol.frames import (
 from quorum_node.schema.schema import MalformedMessage, Message
 from quorum_node.server.acceptor import Acceptor
 from quorum_node.server.connection_book import ConnectionBook
-from quorum_node.server.connection_limits import ConnectionLimits
 from quorum_node.server.fail_stop import is_half_a_step
 from quorum_node.server.fair_turns import FairTurns
 from quorum_node.server.frame_cutter import FrameCutter

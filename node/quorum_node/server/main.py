@@ -10,9 +10,9 @@ from pathlib import Path
 import structlog
 import uvloop
 
+from quorum_node.configuration.node_config import NodeConfig, check_config
+from quorum_node.configuration.properties import ConfigError, read_pairs
 from quorum_node.exit_codes import ExitCode, TerminationReason
-from quorum_node.server.config import NodeConfig, check_config, read_pairs
-from quorum_node.server.config_values import ConfigError
 from quorum_node.server.fail_stop import watch_loop, watch_threads
 from quorum_node.server.process import NodeProcess
 from quorum_node.server.recovering import recover

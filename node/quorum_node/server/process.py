@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 
 import structlog
 
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
@@ -19,9 +21,7 @@ from quorum_node.server.admin.http_server import AdminServer
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.codecs_ahead import CodecsAhead
-from quorum_node.server.config import NodeConfig
 from quorum_node.server.config_api import ConfigApi
-from quorum_node.server.config_values import ConfigError
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.disk_watch import DiskWatch
 from quorum_node.server.file_limit import allow_connections

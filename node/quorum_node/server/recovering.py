@@ -13,14 +13,16 @@ import time
 
 import structlog
 
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.keys.listeners import CONTROLLER_LISTENER
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.messages import voter_entry
 from quorum_node.raft.replica import Replica
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.server.config import CONTROLLER_LISTENER, NodeConfig
-from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.founding_guard import known_clusters
 from quorum_node.server.replica_building import build_replica, own_endpoints
 from quorum_node.storage.directory import identity_text, open_directory

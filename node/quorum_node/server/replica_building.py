@@ -3,12 +3,13 @@
 import random
 import time
 
+from quorum_node.configuration.keys.listeners import ADMIN_LISTENER, CONTROLLER_LISTENER
+from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.raft.config import RaftConfig
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.replica import Replica
 from quorum_node.records.identity import Endpoint, ReplicaKey, uuid_text
-from quorum_node.server.config import ADMIN_LISTENER, CONTROLLER_LISTENER, NodeConfig
 from quorum_node.server.startup import is_founder, other_servers
 from quorum_node.server.static_voters import static_voters
 from quorum_node.storage.meta_properties import MetaProperties

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from time import perf_counter
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
@@ -59,7 +60,6 @@ from quorum_node.server.peers import PeerPool
 from quorum_node.server.reads import ReadQueue
 from quorum_node.server.scrubber import Scrubber
 from quorum_node.server.snapshot_device import SnapshotDevice
-from quorum_node.server.snapshot_policy import SnapshotPolicy
 from quorum_node.server.snapshotter import Snapshotter
 from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure

@@ -10,24 +10,8 @@ damaged snapshot costs nothing: the one before it and the log give the same stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.records.snapshot_id import SnapshotId
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotPolicy:
-    """`max_interval_ms` 0: no snapshots by age; retention -1: no limit.
-
-    `heartbeat_ms`: between a controller's reports to the active one. `lagging_factor`: both limits are multiplied by it while too many voters are behind. `handover`: the active controller
-    resigns before it writes one. They are about taking turns (KIP-631, `controller/snapshot_turns.py`).
-    """
-
-    max_record_bytes: int = 20 << 20
-    max_interval_ms: int = 3_600_000
-    retention_bytes: int = 100 << 20
-    retention_ms: int = 7 * 24 * 3_600_000
-    heartbeat_ms: int = 2_000
-    lagging_factor: int = 4
-    handover: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from quorum_node.configuration.addresses import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.raft import messages as raft
@@ -26,7 +27,6 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.server.config_values import HostPort
 from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import CORRUPT_SUFFIX, SnapshotStore

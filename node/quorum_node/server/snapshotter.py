@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.snapshot_turns import SnapshotProgress
 from quorum_node.raft.events import PrefixObsolete, SnapshotCreated
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
@@ -18,13 +19,7 @@ from quorum_node.server.applier import Applier
 from quorum_node.server.driver import ReplicaDriver
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.server.snapshot_events import SnapshotEvents
-from quorum_node.server.snapshot_policy import (
-    KnownSnapshot,
-    Progress,
-    SnapshotPolicy,
-    is_due,
-    obsolete_before,
-)
+from quorum_node.server.snapshot_policy import KnownSnapshot, Progress, is_due, obsolete_before
 from quorum_node.server.snapshot_writing import NotWritten, SnapshotWriting, Written
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog

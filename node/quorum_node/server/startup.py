@@ -9,10 +9,11 @@ from uuid import UUID
 
 import structlog
 
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
-from quorum_node.server.config import NodeConfig
-from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.founding_guard import existing_cluster
 from quorum_node.server.snapshot_rescue import fetch_again
 from quorum_node.server.static_voters import tell_about_static_voters

@@ -6,10 +6,11 @@ Knows the configuration and what the directory says of voters. The rules are the
 
 import structlog
 
+from quorum_node.configuration.keys.listeners import CONTROLLER_LISTENER
+from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.records.batches import decode_records, split_batches
 from quorum_node.records.control import VotersRecord, decode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
-from quorum_node.server.config import CONTROLLER_LISTENER, NodeConfig
 from quorum_node.storage.partition_directory import OpenPartition
 
 _LOG = structlog.get_logger("quorum_node")

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.server.config import check_config, load_config
-from quorum_node.server.config_values import ConfigError, HostPort
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.node_config import check_config, load_config
+from quorum_node.configuration.properties import ConfigError
 
 FOUNDER_UUID = "JRsUV5unQMC2Yad2ZMQ9AA"
 GOOD = {

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.connection_book import MAX_PER_VOTER, ConnectionBook
-from quorum_node.server.connection_limits import ConnectionLimits
 
 
 @dataclass(eq=False)

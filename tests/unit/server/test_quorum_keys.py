@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorum_node.server.config import NodeConfig, check_config
-from quorum_node.server.config_values import HostPort
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.node_config import NodeConfig, check_config
 
 NEEDED = {
     "node.id": "7",

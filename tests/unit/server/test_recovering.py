@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.node_config import NodeConfig, check_config
+from quorum_node.configuration.properties import ConfigError
 from quorum_node.raft.election import is_only_voter
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.raft.replica import Replica
@@ -13,8 +16,6 @@ from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, encode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.server import recovering
-from quorum_node.server.config import NodeConfig, check_config
-from quorum_node.server.config_values import ConfigError, HostPort
 from quorum_node.server.recovering import recover
 from quorum_node.server.replica_building import build_replica
 from quorum_node.server.startup import open_replica

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.configuration.timeouts import QuorumTimeouts
 from quorum_node.raft import Replica
 from quorum_node.raft.election import campaign_delay_ms
-from quorum_node.server.quorum_timeouts import QuorumTimeouts
 from quorum_node.server.replica_building import build_replica
 from support.hosted_node import config_of, opened
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.snapshot_turns import SETTLING_PERIODS, SILENT_PERIODS, SnapshotProgress
 from quorum_node.controller.view import Replicas
 from quorum_node.image.committed import CommittedImage
@@ -22,7 +23,6 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
-from quorum_node.server.snapshot_policy import SnapshotPolicy
 from support.controller_scene import VOTERS, Scene, play
 
 pytestmark = pytest.mark.requirement("K631-07")

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.configuration.addresses import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
 from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import SIZE_BYTES, decode_request, encode_response, read_size
@@ -20,7 +21,6 @@ from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshot_rescue
-from quorum_node.server.config_values import HostPort
 from quorum_node.server.snapshot_rescue import fetch_again
 from quorum_node.server.wire.snapshots import join_fetch_snapshot, split_fetch_snapshot
 from quorum_node.storage.partition_directory import SnapshotLost

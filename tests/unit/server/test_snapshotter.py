@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_node.configuration.node_config import check_config
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import TOPIC
 from quorum_node.raft.outputs import Halt, HaltReason
@@ -17,7 +18,6 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server import snapshotter as snapshotter_module
 from quorum_node.server.admin.views import state_document
 from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.config import check_config
 from quorum_node.server.hosted_partitions import HostedPartitions
 from quorum_node.server.metrics import Metrics
 from quorum_node.server.node_events import MalformedBytes

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
+from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.quorumctl import render
 from quorum_node.raft.messages import DiscoverBrokersRequest, DiscoverBrokersResponse
 from quorum_node.raft.outputs import FormationDelayed
@@ -13,7 +14,6 @@ from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import VotersRecord, encode_control
 from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.server.admin.views import catch_up, discovered_document
-from quorum_node.server.config import NodeConfig, check_config
 from quorum_node.server.node_events import ReplicaEvents
 from quorum_node.server.startup import open_replica
 from quorum_node.server.termination import Termination

@@ -9,6 +9,7 @@ from time import perf_counter
 import uvicorn
 from fastapi import FastAPI
 
+from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.acceptor import Acceptor
 from quorum_node.server.admin.http_connection import (
     BURST_SECONDS,
@@ -17,7 +18,6 @@ from quorum_node.server.admin.http_connection import (
     HttpListener,
 )
 from quorum_node.server.connection_book import ConnectionBook
-from quorum_node.server.connection_limits import ConnectionLimits
 from quorum_node.server.fail_stop import watch_task
 from quorum_node.server.fair_turns import FairTurns
 from quorum_node.server.metrics import Metrics

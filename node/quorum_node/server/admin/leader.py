@@ -6,13 +6,13 @@ gets 421 (RFC 9110, 15.5.20) with the leader's id and URL, and decides itself wh
 """
 
 from quorum_node.api import ErrorCode
+from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.messages import NO_LEADER
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.views import leaderless
-from quorum_node.server.config import ADMIN_LISTENER
 
 
 def require_leader(replica: ReplicaView) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.id_space import voter_conflict
 from quorum_node.controller.view import Replicas, Settings
 from quorum_node.image.committed import CommittedImage
@@ -30,7 +31,6 @@ from quorum_node.server.controller.registrar import Registrar, own_registration
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
 from quorum_node.server.metrics import PartitionMetrics
 from quorum_node.server.replica_host import NamesVoters, ReplicaHost, clock_ms
-from quorum_node.server.snapshot_policy import SnapshotPolicy
 
 
 class HostedReplica:

@@ -13,6 +13,7 @@ import asyncio
 from dataclasses import replace
 from typing import Protocol
 
+from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.snapshot_turns import (
     SILENT_PERIODS,
     SnapshotProgress,
@@ -34,7 +35,7 @@ from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.registrar import Ask
-from quorum_node.server.snapshot_policy import Progress, SnapshotPolicy, is_due
+from quorum_node.server.snapshot_policy import Progress, is_due
 
 
 class CoordinatedReplica(Protocol):

@@ -1,16 +1,17 @@
-"""The timeouts of the Raft protocol, read and checked against each other.
+"""The timeouts of the Raft protocol, checked against each other.
 
 Each of them alone may have any value in its range; together some can't work: a quorum would start, and then
-elect leaders without end. Such a combination is refused at start, with the rule in the message. The rules
-are in docs/configuration.md. Knows properties, not the core's use of them.
+elect leaders without end. Such a combination is refused at start, with the rule in the message. Knows
+properties, not the core's use of them.
 """
 
 from dataclasses import dataclass
 
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.keys import quorum
+from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.raft.config import RaftConfig
-from quorum_node.server.config_values import ConfigError, Pairs
 
-_PREFIX = "controller.quorum."
 _STOCK_FETCH_WAIT_MS = 500
 """For so long a Fetch of stock Kafka's replicas waits for records; it can't be set there."""
 _MARGIN_MS = 100
@@ -19,7 +20,6 @@ FETCH_WAIT_MS = max(RaftConfig(endpoints=()).fetch_max_wait_ms, _STOCK_FETCH_WAI
 """The longest that a follower of this quorum, ours or stock, is silent while nothing is wrong."""
 _MIN_ELECTION_MS = 50
 _MIN_ELECTION_BACKOFF_MS = 10
-_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,15 @@ class QuorumTimeouts:
     retry_backoff_max_ms: int
 
 
-def read_timeouts(pairs: Pairs) -> QuorumTimeouts:
+def read_timeouts(properties: Properties) -> QuorumTimeouts:
     """The timeouts, which work together. Raises ConfigError."""
-
-    def milliseconds(name: str, default: int) -> int:
-        return pairs.integer(_PREFIX + name, default, minimum=1, maximum=_HOUR_MS)
-
     timeouts = QuorumTimeouts(
-        election_timeout_ms=milliseconds("election.timeout.ms", 1000),
-        fetch_timeout_ms=milliseconds("fetch.timeout.ms", 2000),
-        election_backoff_max_ms=milliseconds("election.backoff.max.ms", 1000),
-        request_timeout_ms=milliseconds("request.timeout.ms", 2000),
-        retry_backoff_ms=milliseconds("retry.backoff.ms", 20),
-        retry_backoff_max_ms=milliseconds("retry.backoff.max.ms", 1000),
+        election_timeout_ms=properties.get(quorum.ELECTION_TIMEOUT),
+        fetch_timeout_ms=properties.get(quorum.FETCH_TIMEOUT),
+        election_backoff_max_ms=properties.get(quorum.ELECTION_BACKOFF_MAX),
+        request_timeout_ms=properties.get(quorum.REQUEST_TIMEOUT),
+        retry_backoff_ms=properties.get(quorum.RETRY_BACKOFF),
+        retry_backoff_max_ms=properties.get(quorum.RETRY_BACKOFF_MAX),
     )
     _check(timeouts)
     return timeouts
@@ -56,48 +52,48 @@ def _check(timeouts: QuorumTimeouts) -> None:
     wait_ms = FETCH_WAIT_MS + _MARGIN_MS
     waits = f"a follower's Fetch waits for records up to {FETCH_WAIT_MS} ms, and needs {_MARGIN_MS} ms for its way"
     _at_least(
-        "fetch.timeout.ms",
+        quorum.FETCH_TIMEOUT,
         timeouts.fetch_timeout_ms,
         wait_ms,
         f"{waits}; with less an idle quorum elects a new leader again and again",
     )
     _at_least(
-        "request.timeout.ms",
+        quorum.REQUEST_TIMEOUT,
         timeouts.request_timeout_ms,
         wait_ms,
         f"{waits}; with less every Fetch of an idle quorum times out, and its connection is closed",
     )
     _at_least(
-        "election.timeout.ms",
+        quorum.ELECTION_TIMEOUT,
         timeouts.election_timeout_ms,
         _MIN_ELECTION_MS,
         "votes are written to the disk before they are given; with less a candidate gives up before they arrive",
     )
     _at_least(
-        "election.backoff.max.ms",
+        quorum.ELECTION_BACKOFF_MAX,
         timeouts.election_backoff_max_ms,
         _MIN_ELECTION_BACKOFF_MS,
         "candidates wait for a random part of it after a split vote; with less they go on splitting it",
     )
     if timeouts.retry_backoff_ms > timeouts.retry_backoff_max_ms:
         raise _wrong(
-            "retry.backoff.ms",
+            quorum.RETRY_BACKOFF,
             timeouts.retry_backoff_ms,
-            f"exceeds {_PREFIX}retry.backoff.max.ms={timeouts.retry_backoff_max_ms}",
+            f"exceeds {quorum.RETRY_BACKOFF_MAX.name}={timeouts.retry_backoff_max_ms}",
         )
     if 2 * timeouts.retry_backoff_ms > timeouts.fetch_timeout_ms:
         raise _wrong(
-            "retry.backoff.ms",
+            quorum.RETRY_BACKOFF,
             timeouts.retry_backoff_ms,
-            f"must be at most half of {_PREFIX}fetch.timeout.ms={timeouts.fetch_timeout_ms}: with more one"
+            f"must be at most half of {quorum.FETCH_TIMEOUT.name}={timeouts.fetch_timeout_ms}: with more one"
             " failed Fetch is not tried again before the follower gives its leader up",
         )
 
 
-def _at_least(name: str, value: int, minimum: int, why: str) -> None:
+def _at_least(key: Key[int], value: int, minimum: int, why: str) -> None:
     if value < minimum:
-        raise _wrong(name, value, f"must be at least {minimum}: {why}")
+        raise _wrong(key, value, f"must be at least {minimum}: {why}")
 
 
-def _wrong(name: str, value: int, why: str) -> ConfigError:
-    return ConfigError(f"{_PREFIX}{name}={value}: {why}")
+def _wrong(key: Key[int], value: int, why: str) -> ConfigError:
+    return ConfigError(f"{key.name}={value}: {why}")

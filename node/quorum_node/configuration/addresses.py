@@ -1,0 +1,37 @@
+"""Where somebody listens, as it is written in properties. Knows no keys."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """Where to connect to."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAddress:
+    """NAME://host:port; the host may be a wildcard."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class VoterAddress:
+    """id@host:port, an entry of controller.quorum.voters."""
+
+    id: int
+    address: HostPort
+
+    def __str__(self) -> str:
+        return f"{self.id}@{self.address}"

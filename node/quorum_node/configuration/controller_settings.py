@@ -1,0 +1,55 @@
+"""The controller's part of the configuration, as its pure part takes it.
+
+`broker.metadata.max.age.ms` is ours: a broker whose metadata is older is fenced (KIP-631, "Broker Heartbeats").
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.configuration.keys import controller
+from quorum_node.configuration.properties import Properties
+from quorum_node.controller.authorization import AuthorizerSettings
+from quorum_node.controller.view import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """`session_timeout_ms`: the length of a broker's lease; `balance_seconds`: None for never."""
+
+    session_timeout_ms: int
+    balance_seconds: int | None
+    settings: Settings
+
+
+def read_controller_config(properties: Properties) -> ControllerConfig:
+    """Raises ConfigError."""
+    return ControllerConfig(
+        session_timeout_ms=properties.get(controller.SESSION_TIMEOUT),
+        balance_seconds=_balance_seconds(properties),
+        settings=Settings(
+            max_metadata_age_ms=properties.get(controller.METADATA_MAX_AGE),
+            default_replication_factor=properties.get(controller.DEFAULT_REPLICATION_FACTOR),
+            num_partitions=properties.get(controller.NUM_PARTITIONS),
+            max_moving_partitions=properties.get(controller.MAX_REASSIGNMENTS),
+            authorizer=AuthorizerSettings(
+                enabled=properties.get(controller.AUTHORIZER_CLASS) is not None,
+                super_users=properties.get(controller.SUPER_USERS),
+                allow_if_nothing_is_said=properties.get(controller.ALLOW_EVERYONE),
+            ),
+            static_configs=_static_configs(properties),
+        ),
+    )
+
+
+def _balance_seconds(properties: Properties) -> int | None:
+    seconds = properties.get(controller.REBALANCE_SECONDS)
+    return seconds if properties.get(controller.REBALANCE) else None
+
+
+def _static_configs(properties: Properties) -> dict[str, str]:
+    """Defaults of topics, under the brokers' names."""
+    found: dict[str, str] = {}
+    for name, key in controller.TOPIC_DEFAULTS.items():
+        value = properties.get(key)
+        if value is not None:
+            found[name] = value
+    return found

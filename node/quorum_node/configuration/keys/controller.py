@@ -1,0 +1,82 @@
+"""Keys: what the active controller decides by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.value_kinds import (
+    HOUR_MS,
+    MANY,
+    Boolean,
+    Integer,
+    OneWord,
+    Principals,
+    TopicDefault,
+)
+from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+SESSION_TIMEOUT = Key(
+    "broker.session.timeout.ms", Integer(100, HOUR_MS), 9000, "length of a broker's lease"
+)
+METADATA_MAX_AGE = Key(
+    "broker.metadata.max.age.ms",
+    Integer(1000, HOUR_MS),
+    30_000,
+    "ours: a broker whose metadata is older is fenced",
+)
+DEFAULT_REPLICATION_FACTOR = Key(
+    "default.replication.factor", Integer(1, 2**15 - 1), 1, "of a topic whose creator names none"
+)
+NUM_PARTITIONS = Key("num.partitions", Integer(1, MANY), 1, "of a topic whose creator names none")
+REBALANCE = Key(
+    "auto.leader.rebalance.enable", Boolean(), True, "leaders go back to the first replicas"
+)
+REBALANCE_SECONDS = Key(
+    "leader.imbalance.check.interval.seconds", Integer(1, MANY), 300, "how often"
+)
+MAX_REASSIGNMENTS = Key(
+    "quorum.reassignments.max", Integer(0, MANY), 1000, "ours: partitions that may move at a time"
+)
+AUTHORIZER_CLASS: Key[str | None] = Key(
+    "authorizer.class.name",
+    OneWord(AUTHORIZER, f"must be {AUTHORIZER}, or absent"),
+    None,
+    "with it every request to the controller needs its right",
+)
+SUPER_USERS: Key[frozenset[str]] = Key(
+    "super.users", Principals(), frozenset(), "principals that may do everything", shown=""
+)
+ALLOW_EVERYONE = Key(
+    "allow.everyone.if.no.acl.found", Boolean(), False, "what holds where no ACL names a resource"
+)
+
+TOPIC_DEFAULTS: Mapping[str, Key[str | None]] = {
+    name: Key(
+        name,
+        TopicDefault(config, factor),
+        None,
+        f"`{topic_config}` of topics that do not set it"
+        + (f", times {factor}" if factor != 1 else ""),
+    )
+    for topic_config, config in TOPIC_CONFIGS.items()
+    for name, factor in config.broker_names
+}
+"""Defaults of topics, under the brokers' names."""
+
+SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
+    "The controller": (
+        SESSION_TIMEOUT,
+        METADATA_MAX_AGE,
+        DEFAULT_REPLICATION_FACTOR,
+        NUM_PARTITIONS,
+        REBALANCE,
+        REBALANCE_SECONDS,
+        MAX_REASSIGNMENTS,
+        AUTHORIZER_CLASS,
+        SUPER_USERS,
+        ALLOW_EVERYONE,
+    ),
+    "Defaults of topics": tuple(TOPIC_DEFAULTS.values()),
+}

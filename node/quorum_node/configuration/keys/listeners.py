@@ -1,0 +1,146 @@
+"""Keys: where the node listens, and what each listener allows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorum_node.configuration.addresses import ListenerAddress
+from quorum_node.configuration.key import Key, Owner, Scope
+from quorum_node.configuration.value_kinds import (
+    HOUR_MS,
+    MANY,
+    CountsByAddress,
+    Integer,
+    Listener,
+    OneWord,
+)
+
+CONTROLLER_LISTENER = "CONTROLLER"
+ADMIN_LISTENER = "ADMIN"
+LISTENERS = ("controller", "admin")
+"""As they stand in `listener.name.NAME.KEY`."""
+
+
+def _limit(
+    name: str,
+    kind: Integer,
+    default: int,
+    doc: str,
+    *,
+    admin: int | None = None,
+    shown: str | None = None,
+) -> Key[int]:
+    """Of a listener; `admin`: another default for the admin port."""
+    own = {} if admin is None else {"admin": admin}
+    return Key(name, kind, default, doc, scope=Scope.LISTENER, listener_defaults=own, shown=shown)
+
+
+LISTENER = Key(
+    "listeners",
+    Listener(CONTROLLER_LISTENER),
+    ListenerAddress(CONTROLLER_LISTENER, "0.0.0.0", 9093),
+    "the Kafka port",
+    Owner.OPERATOR,
+)
+ADVERTISED: Key[ListenerAddress | None] = Key(
+    "advertised.listeners",
+    Listener(CONTROLLER_LISTENER),
+    None,
+    "where others reach the Kafka port; needed if `listeners` has no host",
+    Owner.OPERATOR,
+)
+CONTROLLER_LISTENER_NAMES = Key(
+    "controller.listener.names",
+    OneWord(CONTROLLER_LISTENER, f"must be {CONTROLLER_LISTENER}"),
+    CONTROLLER_LISTENER,
+    "the listener on which members and brokers speak with this node",
+)
+ADMIN = Key(
+    "admin.listener",
+    Listener("http"),
+    ListenerAddress("http", "0.0.0.0", 8080),
+    "the admin port",
+    Owner.OPERATOR,
+)
+ADMIN_ADVERTISED: Key[ListenerAddress | None] = Key(
+    "admin.advertised.listener",
+    Listener("http"),
+    None,
+    "where others reach the admin port; needed if `admin.listener` has no host",
+    Owner.OPERATOR,
+)
+
+MAX_CONNECTIONS = _limit(
+    "max.connections",
+    Integer(16, MANY),
+    1000,
+    "the idlest connection is closed for the new one",
+    admin=400,
+)
+MAX_PER_ADDRESS = _limit(
+    "max.connections.per.ip",
+    Integer(1, MANY),
+    256,
+    "the same among the connections of that address",
+    admin=100,
+)
+PER_ADDRESS: Key[Mapping[str, int]] = Key(
+    "max.connections.per.ip.overrides",
+    CountsByAddress(),
+    {},
+    "what holds for an address instead",
+    scope=Scope.LISTENER,
+    shown="",
+)
+CREATION_RATE = _limit(
+    "max.connection.creation.rate",
+    Integer(1, MANY),
+    500,
+    "new connections a second; further ones wait in the backlog of the socket",
+    admin=200,
+)
+MAX_IDLE = _limit(
+    "connections.max.idle.ms",
+    Integer(1000, MANY),
+    600_000,
+    "a connection on which nothing happens is closed",
+)
+QUEUED_BYTES = _limit(
+    "queued.max.request.bytes",
+    Integer(1 << 20, 1 << 40),
+    64 << 20,
+    "bytes of requests that are not complete, in all: the connection whose large request began first is closed",
+    shown="64 MiB",
+)
+RECEIVE_TIMEOUT = _limit(
+    "quorum.request.receive.timeout.ms",
+    Integer(1000, HOUR_MS),
+    30_000,
+    "ours: a request that began to arrive and is not complete by then ends its connection",
+)
+MAX_REQUEST_BYTES = Key(
+    "socket.request.max.bytes",
+    Integer(1 << 10, 1 << 30),
+    8 << 20,
+    "a larger request is refused before it is read (admin port: 16 MiB, fixed)",
+    shown="8 MiB",
+)
+
+SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
+    "Listeners": (
+        LISTENER,
+        ADVERTISED,
+        CONTROLLER_LISTENER_NAMES,
+        ADMIN,
+        ADMIN_ADVERTISED,
+    ),
+    "Limits of a listener": (
+        MAX_CONNECTIONS,
+        MAX_PER_ADDRESS,
+        PER_ADDRESS,
+        CREATION_RATE,
+        MAX_IDLE,
+        QUEUED_BYTES,
+        RECEIVE_TIMEOUT,
+        MAX_REQUEST_BYTES,
+    ),
+}

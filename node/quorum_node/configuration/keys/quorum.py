@@ -1,0 +1,117 @@
+"""Keys: the quorum, how it comes to be, and the timeouts of the Raft protocol (KIP-595 "Configurations", KIP-853)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorum_node.configuration.addresses import HostPort, VoterAddress
+from quorum_node.configuration.key import REQUIRED, Key, Owner
+from quorum_node.configuration.value_kinds import (
+    HOUR_MS,
+    MANY,
+    Boolean,
+    HostPorts,
+    Integer,
+    ReplicaUuid,
+    Voters,
+)
+
+
+def _timeout(name: str, default: int, doc: str) -> Key[int]:
+    """Of the Raft protocol, in milliseconds."""
+    return Key(f"controller.quorum.{name}", Integer(1, HOUR_MS), default, doc)
+
+
+BOOTSTRAP_SERVERS: Key[tuple[HostPort, ...]] = Key(
+    "controller.quorum.bootstrap.servers",
+    HostPorts(),
+    (),
+    "whom to ask for the quorum; one of this key and `controller.quorum.voters` is set",
+    Owner.OPERATOR,
+    shown="",
+)
+STATIC_VOTERS: Key[tuple[VoterAddress, ...]] = Key(
+    "controller.quorum.voters",
+    Voters(),
+    (),
+    "the voters of a static quorum, which all of them form together",
+    shown="",
+)
+AUTO_JOIN = Key(
+    "controller.quorum.auto.join.enable",
+    Boolean(),
+    False,
+    "an observer that has caught up makes itself a voter",
+)
+FOUNDER_ID: Key[int | None] = Key(
+    "formation.founder.id",
+    Integer(0, MANY),
+    None,
+    "the node that may form the quorum on an empty directory; excludes `controller.quorum.voters`",
+    Owner.OPERATOR,
+)
+FOUNDER_UUID = Key(
+    "formation.founder.uuid",
+    ReplicaUuid(),
+    REQUIRED,
+    "the replica UUID that the founder takes; set together with `formation.founder.id`",
+    Owner.OPERATOR,
+    shown="",
+)
+INITIAL_VOTERS = Key(
+    "formation.initial.voters",
+    Integer(1, 99),
+    1,
+    "how many voters the quorum is to have before it serves; needs the founder's keys",
+    Owner.OPERATOR,
+)
+MAY_BOOTSTRAP = Key(
+    "formation.bootstrap",
+    Boolean(),
+    True,
+    "`false`: this node never helps to form a quorum that does not exist yet",
+)
+
+FETCH_TIMEOUT = _timeout(
+    "fetch.timeout.ms",
+    2000,
+    "at least the longest wait of a Fetch (500 ms: stock Kafka's replicas wait that long, too) and 100 ms for its way, so 600. With less an idle quorum elects a new leader again and again",
+)
+REQUEST_TIMEOUT = _timeout(
+    "request.timeout.ms",
+    2000,
+    "at least 600, for the same reason: with less every Fetch of an idle quorum times out",
+)
+ELECTION_TIMEOUT = _timeout(
+    "election.timeout.ms", 1000, "at least 50: a vote is on the disk before it is given"
+)
+ELECTION_BACKOFF_MAX = _timeout(
+    "election.backoff.max.ms",
+    1000,
+    "at least 10: candidates wait for a random part of it after a split vote",
+)
+RETRY_BACKOFF = _timeout(
+    "retry.backoff.ms",
+    20,
+    "at most `controller.quorum.retry.backoff.max.ms`, and at most half of `controller.quorum.fetch.timeout.ms`",
+)
+RETRY_BACKOFF_MAX = _timeout("retry.backoff.max.ms", 1000, "the longest pause between two tries")
+
+SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
+    "The quorum": (
+        BOOTSTRAP_SERVERS,
+        STATIC_VOTERS,
+        AUTO_JOIN,
+        FOUNDER_ID,
+        FOUNDER_UUID,
+        INITIAL_VOTERS,
+        MAY_BOOTSTRAP,
+    ),
+    "Timeouts": (
+        FETCH_TIMEOUT,
+        REQUEST_TIMEOUT,
+        ELECTION_TIMEOUT,
+        ELECTION_BACKOFF_MAX,
+        RETRY_BACKOFF,
+        RETRY_BACKOFF_MAX,
+    ),
+}

@@ -1,0 +1,37 @@
+"""The table of all keys: whatever the node can be told in its properties stands here, and nowhere else.
+
+Names are Kafka's where Kafka has one; `admin.*`, `formation.*`, `failure.*`, `termination.*`, `quorum.*`,
+`metadata.log.reserve.bytes` and `metadata.log.scrub.bytes.per.second` are ours. Parsing, refusals and the reference
+(`reference.py`) follow from it. Rules between keys are where values are put together (`node_config.py` and others).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from quorum_node.configuration.key import Key, Scope
+from quorum_node.configuration.keys import controller, listeners, log, node, quorum
+
+SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
+    **node.SECTIONS,
+    **listeners.SECTIONS,
+    **quorum.SECTIONS,
+    **log.SECTIONS,
+    **controller.SECTIONS,
+}
+"""All keys, by the sections of the reference."""
+
+
+def all_keys() -> Iterator[Key[Any]]:
+    """In the order of the reference."""
+    return (key for section in SECTIONS.values() for key in section)
+
+
+def known_names() -> frozenset[str]:
+    """Every name that may stand in the properties."""
+    return frozenset((*(key.name for key in all_keys()), *_names_for_one_listener()))
+
+
+def _names_for_one_listener() -> Iterator[str]:
+    for key in all_keys():
+        if key.scope is Scope.LISTENER:
+            yield from map(key.name_for, listeners.LISTENERS)

@@ -1,0 +1,201 @@
+"""What a process is started with: every value checked, and the rules between keys.
+
+A wrong value is a ConfigError whose message names the key and the value. Single values are checked by the table
+(`keys.py`); which of them go together is said here. Knows no file but its own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
+from quorum_node.configuration.controller_settings import ControllerConfig, read_controller_config
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.keys import listeners, log, node, quorum
+from quorum_node.configuration.keys.table import known_names
+from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
+from quorum_node.configuration.properties import ConfigError, Properties, read_pairs
+from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
+from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
+from quorum_node.configuration.value_kinds import WILDCARDS
+
+
+@dataclass(frozen=True, slots=True)
+class Formation:
+    """Who may form the quorum, under which key, and how many voters it starts with."""
+
+    founder_id: int
+    founder_uuid: UUID
+    initial_voters: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything the process needs to know; all values checked."""
+
+    node_id: int
+    cluster_id: str | None
+    listener: ListenerAddress
+    advertised: HostPort
+    admin_listener: ListenerAddress
+    admin_advertised: HostPort
+    data_dir: Path
+    partitions: int
+    bootstrap_servers: tuple[HostPort, ...]
+    """Whom to ask for the quorum: the bootstrap servers, or the addresses of the static voters."""
+    static_voters: tuple[VoterAddress, ...]
+    """`controller.quorum.voters`; counts only while no voters record is known."""
+    may_bootstrap: bool
+    """`formation.bootstrap`: whether this node may help to form a quorum that does not exist yet."""
+    timeouts: QuorumTimeouts
+    formation: Formation | None
+    witness: bool
+    admin_token_file: Path | None
+    membership_on_controller_listener: bool
+    auto_join: bool
+    failure_latch_file: Path | None
+    termination_message_file: Path | None
+    segment_bytes: int
+    reserve_bytes: int
+    scrub_bytes_per_second: int
+    snapshots: SnapshotPolicy
+    controller: ControllerConfig
+    max_request_bytes: int
+    limits: ConnectionLimits
+    admin_limits: ConnectionLimits
+    log_level: str
+
+
+def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
+    """Read and check the file; `overrides` are key=value texts that win. Raises ConfigError."""
+    return check_config(read_pairs(path, overrides))
+
+
+def check_config(raw: dict[str, str]) -> NodeConfig:
+    """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
+    properties = Properties(raw)
+    properties.refuse_unknown(known_names())
+    properties.get(node.PROCESS_ROLES)
+    properties.get(listeners.CONTROLLER_LISTENER_NAMES)
+    node_id = properties.get(node.NODE_ID)
+    listener = properties.get(listeners.LISTENER)
+    servers, static_voters = _quorum_servers(properties)
+    formation = _formation(properties)
+    _check_formation(properties, formation, static_voters)
+    admin_listener = properties.get(listeners.ADMIN)
+    max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
+    limits = read_limits(properties, "controller")
+    check_limits(limits, max_request_bytes)
+    return NodeConfig(
+        node_id=node_id,
+        cluster_id=properties.get(node.CLUSTER_ID),
+        listener=listener,
+        advertised=_advertised(properties, listeners.ADVERTISED, listeners.LISTENER),
+        admin_listener=admin_listener,
+        admin_advertised=_advertised(properties, listeners.ADMIN_ADVERTISED, listeners.ADMIN),
+        data_dir=properties.get(node.DATA_DIR),
+        partitions=properties.get(node.PARTITIONS),
+        bootstrap_servers=servers,
+        static_voters=static_voters,
+        may_bootstrap=properties.get(quorum.MAY_BOOTSTRAP),
+        timeouts=read_timeouts(properties),
+        formation=formation,
+        witness=properties.get(node.WITNESS),
+        admin_token_file=properties.get(node.TOKEN_FILE),
+        auto_join=properties.get(quorum.AUTO_JOIN),
+        membership_on_controller_listener=properties.get(node.MEMBERSHIP_ON_KAFKA_PORT),
+        failure_latch_file=properties.get(node.LATCH_FILE),
+        termination_message_file=properties.get(node.TERMINATION_FILE),
+        segment_bytes=properties.get(log.SEGMENT_BYTES),
+        reserve_bytes=properties.get(log.RESERVE_BYTES),
+        scrub_bytes_per_second=properties.get(log.SCRUB_BYTES_PER_SECOND),
+        snapshots=read_snapshot_policy(properties),
+        controller=read_controller_config(properties),
+        max_request_bytes=max_request_bytes,
+        limits=limits,
+        admin_limits=read_limits(properties, "admin"),
+        log_level=properties.get(node.LOG_LEVEL),
+    )
+
+
+def _advertised(
+    properties: Properties, key: Key[ListenerAddress | None], listener: Key[ListenerAddress]
+) -> HostPort:
+    """Where others reach a listener: what is advertised, else the address that it is bound to."""
+    told = properties.get(key)
+    if told is not None:
+        return _reachable(properties, key, told, "")
+    return _reachable(properties, listener, properties.get(listener), f"; set {key.name}")
+
+
+def _reachable(
+    properties: Properties,
+    key: Key[ListenerAddress] | Key[ListenerAddress | None],
+    address: ListenerAddress,
+    hint: str,
+) -> HostPort:
+    if address.host in WILDCARDS:
+        raise properties.wrong(key, f"{address.host} is no address others can reach{hint}")
+    return HostPort(address.host.strip("[]"), address.port)
+
+
+def _quorum_servers(
+    properties: Properties,
+) -> tuple[tuple[HostPort, ...], tuple[VoterAddress, ...]]:
+    """KIP-853: bootstrap servers and a static voter set exclude each other, one is needed."""
+    servers, voters = properties.get(quorum.BOOTSTRAP_SERVERS), properties.get(quorum.STATIC_VOTERS)
+    servers_key, voters_key = quorum.BOOTSTRAP_SERVERS.name, quorum.STATIC_VOTERS.name
+    if servers and voters:
+        raise ConfigError(
+            f"{servers_key}={properties.text(quorum.BOOTSTRAP_SERVERS)}"
+            f" and {voters_key}={properties.text(quorum.STATIC_VOTERS)}"
+            f" exclude each other: keep {voters_key} for a static quorum that only these nodes"
+            f" will ever form, or {servers_key} for one whose voters are added and removed"
+        )
+    if not servers and not voters:
+        raise ConfigError(
+            f"neither {servers_key} nor {voters_key} is set: set {servers_key}=host:port,..."
+            f" for a quorum whose voters are added and removed, or {voters_key}=id@host:port,..."
+            " for a static one"
+        )
+    return servers or tuple(voter.address for voter in voters), voters
+
+
+def _formation(properties: Properties) -> Formation | None:
+    founder = (quorum.FOUNDER_ID.name, quorum.FOUNDER_UUID.name)
+    given = [key.name for key in (quorum.FOUNDER_ID, quorum.FOUNDER_UUID) if properties.has(key)]
+    if not given:
+        if properties.has(quorum.INITIAL_VOTERS):
+            raise properties.wrong(quorum.INITIAL_VOTERS, f"needs {founder[0]} and {founder[1]}")
+        return None
+    if len(given) == 1:
+        there = quorum.FOUNDER_ID if given[0] == founder[0] else quorum.FOUNDER_UUID
+        missing = next(name for name in founder if name not in given)
+        raise ConfigError(f"{given[0]}={properties.text(there)} needs {missing} to be set as well")
+    founder_id = properties.get(quorum.FOUNDER_ID)
+    assert founder_id is not None
+    return Formation(
+        founder_id=founder_id,
+        founder_uuid=properties.get(quorum.FOUNDER_UUID),
+        initial_voters=properties.get(quorum.INITIAL_VOTERS),
+    )
+
+
+def _check_formation(
+    properties: Properties, formation: Formation | None, static_voters: tuple[VoterAddress, ...]
+) -> None:
+    """Either a founder forms the quorum, or the static voters together do."""
+    if formation is not None and static_voters:
+        raise properties.wrong(
+            quorum.FOUNDER_ID,
+            "excludes controller.quorum.voters: a static quorum is formed by all its voters"
+            " together, not by a founder",
+        )
+    several = (properties.text(node.PARTITIONS) or "1") != "1"
+    if static_voters and several and not properties.has(node.CLUSTER_ID):
+        raise properties.wrong(
+            node.PARTITIONS,
+            "several partitions of a static quorum may have several first leaders, and each would"
+            " make a cluster id of its own: set cluster.id",
+        )

@@ -1,0 +1,300 @@
+"""The kinds of values that a key can have: what is taken, what is said of anything else, and how the reference names it.
+
+One parser per kind. A refusal is a WrongValue; who reads the property adds key and value. Knows no keys.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
+from quorum_node.controller.topic_config_types import TopicConfig
+from quorum_node.controller.topic_settings import scaled
+from quorum_node.records.identity import parse_uuid
+
+_HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])$")
+_LISTENER = re.compile(r"^([A-Za-z_]+)://(.*):([0-9]+)/?$")
+_VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
+WILDCARDS = ("", "0.0.0.0", "[::]", "::")
+"""Hosts that mean every address of this machine."""
+FAR = 2**63 - 1
+HOUR_MS = 3_600_000
+MANY = 2**31 - 1
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class WrongValue(ValueError):
+    """Why a text is no value of a kind."""
+
+
+class Kind(Protocol[T_co]):
+    """A kind of values."""
+
+    def parse(self, text: str) -> T_co:
+        """The value of a text that is not empty. Raises WrongValue."""
+
+    def describe(self) -> str:
+        """What may stand there, in a few words of Markdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number within the bounds, both included."""
+
+    minimum: int
+    maximum: int
+
+    def parse(self, text: str) -> int:
+        """See `Kind`."""
+        try:
+            number = int(text)
+        except ValueError:
+            raise WrongValue("not a whole number") from None
+        if not self.minimum <= number <= self.maximum:
+            raise WrongValue(f"must be from {self.minimum} to {self.maximum}")
+        return number
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        if self.maximum >= MANY:
+            return f"number from {self.minimum}"
+        return f"number from {self.minimum} to {self.maximum}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words, in any case."""
+
+    words: tuple[str, ...]
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        if text.lower() not in self.words:
+            raise WrongValue(f"must be one of {', '.join(self.words)}")
+        return text.lower()
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return ", ".join(f"`{word}`" for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """true or false."""
+
+    def parse(self, text: str) -> bool:
+        """See `Kind`."""
+        return Choice(("true", "false")).parse(text) == "true"
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`true`, `false`"
+
+
+@dataclass(frozen=True, slots=True)
+class OneWord:
+    """The one word that is taken; `refusal` is said of any other."""
+
+    word: str
+    refusal: str
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        if text != self.word:
+            raise WrongValue(self.refusal)
+        return text
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return f"`{self.word}`"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaUuid:
+    """22 characters of base64url, not all zero."""
+
+    def parse(self, text: str) -> UUID:
+        """See `Kind`."""
+        try:
+            uuid = parse_uuid(text)
+        except ValueError:
+            raise WrongValue("not a UUID of 22 base64url characters") from None
+        if uuid.int == 0:
+            raise WrongValue("the all-zero UUID means 'unknown'")
+        return uuid
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "UUID, 22 base64url characters"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterId:
+    """Any short text without blanks; Kafka's tools make 22 base64url characters."""
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        if len(text) > 100 or not text.isprintable() or " " in text:
+            raise WrongValue("must be at most 100 printable characters without blanks")
+        return text
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "at most 100 characters without blanks"
+
+
+@dataclass(frozen=True, slots=True)
+class AbsolutePath:
+    """A path that does not depend on the working directory."""
+
+    def parse(self, text: str) -> Path:
+        """See `Kind`."""
+        path = Path(text)
+        if not path.is_absolute():
+            raise WrongValue("must be an absolute path")
+        return path
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "absolute path"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """NAME://host:port with the one name that is served."""
+
+    name: str
+
+    def parse(self, text: str) -> ListenerAddress:
+        """See `Kind`."""
+        match = _LISTENER.match(text)
+        if match is None:
+            raise WrongValue(f"must be {self.name}://host:port")
+        if match[1].upper() != self.name.upper():
+            raise WrongValue(f"the listener's name must be {self.name}")
+        host = match[2]
+        if host not in WILDCARDS and not _HOST.match(host):
+            raise WrongValue(f"{host!r} is no host")
+        return ListenerAddress(self.name, host or "0.0.0.0", _port(match[3], text))
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return f"`{self.name}://host:port`"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPorts:
+    """host:port, separated by commas, at least one."""
+
+    def parse(self, text: str) -> tuple[HostPort, ...]:
+        """See `Kind`."""
+        return tuple(_host_port(item) for item in _items(text))
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`host:port,…`"
+
+
+@dataclass(frozen=True, slots=True)
+class Voters:
+    """id@host:port, separated by commas, every id once."""
+
+    def parse(self, text: str) -> tuple[VoterAddress, ...]:
+        """See `Kind`."""
+        voters: list[VoterAddress] = []
+        for item in _items(text):
+            match = _VOTER.match(item)
+            if match is None:
+                raise WrongValue(f"{item!r} is not id@host:port")
+            voters.append(VoterAddress(int(match[1]), _host_port(f"{match[2]}:{match[3]}")))
+        if len({voter.id for voter in voters}) < len(voters):
+            raise WrongValue("an id stands there twice")
+        return tuple(voters)
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`id@host:port,…`"
+
+
+@dataclass(frozen=True, slots=True)
+class CountsByAddress:
+    """Kafka's form: ADDRESS:COUNT, separated by commas; an IPv6 address may stand in brackets."""
+
+    def parse(self, text: str) -> Mapping[str, int]:
+        """See `Kind`."""
+        found: dict[str, int] = {}
+        for item in text.split(","):
+            address, _, count = item.strip().rpartition(":")
+            try:
+                name = str(ip_address(address.strip("[]")))
+            except ValueError:
+                raise WrongValue(f"{item.strip()!r} is not IP-ADDRESS:COUNT") from None
+            if not count.isdigit():
+                raise WrongValue(f"{count!r} in {item.strip()!r} is no number of connections")
+            found[name] = int(count)
+        return found
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`ADDRESS:COUNT,…`"
+
+
+@dataclass(frozen=True, slots=True)
+class Principals:
+    """Type:name, separated by semicolons."""
+
+    def parse(self, text: str) -> frozenset[str]:
+        """See `Kind`."""
+        users = text.split(";")
+        for user in users:
+            if ":" not in user:
+                raise WrongValue(f"{user!r} is not Type:name, separated by ;")
+        return frozenset(users)
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`Type:name;…`"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefault:
+    """A config of topics under a broker's name; `factor` makes the topic's value of the broker's."""
+
+    config: TopicConfig
+    factor: int
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        fault = self.config.fault(scaled(text.strip(), self.factor))
+        if fault is not None:
+            raise WrongValue(fault if self.factor == 1 else f"times {self.factor}, {fault}")
+        return text.strip()
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return self.config.type.value
+
+
+def _items(text: str) -> list[str]:
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise WrongValue("an entry between the commas is empty")
+    return items
+
+
+def _host_port(item: str) -> HostPort:
+    host, _, port = item.rpartition(":")
+    if not _HOST.match(host):
+        raise WrongValue(f"{item!r} is not host:port")
+    return HostPort(host.strip("[]"), _port(port, item))
+
+
+def _port(text: str, item: str) -> int:
+    if not text.isdigit() or not 0 < int(text) <= 65535:
+        raise WrongValue(f"{text!r} in {item!r} is no port from 1 to 65535")
+    return int(text)
