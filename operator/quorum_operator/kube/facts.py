@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -118,10 +117,11 @@ def storage_facts(text: str | None, fallback: StorageChoice) -> StorageChoice:
 
 def overrides_of(stateful_set: Object) -> dict[str, str]:
     """The properties that the process of a StatefulSet is started with, beside those that all members share."""
-    return _overrides(stateful_set["spec"].get("template", {}).get("spec", {}))
+    return overrides_in(stateful_set["spec"].get("template", {}).get("spec", {}))
 
 
-def _overrides(pod_spec: Object) -> dict[str, str]:
+def overrides_in(pod_spec: Object) -> dict[str, str]:
+    """Those among the arguments of a pod's containers."""
     containers = pod_spec.get("containers", [])
     arguments = [text for each in containers for text in each.get("args") or []]
     pairs = pairwise(arguments)
@@ -239,49 +239,6 @@ def pod_facts(
         unschedulable=_unschedulable(conditions.get("PodScheduled", {})),
         restart_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_RESTART),
     )
-
-
-def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
-    """The pod with how it stands to its StatefulSet's template now; as it is where the controller has not said yet."""
-    meta, status = owned["metadata"], owned.get("status") or {}
-    current = status.get("updateRevision")
-    made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
-    if current is None or made_from is None or made_from == current:
-        return seen
-    if status.get("observedGeneration", 0) < meta.get("generation", 0):
-        return seen
-    template = owned["spec"]["template"]
-    other = _program(pod) != _program(template)
-    if not other and _may_format(pod) and not _may_format(template):
-        return seen  # it comes back by itself if it crashes: another pod would run the same
-    return replace(seen, outdated=True, runs_other=other)
-
-
-def _may_format(pod: Object) -> bool:
-    """Whether its process has the founder's permission."""
-    return any(key.startswith(names.FORMATION_KEYS) for key in _overrides(pod["spec"]))
-
-
-def _program(pod: Object) -> list[Object]:
-    """What a pod's containers run."""
-    parts = ("name", "image", "command", "args", "env", "envFrom", "resources")
-    return [
-        {part: _lasting(each[part]) for part in parts if each.get(part)}
-        for each in pod["spec"].get("containers", [])
-    ]
-
-
-def _lasting(part: Any) -> Any:
-    """Without the founder's permission to format: it is withdrawn while the pod runs, and that restarts nothing."""
-    if not isinstance(part, list):
-        return part
-    pairs = pairwise([*part, ""])
-    given = {
-        at
-        for at, (option, value) in enumerate(pairs)
-        if option == "--override" and str(value).startswith(names.FORMATION_KEYS)
-    }
-    return [each for at, each in enumerate(part) if not {at, at - 1} & given]
 
 
 def _message(ended: Object) -> str | None:

@@ -19,6 +19,7 @@ from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
+from quorum_operator.kube.pod_template import with_template
 from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.claim_marks import merged
@@ -170,7 +171,7 @@ def _pod(
     said = events.get(pod["metadata"]["uid"], [])
     failure = mounts.mount_failure(pod, said, volume)
     seen = facts.pod_facts(pod, failure, mounts.unusable_volume(pod, volume))
-    return facts.with_template(seen, pod, owned)
+    return with_template(seen, pod, owned)
 
 
 def _incarnations(

@@ -8,6 +8,7 @@ from quorum_operator.desired import stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts
 from quorum_operator.kube.claims import lone_claims, marks_facts, marks_notes
+from quorum_operator.kube.pod_template import with_template
 from quorum_operator.planner.observed import FailureLatch, Founding, Identity, Marks, StorageChoice
 
 OWNER = Owner("q", "space", "uid-1")
@@ -67,7 +68,7 @@ def test_a_permission_that_is_withdrawn_is_seen_and_restarts_nobody() -> None:
     other = stateful_set.build(OWNER, MetadataQuorumSpec(image="other:1"), formed)
     for each in (after, other):
         each["status"] = {"updateRevision": "new"}
-    seen = facts.with_template(facts.pod_facts(pod, None), pod, after)
+    seen = with_template(facts.pod_facts(pod, None), pod, after)
     assert not seen.outdated, "a crash of it needs no other pod"
     assert not seen.runs_other
-    assert facts.with_template(facts.pod_facts(pod, None), pod, other).runs_other
+    assert with_template(facts.pod_facts(pod, None), pod, other).runs_other

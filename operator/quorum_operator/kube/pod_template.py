@@ -1,0 +1,77 @@
+"""Whether a pod was made from another template than its StatefulSet has now, and what of that matters.
+
+A pod that runs is restarted for another program only. One that can't start is replaced for any difference, as the old
+template may be what keeps it from starting. The founder's permission to format is withdrawn while its pod runs: by itself
+that is no difference.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from quorum_operator.desired import names
+from quorum_operator.kube.facts import overrides_in
+from quorum_operator.planner.observed import PodFacts
+
+Object = dict[str, Any]
+
+_PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "resources")
+_PLACEMENT = ("nodeSelector", "affinity", "topologySpreadConstraints")
+_ADDED_TOLERATIONS = "node.kubernetes.io/"
+"""Keys of those that the API server gives to every pod."""
+
+
+def with_template(seen: PodFacts, pod: Object, owned: Object) -> PodFacts:
+    """The pod with how it stands to its StatefulSet's template now; as it is where the controller has not said yet."""
+    meta, status = owned["metadata"], owned.get("status") or {}
+    current = status.get("updateRevision")
+    made_from = (pod["metadata"].get("labels") or {}).get("controller-revision-hash")
+    if current is None or made_from is None or made_from == current:
+        return seen
+    if status.get("observedGeneration", 0) < meta.get("generation", 0):
+        return seen
+    template = owned["spec"]["template"]
+    other = _program(pod) != _program(template)
+    withdrawn = _may_format(pod) and not _may_format(template)
+    if withdrawn and not other and _is_placed_alike(pod["spec"], template["spec"]):
+        return seen  # it comes back by itself if it crashes: another pod would run the same in the same place
+    return replace(seen, outdated=True, runs_other=other)
+
+
+def _may_format(pod: Object) -> bool:
+    """Whether its process has the founder's permission."""
+    return any(key.startswith(names.FORMATION_KEYS) for key in overrides_in(pod["spec"]))
+
+
+def _program(pod: Object) -> list[Object]:
+    """What a pod's containers run."""
+    return [
+        {part: _lasting(each[part]) for part in _PROGRAM if each.get(part)}
+        for each in pod["spec"].get("containers", [])
+    ]
+
+
+def _lasting(part: Any) -> Any:
+    """Without the founder's permission to format."""
+    if not isinstance(part, list):
+        return part
+    pairs = pairwise([*part, ""])
+    given = {
+        at
+        for at, (option, value) in enumerate(pairs)
+        if option == "--override" and str(value).startswith(names.FORMATION_KEYS)
+    }
+    return [each for at, each in enumerate(part) if not {at, at - 1} & given]
+
+
+def _is_placed_alike(pod: Object, template: Object) -> bool:
+    """Whether the template asks for the same hosts as this pod does."""
+    if any((pod.get(part) or None) != (template.get(part) or None) for part in _PLACEMENT):
+        return False
+    wanted, tolerated = template.get("tolerations") or [], pod.get("tolerations") or []
+    lost = [
+        each
+        for each in tolerated
+        if each not in wanted and not str(each.get("key", "")).startswith(_ADDED_TOLERATIONS)
+    ]
+    return not lost and all(each in tolerated for each in wanted)

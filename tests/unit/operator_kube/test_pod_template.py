@@ -1,0 +1,109 @@
+"""How a pod stands to a StatefulSet's template that has changed since it was made."""
+
+from typing import Any
+
+import pytest
+
+from quorum_operator.kube import facts
+from quorum_operator.kube.pod_template import with_template
+from quorum_operator.planner.observed import PodFacts
+
+def owned_and_pod(
+    pod_args: list[str], set_args: list[str], was: dict[str, Any], wanted: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A pod of an earlier revision than its StatefulSet's template, and where the two are to run."""
+
+    def spec(arguments: list[str], placed: dict[str, Any]) -> dict[str, Any]:
+        container = {"name": "node", "image": "node:1", "args": arguments}
+        return {"containers": [container], **placed}
+
+    meta = {"name": "p", "uid": "u", "creationTimestamp": "2026-01-02T03:00:00Z"}
+    running = {
+        "metadata": {**meta, "labels": {"controller-revision-hash": "q-1-1-old"}},
+        "spec": {"nodeName": "h1", **spec(pod_args, was)},
+        "status": {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
+    }
+    owned = {
+        "metadata": {"generation": 2},
+        "spec": {"template": {"spec": spec(set_args, wanted)}},
+        "status": {"updateRevision": "q-1-1-new", "observedGeneration": 2},
+    }
+    return owned, running
+
+
+def compared(
+    pod_args: list[str],
+    set_args: list[str],
+    was: dict[str, Any] | None = None,
+    wanted: dict[str, Any] | None = None,
+) -> PodFacts:
+    owned, running = owned_and_pod(pod_args, set_args, was or {}, wanted or {})
+    return with_template(facts.pod_facts(running, None), running, owned)
+
+
+COMMON = ["--config", "node.properties", "--override", "node.id=1"]
+PERMISSION = [
+    "--override", "formation.initial.voters=3", "--override", "formation.founder.id=1",
+    "--override", "formation.founder.uuid=AAAAAAAAAAAAAAAAAAAAAQ",
+]  # fmt: skip
+
+
+def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
+    for before, after in (
+        (COMMON + PERMISSION, COMMON),
+        (COMMON[:2] + PERMISSION + COMMON[2:], COMMON),
+    ):
+        found = compared(before, after)
+        assert not found.outdated, "it is not replaced when it crashes"
+        assert not found.runs_other
+
+
+def test_any_other_argument_is_another_program() -> None:
+    for after in (
+        [*COMMON, "--override", "rack=a"],
+        COMMON[:-2],
+        [*COMMON, "formation.initial.voters=3"],
+    ):
+        assert compared(COMMON + PERMISSION, after).runs_other, after
+
+
+GIVEN = [
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+]
+OWN = {"key": "disks", "operator": "Exists"}
+HERE, THERE = ({"nodeSelector": {"disk": disk}} for disk in ("nvme", "hdd"))
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted"),
+    [
+        (HERE, THERE),
+        (HERE, {}),
+        ({}, {"affinity": {"nodeAffinity": {}}}),
+        ({}, {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]}),
+        ({"tolerations": GIVEN}, {"tolerations": [OWN]}),
+        ({"tolerations": [OWN, *GIVEN]}, {}),
+    ],
+)
+def test_a_founder_that_is_to_run_elsewhere_is_replaced_when_it_crashes(
+    was: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    found = compared(COMMON + PERMISSION, COMMON, was, wanted)
+    assert found.outdated
+    assert not found.runs_other, "as long as it runs it is left alone"
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted"),
+    [
+        (HERE, HERE),
+        ({"nodeSelector": {}, "tolerations": GIVEN}, {}),
+        ({"tolerations": [OWN, *GIVEN]}, {"tolerations": [OWN]}),
+        ({"tolerations": GIVEN}, {"tolerations": GIVEN[:1]}),
+    ],
+)
+def test_a_founder_that_would_run_in_the_same_place_is_not(
+    was: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    assert not compared(COMMON + PERMISSION, COMMON, was, wanted).outdated
