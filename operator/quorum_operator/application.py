@@ -116,7 +116,7 @@ class Application:
         reconciler = Reconciler(self._api, nodes, self.metrics, self._cache, clock)
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(
-            self._api, PartitionClient(self._http), self.metrics, self._turns
+            self._api, PartitionClient(self._http), self.metrics, self._turns, clock
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)

@@ -300,7 +300,13 @@ class MetadataQuorumSpec(_Model):
         default=ReplacementOrder.AUTO,
         description="Auto adds a successor first whenever enough voters are alive.",
     )
-    paused: bool = Field(default=False, description="Stop all moves; the status stays current.")
+    paused: bool = Field(
+        default=False,
+        description=(
+            "Stop all moves: no object is made, changed or deleted, edited labels included, and no voter moved."
+            " What is known of failures and claims is still annotated on them, and the status stays current."
+        ),
+    )
     deletion_policy: DeletionPolicy = Field(
         default=DeletionPolicy.RETAIN,
         description="Whether claims of members that left, and of a deleted quorum, are kept.",

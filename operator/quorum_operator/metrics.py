@@ -23,16 +23,23 @@ class Reconciled(NamedTuple):
     name: str
 
 
+class _Begun(NamedTuple):
+    """When a reconcile began: for people, and for measuring. A clock that is set while it runs must fail no probe."""
+
+    wall: float
+    monotonic: float
+
+
 class Metrics:
     """All metrics of one operator process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.started_at = time.time()
-        self._in_progress: dict[Reconciled, float] = {}
+        self._in_progress: dict[Reconciled, _Begun] = {}
         self._last: dict[Reconciled, float] = {}
         self._ended: dict[Reconciled, float] = {}
-        """When its last reconcile ended, in an error or not, or when the next one is due, if that is later."""
+        """When its last reconcile ended, in an error or not, or when the next one is due, if that is later (monotonic)."""
         self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
         place = ("namespace", "name")
         self._last_reconcile = Gauge(
@@ -46,7 +53,9 @@ class Metrics:
             "Start of the oldest reconcile under way, 0 when there is none.",
             registry=self.registry,
         )
-        self._oldest.set_function(lambda: min(self._in_progress.values(), default=0.0))
+        self._oldest.set_function(
+            lambda: min((each.wall for each in self._in_progress.values()), default=0.0)
+        )
         self._duration = Histogram(
             f"{_PREFIX}_reconcile_duration_seconds",
             "Duration of a reconcile.",
@@ -101,19 +110,19 @@ class Metrics:
 
     def begin(self, resource: Reconciled) -> None:
         """A reconcile begins."""
-        self._in_progress[resource] = time.time()
+        self._in_progress[resource] = _Begun(time.time(), time.monotonic())
 
     def end(self, resource: Reconciled, error: str | None) -> None:
         """A reconcile ended."""
         began = self._in_progress.pop(resource)
-        now = time.time()
-        self._duration.observe(now - began)
+        now = time.monotonic()
+        self._duration.observe(now - began.monotonic)
         self._ended[resource] = now
         if error is not None:
             self._failures.labels(error).inc()
             return
         self._last[resource] = now
-        self._last_reconcile.labels(*resource).set(now)
+        self._last_reconcile.labels(*resource).set(time.time())
 
     def forget(self, resource: Reconciled) -> None:
         """The resource is gone, or there is nothing to do for it any more."""
@@ -123,21 +132,21 @@ class Metrics:
 
     def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
-        self._last.setdefault(resource, time.time())
-        self._ended.setdefault(resource, time.time())
+        self._last.setdefault(resource, time.monotonic())
+        self._ended.setdefault(resource, time.monotonic())
 
     def wait(self, resource: Reconciled, seconds: float) -> None:
         """Its next reconcile is due then."""
-        self._ended[resource] = time.time() + seconds
+        self._ended[resource] = time.monotonic() + seconds
 
     def staleness_s(self) -> float:
         """Age of the last good reconcile of the resource that waits longest; 0 without any."""
-        now = time.time()
+        now = time.monotonic()
         return max((now - at for at in self._last.values()), default=0.0)
 
     def standstill_s(self) -> float:
         """For how long no reconcile of any resource has ended, in an error or not, though one was due."""
-        now = time.time()
+        now = time.monotonic()
         return min((max(now - at, 0.0) for at in self._ended.values()), default=0.0)
 
     def count_step(self, step: str, changed: bool) -> None:

@@ -5,6 +5,7 @@ are. A change names the replicas that it was decided on, and is refused by the c
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +70,18 @@ class _Quorum:
 
 
 class ReassignmentReconciler:
-    """Reconciles any PartitionReassignment."""
+    """Reconciles any PartitionReassignment. `clock`: seconds since 1970, the API server's where it is known."""
 
     def __init__(
-        self, api: KubeApi, partitions: PartitionClient, metrics: Metrics, turns: Turns
+        self,
+        api: KubeApi,
+        partitions: PartitionClient,
+        metrics: Metrics,
+        turns: Turns,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._api, self._partitions, self._metrics = api, partitions, metrics
-        self._turns = turns
+        self._turns, self._clock = turns, clock
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -97,7 +103,7 @@ class ReassignmentReconciler:
             earlier,
             total=len(spec.partitions),
             generation=resource["metadata"]["generation"],
-            now=time.time(),
+            now=self._clock(),
         )
         await self._write_status(path, resource, status, earlier)
         return _next(outcome)
@@ -183,6 +189,7 @@ class ReassignmentReconciler:
                 kind="Warning" if failed else "Normal",
                 reason=status.phase.value,
                 message=message,
+                at=self._clock(),
                 resource=REASSIGNMENT_KIND,
             )
         except ApiError as error:

@@ -98,7 +98,7 @@ class Reconciler:
         self._tokens = TokenChecks(nodes)
         self._searches = Searches()
         self._other_ways = OtherWays(nodes)
-        self._reporter = Reporter(api, metrics)
+        self._reporter = Reporter(api, metrics, clock)
         self._waits: dict[str, tuple[str, float]] = {}
         """Resource UID → what is waited for, and since when (monotonic)."""
         self._left: dict[str, str | None] = {}
@@ -261,7 +261,7 @@ class Reconciler:
             reads, owner, cluster, incarnations, described, _seen(earlier), time.monotonic()
         )
         self._searches.end(owner.uid, cluster, described.view)
-        incarnations = await self._tokens.check(incarnations, cluster.token, time.time())
+        incarnations = await self._tokens.check(incarnations, cluster.token, self._clock())
         suspected, away = suspicions(earlier), unreachable_since(earlier)
         incarnations = tuple(
             replace(

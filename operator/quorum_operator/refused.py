@@ -10,19 +10,11 @@ from quorum_operator.kube.errors import (
     NotFound,
     Unavailable,
 )
+from quorum_operator.kube.refusal_words import advice_on, reason_in
 from quorum_operator.planner.conditions import TOKEN_REFUSED
 from quorum_operator.quorum_client import Answer
 
 _TOO_MANY_REQUESTS = 429
-_WHAT_TO_DO = {
-    "QuotaExceeded": "Raise the ResourceQuota of the namespace, or lower what the spec asks for.",
-    "AdmissionDenied": "Change the policy that refuses it, or the spec so that it complies.",
-    "Invalid": "Correct the spec: the API server does not accept what it makes.",
-    "Forbidden": "Give the operator's service account the right to do so (see its ClusterRole).",
-    "Unauthorized": "The API server does not know the operator's credentials: check its service account.",
-    "AlreadyExists": "It is there and not this resource's: delete or rename it, or use another name.",
-    "ServerError": "Nothing was changed: see the API server and its admission webhooks.",
-}
 
 
 def is_outage(error: ApiError) -> bool:
@@ -43,23 +35,20 @@ def by_api(subject: str, error: ApiError) -> Refused:
         # Somebody was faster: the next look sees what is. Only when that goes on is it news.
         return Refused(subject, "Conflict", f"changed meanwhile: {error.message}", 0.1, 60.0, 5)
     reason = _reason(error)
-    advice = _WHAT_TO_DO.get(reason, "")
-    message = f"{error.message.rstrip('. ')}. {advice}".strip()
+    message = f"{error.message.rstrip('. ')}. {advice_on(reason)}".strip()
     if isinstance(error, AlreadyExists):
         return Refused(subject, reason, message, 0.2, 60.0, 2)
     return Refused(subject, reason, message)
 
 
 def _reason(error: ApiError) -> str:
-    said = error.message.lower()
     if isinstance(error, AlreadyExists):
         return "AlreadyExists"
     if error.status == 401:
         return "Unauthorized"
-    if "exceeded quota" in said or "failed quota" in said:
-        return "QuotaExceeded"
-    if "webhook" in said or "admissionpolicy" in said or "denied the request" in said:
-        return "AdmissionDenied" if error.status < 500 else "ServerError"
+    told = reason_in(error.message)
+    if told is not None:
+        return "ServerError" if told == "AdmissionDenied" and error.status >= 500 else told
     if error.status == 403:
         return "Forbidden"
     return "Invalid" if error.status < 500 and not isinstance(error, Unavailable) else "ServerError"

@@ -4,7 +4,7 @@ Owns when an event is posted and when the status is written. What is said is mad
 """
 
 import asyncio
-import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -31,10 +31,10 @@ _log = structlog.get_logger("quorum_operator")
 
 
 class Reporter:
-    """Writes to any MetadataQuorum."""
+    """Writes to any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known."""
 
-    def __init__(self, api: KubeApi, metrics: Metrics) -> None:
-        self._api, self._metrics = api, metrics
+    def __init__(self, api: KubeApi, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._api, self._metrics, self._clock = api, metrics, clock
 
     async def tell_step(self, owner: Owner, step: Step, outcome: Outcome, times: int) -> None:
         """An event for a step; `times`: how often in a row it was done, or refused for the same reason."""
@@ -71,7 +71,7 @@ class Reporter:
         meta = resource["metadata"]
         before = _conditions(resource)
         said = condition_of(
-            finding, before, generation=int(meta.get("generation", 0)), now=time.time()
+            finding, before, generation=int(meta.get("generation", 0)), now=self._clock()
         )
         if any(
             (each.type, each.status, each.reason, each.message)
@@ -87,7 +87,9 @@ class Reporter:
 
     async def _post(self, owner: Owner, kind: str, reason: str, message: str) -> None:
         try:
-            await post_event(self._api, owner, kind=kind, reason=reason, message=message)
+            await post_event(
+                self._api, owner, kind=kind, reason=reason, message=message, at=self._clock()
+            )
         except ApiError as error:
             _log.warning("event not posted", quorum=owner.name, error=str(error))
 

@@ -84,6 +84,41 @@ def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
+@pytest.mark.requirement("OP-01")
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [("pods", ("q-4-1-0", "requested: pods=1")), ("persistentvolumeclaims", ("data-q-4-1-0",))],
+)
+def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
+    scene: Scene, proxy: RecordingProxy, refused: str, words: tuple[str, ...]
+) -> None:
+    quorum = scene.create(3)
+    quota = kube.core(scene.namespace, "resourcequotas", "few")
+    scene.api.create(quota.rpartition("/")[0], {**_QUOTA, "spec": {"hard": {refused: "3"}}})
+    wait_for(
+        "the quota is counted",
+        lambda: scene.api.get(quota).get("status", {}).get("used") == {refused: "3"},
+        timeout_s=30,
+    )
+    quorum.scale(5)
+    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-4-1")
+    message = (quorum.condition("Refused") or {})["message"]
+    for word in (*words, "exceeded quota: few", "Raise the ResourceQuota"):
+        assert word in message
+    assert told(scene, "exceeded quota: few")
+    wait_for(
+        "the plan says what it waits for",
+        lambda: "q-4-1 (no pod yet: " in quorum.status()["plan"].get("blockedBy", ""),
+        timeout_s=30,
+        seen=quorum.summary,
+    )
+    assert calls_per_s(proxy) < _CALLS_PER_S
+    assert quorum.describe() is not None, "it goes on serving"
+    scene.api.delete(quota)
+    quorum.wait_healthy(5, timeout_s=2 * MOVE_TIMEOUT_S)
+    wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
+
+
 def test_a_policy_that_refuses_one_object_holds_up_no_other(
     scene: Scene, proxy: RecordingProxy
 ) -> None:

@@ -60,7 +60,8 @@ def test_a_call_is_traced_to_its_rule(
 
 def unlabel(scene: Scene, plural: str, name: str) -> None:
     """Takes a label away, and waits until the operator has put it back."""
-    path, claims = kube.core(scene.namespace, plural, name), "persistentvolumeclaims"
+    group = kube.apps if plural == "statefulsets" else kube.core
+    path, claims = group(scene.namespace, plural, name), "persistentvolumeclaims"
     label = "metadataquorum.dev/quorum" if plural == claims else "app.kubernetes.io/instance"
     scene.api.merge(path, {"metadata": {"labels": {label: None}}})
     wait_for(
@@ -92,6 +93,7 @@ def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
         "a restarted pod", lambda: any(c.path.endswith("-0") for c in proxy.calls), timeout_s=60
     )
     quorum.wait_ready(3)
+    unlabel(scene, "statefulsets", "q-3-1")
     unlabel(scene, "pods", "q-3-1-0")
     unlabel(scene, "persistentvolumeclaims", "data-q-3-1-0")
     unlabel(scene, "secrets", "q-admin")

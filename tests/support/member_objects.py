@@ -33,7 +33,9 @@ class MemberObjects:
         self, path: str, *, labels: str | None = None, fields: str | None = None
     ) -> list[Object]:
         wanted = dict(each.split("=") for each in labels.split(",")) if labels else {}
-        assert fields is None
+        if fields is not None:
+            assert fields.startswith("involvedObject.uid=")
+            return []  # nobody has said anything
         return [
             each
             for place, each in self.objects.items()

@@ -18,13 +18,14 @@ async def post_event(
     kind: str,
     reason: str,
     message: str,
+    at: float,
     resource: str = KIND,
 ) -> None:
-    """Post it; `kind` is Normal or Warning, `reason` one word in CamelCase.
+    """Post it; `kind` is Normal or Warning, `reason` one word in CamelCase, `at` seconds since 1970.
 
     `owner` is what it is about: a MetadataQuorum, or another `resource`.
     """
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Event",

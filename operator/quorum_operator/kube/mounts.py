@@ -67,13 +67,15 @@ def mount_failure(pod: Object, events: list[Object], volume: str | None) -> Moun
     if volume is None or _is_past_mounting(pod):
         return None
     said = [each for each in events if _names(each, volume, pod)]
-    latest = max((each for each in said if each.get("reason") in _FAILURES), key=_at, default=None)
+    latest = max(
+        (each for each in said if each.get("reason") in _FAILURES), key=said_at, default=None
+    )
     if latest is None or _NOT_ITS_OWN.search(_message(latest)):
         return None
     over = [each for each in events if each.get("reason") in _MOUNTED]
     over += [each for each in said if each.get("reason") == "SuccessfulAttachVolume"]
-    at = _at(latest)
-    if any(_at(each) >= at for each in over):
+    at = said_at(latest)
+    if any(said_at(each) >= at for each in over):
         return None
     return MountFailure(_message(latest)[:300], at)
 
@@ -117,7 +119,7 @@ def _message(event: Object) -> str:
     return str(event.get("message") or "")
 
 
-def _at(event: Object) -> float:
+def said_at(event: Object) -> float:
     """When it was posted last: by the API server's clock where it says so, else by the clock of who posted it."""
     meta = event["metadata"]
     stamps = [each["time"] for each in meta.get("managedFields") or [] if each.get("time")]

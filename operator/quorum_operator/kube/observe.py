@@ -12,7 +12,7 @@ from typing import Any
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, names, stateful_set
 from quorum_operator.desired.names import Owner
-from quorum_operator.kube import facts, mounts, paths
+from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError
@@ -85,10 +85,9 @@ async def observe(
         _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
         _has_storage_class(api, spec),
     )
-    pods = [pod for place, pod in parts.pods.items() if place in parts.sets]
     claims = [claim for place, claim in parts.claims.items() if place in parts.sets]
     volumes, events = await asyncio.gather(
-        read_volumes(api, claims), _events(api, owner.namespace, pods)
+        read_volumes(api, claims), _events(api, owner.namespace, parts)
     )
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
@@ -155,9 +154,15 @@ async def _stale_objects(
     return tuple(stale), None if found[0] is None else token_of(found[0])
 
 
-async def _events(api: Reads, space: str, pods: list[Object]) -> dict[str, list[Object]]:
-    """Pod UID → the events of a pod whose container has not been made yet."""
-    waiting = [pod["metadata"]["uid"] for pod in pods if facts.needs_events(pod)]
+async def _events(api: Reads, space: str, parts: Parts) -> dict[str, list[Object]]:
+    """UID → the events of a pod whose container, or of a StatefulSet whose pod, has not been made yet."""
+    waiting = []
+    for place, each in parts.sets.items():
+        pod = parts.pods.get(place)
+        if pod is not None and facts.needs_events(pod):
+            waiting.append(pod["metadata"]["uid"])
+        elif creation_events.needs_events(each, pod):
+            waiting.append(each["metadata"]["uid"])
     path = paths.namespaced("events", space)
     found = await asyncio.gather(
         *(api.find(path, fields=f"involvedObject.uid={uid}") for uid in waiting)
@@ -217,6 +222,9 @@ def _incarnations(
                 cluster_id=facts.overrides_of(each).get("cluster.id"),
                 founding=facts.founding_facts(facts.overrides_of(each)),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
+                not_made=creation_events.not_made(events.get(meta["uid"], []))
+                if pod is None
+                else None,
                 claim=claim_seen,
                 volume=volumes.get(bound) if bound is not None else None,
             )

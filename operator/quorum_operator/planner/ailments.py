@@ -42,6 +42,9 @@ def lost_records(replica: ReplicaView | None) -> str | None:
     )
 
 
+NO_POD = "NoPod"
+"""How the text of a member begins whose pod has not been made; a reason and the API server's answer may follow."""
+
 LEFT = "Left"
 """How the text of a member begins that has left, and whose pod can't end while its host is away."""
 
@@ -64,7 +67,8 @@ def ailment(each: Incarnation, unreachable: str | None = None) -> str | None:
     if gone is not None and each.report is None:
         return f"{gone.reason}: {gone.evidence}"
     if pod is None:
-        return "NoPod"
+        refused = each.not_made
+        return NO_POD if refused is None else f"{NO_POD}: {refused.reason}: {refused.message}"
     if pod.deleting:
         return "PodTerminating"
     if pod.unschedulable is not None:

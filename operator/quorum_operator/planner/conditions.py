@@ -198,6 +198,10 @@ def _refused(at: Situation) -> Finding:
     found = sorted(told(at.seen), key=lambda each: (each.since, each.subject))
     said = [f"{each.step} of {each.subject}: {each.message}" for each in found]
     reasons = [each.reason for each in found]
+    for each in at.current:
+        if each.not_made is not None and each.replicas > 0 and each.failed is None:
+            reasons.append(each.not_made.reason)
+            said.append(f"pod of StatefulSet/{each.name}: {each.not_made.message}")
     token = [each.pod.name for each in at.current if each.pod and each.pod.token_refused_since]
     if token:
         reasons.append(TOKEN_REFUSED)

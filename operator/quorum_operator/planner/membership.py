@@ -101,7 +101,8 @@ def _with_obstacle(each: Incarnation) -> str:
     """Its name, and what keeps its pod from running."""
     pod = each.pod
     if pod is None:
-        return f"{each.name} (no pod yet)"
+        refused = each.not_made
+        return f"{each.name} (no pod yet{'' if refused is None else f': {refused.message}'})"
     if pod.unschedulable is not None:
         return f"{each.name} (can't be scheduled: {pod.unschedulable})"
     if not pod.running and not pod.ready:

@@ -6,7 +6,7 @@ Pure: of the status before and the one now, so that an operator that was restart
 from dataclasses import dataclass
 
 from quorum_operator.crd import MetadataQuorumStatus
-from quorum_operator.planner.ailments import CANNOT_START, RECORDS_LOST
+from quorum_operator.planner.ailments import CANNOT_START, NO_POD, RECORDS_LOST
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
 
 
@@ -24,7 +24,7 @@ def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[Ne
     return [
         *_loss(status, earlier),
         *_lost_records(status, earlier),
-        *_cannot_start(status, earlier),
+        *_obstacles(status, earlier),
         *_older(status, earlier),
     ]
 
@@ -49,23 +49,28 @@ def _lost_records(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -
     ]
 
 
-def _cannot_start(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
-    """A container that can't be made or started; once for each reason."""
+_TOLD = {
+    CANNOT_START: (f"Member{CANNOT_START}", "; its disk is not blamed for it"),
+    NO_POD: ("PodRefused", ""),
+}
+"""First word of a member's condition that has a reason → reason of the event, and what is to be added."""
 
-    def shown(of: MetadataQuorumStatus) -> dict[tuple[int, int | None, str], str]:
-        return {
-            (each.id, each.incarnation, ":".join(text.split(":")[:2])): text
-            for each in of.members
-            if (text := each.condition or "").startswith(f"{CANNOT_START}: ")
-        }
+
+def _obstacles(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """A container that can't be made or started, a pod that is refused; once for each reason."""
+
+    def shown(of: MetadataQuorumStatus) -> dict[tuple[int, int | None, str, str], str]:
+        found = {}
+        for each in of.members:
+            text = each.condition or ""
+            word, reason, *_ = [*text.split(": ", 2), "", ""]
+            if word in _TOLD and reason:
+                found[each.id, each.incarnation, word, reason] = text
+        return found
 
     before = shown(earlier)
     return [
-        News(
-            "Warning",
-            f"Member{CANNOT_START}",
-            f"member {place[0]}: {text}; its disk is not blamed for it",
-        )
+        News("Warning", _TOLD[place[2]][0], f"member {place[0]}: {text}{_TOLD[place[2]][1]}")
         for place, text in shown(status).items()
         if place not in before
     ]

@@ -281,6 +281,16 @@ class Suspicion:
 
 
 @dataclass(frozen=True, slots=True)
+class NotMade:
+    """The API server refuses a member's pod, or its claim, to the StatefulSets' controller."""
+
+    reason: str
+    """As of the condition `Refused`."""
+    message: str
+    """Its answer, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Incarnation:
     """One StatefulSet: the n-th life of a member, with all that hangs on it."""
 
@@ -324,6 +334,8 @@ class Incarnation:
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
     pod: PodFacts | None = None
+    not_made: NotMade | None = None
+    """Why there is no pod."""
     claim: ClaimFacts | None = None
     volume: VolumeFacts | None = None
     report: NodeReport | None = None

@@ -131,7 +131,14 @@ def _is_foreign(at: Situation, each: Incarnation) -> bool:
 
 
 def _paused(at: Situation) -> Step | None:
-    return Nothing("spec.paused is set: no moves") if at.seen.wanted.paused else None
+    """Nothing that people may be at work on is touched, not even to put it back."""
+    seen = at.seen
+    if not seen.wanted.paused:
+        return None
+    drift = [f"{each.kind}/{each.name}" for each in seen.label_drift]
+    put_off = tuple(dict.fromkeys([*drift, *seen.stale_objects]))
+    told = f"; left as somebody has changed it: {_some(put_off)}" if put_off else ""
+    return Nothing(f"spec.paused is set: no moves{told}")
 
 
 def _objects(at: Situation) -> Step | None:

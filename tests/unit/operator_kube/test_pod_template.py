@@ -8,6 +8,7 @@ from quorum_operator.kube import facts
 from quorum_operator.kube.pod_template import with_template
 from quorum_operator.planner.observed import PodFacts
 
+
 def owned_and_pod(
     pod_args: list[str], set_args: list[str], was: dict[str, Any], wanted: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:

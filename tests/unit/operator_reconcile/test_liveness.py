@@ -18,11 +18,15 @@ GOOD, BAD = Reconciled("MetadataQuorum", "a", "good"), Reconciled("MetadataQuoru
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Stands in for the module `time`. `wall` is set by somebody."""
 
     now = 5_000.0
+    wall = 0.0
 
     def time(self) -> float:
+        return self.now + self.wall
+
+    def monotonic(self) -> float:
         return self.now
 
 
@@ -44,6 +48,21 @@ def test_without_any_resource_the_operator_is_healthy(clock: Clock) -> None:
     operator = Application(Settings())
     clock.now += 10 * STALE_AFTER_S
     assert health(operator)[0] == 200
+
+
+@pytest.mark.parametrize("set_by_s", [-1e6, 1e6])
+def test_a_clock_that_is_set_is_no_reason_to_restart(clock: Clock, set_by_s: float) -> None:
+    operator = Application(Settings())
+    operator.metrics.watch(GOOD)
+    operator.metrics.begin(GOOD)
+    clock.wall = set_by_s
+    operator.metrics.end(GOOD, None)
+    clock.wall *= 2
+    status, told = health(operator)
+    assert status == 200
+    assert told["lastReconcileAgeSeconds"] == 0
+    clock.now += 2 * STALE_AFTER_S
+    assert health(operator)[0] == 503, "what stands still is told all the same"
 
 
 @pytest.mark.parametrize("error", ["Forbidden", "Unavailable", "TimeoutError"])

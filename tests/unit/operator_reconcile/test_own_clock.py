@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from hypothesis import strategies as st
 
 from quorum_operator.desired import names
 from quorum_operator.kube import paths
+from quorum_operator.kube.errors import Forbidden
 from quorum_operator.metrics import Metrics
+from quorum_operator.reassign import ReassignmentReconciler
+from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 from quorum_operator.reconcile import Reconciler
+from quorum_operator.turns import Turns
 from support.kept_objects import (
     NAME,
     SPACE,
@@ -72,6 +77,68 @@ async def _debounced(pauses: list[float], errors: list[float], restarted: list[b
         lasted_s = clocks.at - SERVER_AT
         assert lasted_s >= DEBOUNCE_S or not _latched(api), lasted_s
         assert lasted_s < DEBOUNCE_S + 1 or _latched(api), lasted_s
+
+
+@pytest.mark.parametrize("error_s", [-86_400.0, 86_400.0])
+@pytest.mark.requirement("OP-04")
+def test_what_is_written_for_people_and_other_operators_has_the_api_servers_time(
+    error_s: float,
+) -> None:
+    api, clocks = running_quorum(3), Clocks()
+    clocks.error_s = error_s
+    nodes = SoundNodes(3)
+    nodes.refusing = {"10.0.0.2"}
+    unchecked: Any = api
+    operator = Reconciler(unchecked, nodes, Metrics(), clock=clocks.server)
+
+    def refuse(verb: str, path: str) -> None:
+        if verb == "list":
+            raise Forbidden(403, "Forbidden", "no")
+
+    async def run() -> None:
+        for _ in range(3):
+            await operator.reconcile(SPACE, NAME)
+            clocks.at += 400.0
+        assert {path for verb, path in api.writes if verb == "delete"} == {pod_path(2)}
+        api.refuse = refuse
+        with pytest.raises(Forbidden):
+            await operator.reconcile(SPACE, NAME)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time, "time", clocks.own)
+        asyncio.run(run())
+    condition = api.condition("Refused")
+    _assert_told_in_time(api, clocks, condition["lastTransitionTime"])
+
+
+@pytest.mark.parametrize("error_s", [-86_400.0, 86_400.0])
+@pytest.mark.requirement("OP-04")
+def test_a_reassignment_tells_the_api_servers_time(error_s: float) -> None:
+    api, clocks = running_quorum(3), Clocks()
+    clocks.error_s = error_s
+    path = paths.namespaced(REASSIGNMENT_PLURAL, SPACE, "r")
+    moves = [{"topic": "t", "partition": 0, "replicas": [1]}]
+    api.objects[path] = {
+        "metadata": {"name": "r", "namespace": SPACE, "uid": "u", "generation": 1},
+        "spec": {"quorum": "no-such-quorum", "partitions": moves},
+    }
+    api.objects[path]["metadata"]["resourceVersion"] = "1"
+    api.objects[path]["status"] = {"phase": "Running"}
+    unchecked: Any = api
+    turns = Turns(lambda place: None)
+    operator = ReassignmentReconciler(unchecked, unchecked, Metrics(), turns, clocks.server)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(time, "time", clocks.own)
+        asyncio.run(operator.reconcile(SPACE, "r"))
+    told = [each["lastTransitionTime"] for each in api.objects[path]["status"]["conditions"]]
+    _assert_told_in_time(api, clocks, *told)
+
+
+def _assert_told_in_time(api: KeptObjects, clocks: Clocks, *texts: str) -> None:
+    assert api.events
+    for text in (*texts, *(each["lastTimestamp"] for each in api.events)):
+        at = datetime.fromisoformat(text).timestamp()
+        assert SERVER_AT - 1 <= at <= clocks.at + 1, text
 
 
 def _latched(api: KeptObjects) -> bool:

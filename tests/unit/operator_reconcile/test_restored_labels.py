@@ -46,10 +46,22 @@ def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
 
 def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
     api = running_quorum(paused=True)
+    before = dict(api.objects[pod_path(1)]["metadata"]["labels"])
+    service = "/api/v1/namespaces/space/services/demo-nodes"
+    selector = api.objects[service]["spec"]["selector"]
     api.objects[pod_path(1)]["metadata"]["labels"] = {}
+    api.objects[service]["spec"]["selector"] = {"no": "body"}
     reconciled(api)
     assert api.objects[pod_path(1)]["metadata"]["labels"] == {}
+    assert api.objects[service]["spec"]["selector"] == {"no": "body"}
     assert api.status["voters"] == 3
+    told = api.status["plan"]["reason"]
+    for word in ("spec.paused", "Pod/demo-1-1-0", "Service/demo-nodes"):
+        assert word in told, "what is put off is named"
+    api.change_spec(paused=False)
+    reconciled(api)
+    assert api.objects[pod_path(1)]["metadata"]["labels"] == before
+    assert api.objects[service]["spec"]["selector"] == selector
 
 
 def test_a_set_that_somebody_else_owns_is_not_labelled() -> None:

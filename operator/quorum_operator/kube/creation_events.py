@@ -1,0 +1,36 @@
+"""What the StatefulSets' controller says of a pod, or of its claim, that it can't make. Pure functions over events."""
+
+from typing import Any
+
+from quorum_operator.kube.mounts import said_at
+from quorum_operator.kube.refusal_words import advice_on, reason_in
+from quorum_operator.planner.observed import NotMade
+
+Object = dict[str, Any]
+
+_FAILED, _MADE = "FailedCreate", "SuccessfulCreate"
+_BEFORE_CAUSE = "failed error: "
+"""What precedes the API server's answer in the controller's message."""
+_MESSAGE_MOST = 500
+
+
+def needs_events(owned: Object, pod: Object | None) -> bool:
+    """Whether only the StatefulSet's events can tell why it has no pod."""
+    meta, spec = owned["metadata"], owned["spec"]
+    return pod is None and "deletionTimestamp" not in meta and spec.get("replicas", 1) > 0
+
+
+def not_made(events: list[Object]) -> NotMade | None:
+    """What the API server answered last, if nothing of this StatefulSet was made since then."""
+    failures = [each for each in events if each.get("reason") == _FAILED]
+    latest = max(failures, key=said_at, default=None)
+    if latest is None:
+        return None
+    made = [each for each in events if each.get("reason") == _MADE]
+    if any(said_at(each) > said_at(latest) for each in made):
+        return None
+    told = str(latest.get("message") or "")
+    answer = told.rpartition(_BEFORE_CAUSE)[2][:_MESSAGE_MOST].rstrip(". ")
+    # The controller has every right: whatever forbids it is a rule of admission.
+    reason = reason_in(answer) or ("Invalid" if " is invalid: " in answer else "AdmissionDenied")
+    return NotMade(reason, f"{answer}. {advice_on(reason)}")

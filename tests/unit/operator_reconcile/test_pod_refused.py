@@ -1,0 +1,90 @@
+"""A quota refuses a member's pod to the StatefulSets' controller: the real reconcile tells it where people look."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from support.kept_objects import (
+    NAME,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    pod_path,
+    reconciler,
+    running_quorum,
+    set_path,
+    time_text,
+)
+
+pytestmark = pytest.mark.requirement("OP-01")
+QUOTA = (
+    'create Pod demo-3-1-0 in StatefulSet demo-3-1 failed error: pods "demo-3-1-0" is forbidden: exceeded quota:'
+    " few-pods, requested: pods=1, used: pods=2, limited: pods=2"
+)
+
+
+class SetEvents(KeptObjects):
+    """Events of StatefulSets; each by the UID of what it is about."""
+
+    async def find(
+        self, path: str, *, labels: str | None = None, fields: str | None = None
+    ) -> list[dict[str, Any]]:
+        key, _, uid = (fields or "").partition("=")
+        if key != "involvedObject.uid":
+            return await super().find(path, labels=labels, fields=fields)
+        await self._called("list", path)
+        return [self.said] if uid == self.said["involvedObject"]["uid"] else []
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return {
+            "metadata": {"name": "e", "creationTimestamp": time_text(3)},
+            "involvedObject": {"uid": self.objects[set_path(3)]["metadata"]["uid"]},
+            "reason": "FailedCreate",
+            "message": QUOTA,
+            "lastTimestamp": time_text(3),
+        }
+
+
+def without_pod() -> SetEvents:
+    api = running_quorum()
+    api.__class__ = SetEvents
+    assert isinstance(api, SetEvents)
+    del api.objects[pod_path(3)]
+    return api
+
+
+def reconciled(api: KeptObjects, times: int = 1, nodes: SoundNodes | None = None) -> None:
+    async def run() -> None:
+        operator = reconciler(api, nodes or SoundNodes(3, silent=(3,)))
+        for _ in range(times):
+            await operator.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def test_the_quota_is_named_in_the_conditions_and_by_one_event() -> None:
+    api = without_pod()
+    reconciled(api, 3)
+    told = api.condition("Refused")
+    assert (told["status"], told["reason"]) == ("True", "QuotaExceeded")
+    for word in ("StatefulSet/demo-3-1", "exceeded quota: few-pods", "Raise the ResourceQuota"):
+        assert word in told["message"]
+    degraded = api.condition("Degraded")["message"]
+    assert "3: NoPod: QuotaExceeded: " in degraded
+    events = [each for each in api.events if each["reason"] == "PodRefused"]
+    assert [each["type"] for each in events] == ["Warning"]
+    assert "few-pods" in events[0]["message"]
+    changed = {path.split("/")[-2] for _, path in api.writes}
+    assert changed <= {"persistentvolumeclaims"}, "no disk is blamed for it, and nobody restarted"
+
+
+def test_it_is_over_when_the_pod_is_there() -> None:
+    api = without_pod()
+    kept = running_quorum().objects[pod_path(3)]
+    reconciled(api)
+    api.objects[pod_path(3)] = kept
+    reconciled(api, nodes=SoundNodes(3))
+    assert api.condition("Refused")["status"] == "False"
+    assert api.status["phase"] == "Ready"
