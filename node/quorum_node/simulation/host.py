@@ -206,6 +206,10 @@ class SimulatedHost:
                     f"unreadable from {self.state.end_offset} on: {error}"
                 ) from error
             for batch in batches:
+                if batch.header.base_offset != self.state.end_offset:
+                    # No checksum covers it, and the scrub may not have been there yet.
+                    found = f"offset {batch.header.base_offset} stands there"
+                    raise StorageFailure(f"unreadable from {self.state.end_offset} on: {found}")
                 before, self.state = self.state, self.state.after(batch)
                 self.snapshots.applied(before, self.state)
         self.cluster.watch.applied(self)
@@ -269,7 +273,7 @@ class WatchedLog(SimulatedLog):
     """Tells the invariants of every append, and of everything that takes records away."""
 
     def __init__(self, host: SimulatedHost, log: SegmentedLog) -> None:
-        super().__init__(log, host.machine.files)
+        super().__init__(log, host.machine.files, host.machine.as_written)
         self._host = host
 
     def append(self, data: bytes, base_offset: int, end_offset: int, leader_epoch: int) -> None:

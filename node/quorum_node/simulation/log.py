@@ -5,7 +5,7 @@ flush. Must not know Raft.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from quorum_node.records.batches import CONTROL_FLAG, Batch, read_header, split_batches
@@ -22,7 +22,10 @@ Noted = tuple[int, int, int, int]
 class SimulatedLog:
     """The driver's Log device over an opened log."""
 
-    def __init__(self, log: SegmentedLog, files: SimulatedFiles) -> None:
+    def __init__(
+        self, log: SegmentedLog, files: SimulatedFiles, as_written: Callable[[Path], bytes]
+    ) -> None:
+        """`as_written`: a file as it is, but for what has rotted in it: the opening has not read every segment."""
         self._log = log
         self._files = files
         self._bases: list[int] = []
@@ -37,9 +40,7 @@ class SimulatedLog:
         self._syncing: Unsynced | None = None
         self._synced_to = 0
         for segment in log.segments:
-            found = files.file(segment.path)
-            assert found is not None, f"{segment.path} is open and has no name"
-            self._note(bytes(found.content), segment, 0)
+            self._note(as_written(segment.path), segment, 0)
 
     @property
     def start(self) -> SnapshotId:

@@ -4,8 +4,9 @@ Owns what the replicas share (K595-31): they crash, freeze, start and are switch
 a disk that breaks or is full is everyone's. Must not know what a replica does, nor the story.
 """
 
+import errno
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -31,17 +32,20 @@ EXIT_MS = 0.5
 SHUFFLED_SHARE = 0.6
 """Disks that write sectors in any order."""
 SEGMENT_BYTES = (700, 3000, 12_000, 1 << 20)
+FAILED_SYNCS = (errno.EIO, errno.EROFS)
+"""Errors of a sync that are a failed disk; the others are a full one."""
 _NO_LATCH = FailureLatch(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rot:
-    """A bit of a file that turned over; `value` is the byte since then."""
+    """A bit of a file that turned over: `value` is the byte since then, `was` the one that was written."""
 
     path: Path
     file: StoredFile
     position: int
     value: int
+    was: int
 
 
 class Machine:
@@ -60,6 +64,8 @@ class Machine:
         """What was done to the disk that is a reason to give it up."""
         self.keeps_mark = True
         """Whether a failed disk is remembered when its process has ended: by the latch, or by the operator."""
+        self.given_up = False
+        """Whether its process has said that the disk has failed, and this is remembered: it is replaced."""
         self.went_back = False
         """Whether it ever came back as it was before."""
         self._rotten: list[Rot] = []
@@ -90,14 +96,17 @@ class Machine:
 
     @property
     def counts_as_lost(self) -> bool:
-        """Whether what this disk once held can't be relied on: broken, spoilt, or not caught up since it went back."""
-        return self.files.broken or self.is_rotten or self._is_behind()
+        """Whether what this disk once held can't be relied on.
+
+        It is broken, spoilt or given up, will be given up with its next sync, or has not caught up since it went back.
+        """
+        doomed = self.keeps_mark and self.files.failing_sync in FAILED_SYNCS
+        return self.files.broken or self.given_up or doomed or self.is_rotten or self._is_behind()
 
     @property
     def is_rotten(self) -> bool:
-        """Whether a bit that turned over is still there."""
-        self._rotten = [rot for rot in self._rotten if self.holds(rot)]
-        return bool(self._rotten)
+        """Whether a bit that turned over is still there, or there again: a loss of power may undo what took it away."""
+        return any(map(self.holds, self._rotten))
 
     def holds(self, rot: Rot) -> bool:
         """Whether it is still there: the file may have been cut, replaced or deleted."""
@@ -105,10 +114,26 @@ class Machine:
         there = len(content) > rot.position and content[rot.position] == rot.value
         return there and self.files.file(rot.path) is rot.file
 
-    def rot(self, rot: Rot) -> None:
-        """A bit turned over."""
+    def rot(self, path: Path, position: int, bit: int) -> Rot:
+        """A bit of a file turns over."""
+        file = self.files.file(path)
+        assert file is not None
+        was = file.content[position]
+        file.flip(position, bit)
+        rot = Rot(path, file, position, file.content[position], was)
         self.disk_faults.append("bit rot")
         self._rotten.append(rot)
+        return rot
+
+    def as_written(self, path: Path) -> bytes:
+        """A file without what has rotted in it since: what a process that has not read it again takes it for."""
+        file = self.files.file(path)
+        assert file is not None, f"{path} is open and has no name"
+        content = bytearray(file.content)
+        for rot in self._rotten:
+            if rot.file is file and self.holds(rot):
+                content[rot.position] = rot.was
+        return bytes(content)
 
     def go_back(self, image: Image) -> None:
         """The process ends, and the disk is as it was."""
@@ -116,6 +141,9 @@ class Machine:
         self.went_back = True
         self._held = [max(0, replica.log.end_offset) for replica in self.replicas]
         self.files.restore(image)
+        # The image may be of a disk on which they had turned over, though they are gone from there since.
+        found = [(rot, self.files.file(rot.path)) for rot in self._rotten]
+        self._rotten = [replace(rot, file=file) for rot, file in found if file is not None]
 
     def _is_behind(self) -> bool:
         held = [
@@ -171,6 +199,7 @@ class Machine:
         if self._ends:
             return
         self.first.cluster.watch.halted(self.first, output)
+        self._note_failure(output.reason)
         if output.reason is HaltReason.SHUTDOWN:
             self._ends = all(replica.halted is not None for replica in self.replicas)
         else:
@@ -196,7 +225,12 @@ class Machine:
         self.files.end_process()
         first = self.first
         first.cluster.watch.refused_to_start(first, reason, detail)
+        self._note_failure(reason)
         first.cluster.scheduler.after(EXIT_MS, first.cluster.host_halted, first)
+
+    def _note_failure(self, reason: HaltReason) -> None:
+        if reason is HaltReason.STORAGE_FAILED and self.keeps_mark:
+            self.given_up = True
 
     def open_directory(self) -> OpenDirectory:
         """Format it if it is empty, as the process does; the identities are those of the history."""

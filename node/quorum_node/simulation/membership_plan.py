@@ -140,7 +140,7 @@ class MembershipPlan:
         surplus.sort(key=lambda key: (self._is_alive(key), not self._is_witness(key)))
         if not newcomers and not surplus:
             pause_is_over = now_ms >= self._pause_until_ms and self.others_settled()
-            if self.restless and pause_is_over and not self._death_is_news():
+            if self.restless and pause_is_over and not self.death_is_news():
                 self._pause_until_ms = now_ms + self._random.random() * PAUSE_MS
                 self._want_something_else(leader)
             return
@@ -177,7 +177,7 @@ class MembershipPlan:
     def _all_alive(self, leader: SimulatedHost) -> bool:
         """No disk is gone that the leader may still count on: else a new target might be beyond help."""
         voters = leader.replica.voters.latest.voters.ordered_keys
-        return all(self._is_alive(key) for key in voters) and not self._death_is_news()
+        return all(self._is_alive(key) for key in voters) and not self.death_is_news()
 
     def _want_others(self) -> None:
         """Any number of members goes, and any number comes."""
@@ -239,7 +239,7 @@ class MembershipPlan:
         request = RemoveVoterRequest(CLUSTER_ID, key, REQUEST_TIMEOUT_MS)
         self._cluster.ask(leader, request, lambda response: None)
 
-    def _death_is_news(self) -> bool:
+    def death_is_news(self) -> bool:
         """A member's disk is lost and nobody has noticed: what is begun now might be beyond help.
 
         So it is with bits that turned over, too: the replica may find them when few voters are left.

@@ -69,7 +69,7 @@ def make_sole_voter(host: "SimulatedHost") -> Recovered:
     assert heir.uuid is not None
     epoch = replica.epoch + EPOCH_DISTANCE
     record = sole_voter_record(replica, heir, host.config.endpoints, epoch)
-    held = SimulatedLog(opened.log, machine.files).batches()
+    held = SimulatedLog(opened.log, machine.files, machine.as_written).batches()
     recovered = Recovered(epoch, opened.log.end_offset, frozenset(held))
     append_sole_voter(opened.log, epoch, record, machine.clock.wall_ms())
     save_sole_voter(opened.path, opened.state, epoch, heir, machine.files)

@@ -159,6 +159,7 @@ class Story:
         self._await(
             lambda: (
                 self._as_wanted()
+                and not self.plan.death_is_news()
                 and all(
                     len(cluster.clients.acknowledged) > count and _everyone_caught_up(cluster)
                     for cluster, count in zip(self.partitions, before, strict=True)

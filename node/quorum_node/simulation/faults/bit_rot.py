@@ -8,7 +8,6 @@ from pathlib import Path
 
 from quorum_node.simulation.faults.family import Kind, Scene
 from quorum_node.simulation.host import SimulatedHost
-from quorum_node.simulation.machine import Rot
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
 DOWN_SHARE = 0.5
@@ -47,11 +46,7 @@ class BitRot:
             self._scene.later(5, 300, self._scene.restart, host)
         path = self._scene.random.choice(paths)
         position = self._scene.random.randrange(sizes[path])
-        file = files.file(path)
-        assert file is not None
-        file.flip(position, self._scene.random.randrange(8))
-        rot = Rot(path, file, position, file.content[position])
-        host.machine.rot(rot)
+        rot = host.machine.rot(path, position, self._scene.random.randrange(8))
         replica.cluster.watch.rotted(replica, rot)
         return True
 

@@ -32,8 +32,8 @@ def _survives_in(
     gone = cluster.hosts[gone.address]
     wanted = {cluster.hosts[host.address].key for host in plan.wanted}
     for host in cluster.hosts.values():
-        if not host.has_run or (host.retired and host.disk.broken):
-            continue
+        if not host.has_run or host.retired:
+            continue  # nobody acts there any more
         committed = host.replica.voters.committed.offset
         for entry in host.replica.voters.entries:
             if entry.offset < committed:

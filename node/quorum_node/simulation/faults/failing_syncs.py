@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from quorum_node.simulation.faults.family import Kind, Scene
 from quorum_node.simulation.host import SimulatedHost
+from quorum_node.simulation.machine import FAILED_SYNCS
 
-ERRORS = (errno.EIO, errno.EIO, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+ERRORS = (errno.EIO, *FAILED_SYNCS, errno.ENOSPC, errno.EDQUOT)
 
 
 class FailingSyncs:
@@ -30,7 +31,7 @@ class FailingSyncs:
 
     def _fails_once(self) -> bool:
         error = self._scene.random.choice(ERRORS)
-        is_full = error in (errno.ENOSPC, errno.EDQUOT)
+        is_full = error not in FAILED_SYNCS
         loses_mark = is_full or self._scene.random.random() < 0.6
         hosts = self._scene.up_hosts()
         host = self._scene.one_of(hosts) if loses_mark and hosts else self._scene.expendable()

@@ -6,17 +6,17 @@ The pending image of an active controller is that of all that is in its log, onc
 
 from bisect import bisect_right
 from dataclasses import replace
+from itertools import takewhile
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.configs import ConfigKey
-from quorum_node.records.batches import Batch, decode_records, split_batches
+from quorum_node.records.batches import Batch, decode_records
 from quorum_node.records.metadata import AnyMetadata, ConfigRecord, decode_metadata
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.invariants.invariant import Invariant, Violation
 
-WHOLE_LOG_BYTES = 1 << 20
 WHOLE_EVERY = 64
 """So many comparisons of one process's image look at what is new; the next one at all of it."""
 
@@ -118,7 +118,8 @@ def _same_but_for_old_configs(
 def _batches(host: SimulatedHost, start_offset: int, end_offset: int) -> list[Batch]:
     if start_offset >= end_offset:
         return []
-    return split_batches(host.log.read(start_offset, WHOLE_LOG_BYTES, end_offset))[0]
+    following = host.log.batches_from(start_offset)
+    return list(takewhile(lambda batch: batch.header.end_offset <= end_offset, following))
 
 
 def _records(batch: Batch) -> list[AnyMetadata]:
