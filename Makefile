@@ -143,7 +143,7 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 
 .PHONY: metrics-doc
 metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
-	@$(PY) -m quorum_node.server.metric_specs >docs/.new && mv docs/.new docs/metrics.md
+	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/metrics.md
 
 .PHONY: configuration-doc
 configuration-doc: venv ## the tables of docs/configuration.md, from the declarations of the keys

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-from quorum_node.server.main import main
+from quorum_node.server.process.main import main
 
 INTERVAL_SECONDS = 0.001
 PARTS = (
@@ -26,20 +26,20 @@ PARTS = (
     ("raft/", "Raft core"),
     ("controller/", "decide (controller)"),
     ("server/controller/", "decide (controller)"),
-    ("server/applier", "apply"),
+    ("server/partition/applier", "apply"),
     ("state/", "apply"),
     ("image/", "apply"),
     ("server/wire/", "translate messages"),
-    ("server/listener", "sockets"),
-    ("server/peer_connection", "sockets"),
-    ("server/frame_cutter", "sockets"),
-    ("server/flusher", "hand over fsyncs"),
-    ("server/driver", "driver and host"),
-    ("server/replica_host", "driver and host"),
-    ("server/tally", "metrics"),
-    ("server/metrics", "metrics"),
-    ("server/commit_times", "metrics"),
-    ("server/request_times", "metrics"),
+    ("server/listener/", "sockets"),
+    ("server/peers/", "sockets"),
+    ("server/transport/", "sockets"),
+    ("server/partition/flusher", "hand over fsyncs"),
+    ("server/partition/driver", "driver and host"),
+    ("server/partition/replica_host", "driver and host"),
+    ("server/observing/tally", "metrics"),
+    ("server/observing/metrics", "metrics"),
+    ("server/observing/commit_times", "metrics"),
+    ("server/observing/request_times", "metrics"),
     ("server/", "queues and routing of requests"),
 )
 """Where a file belongs, by the first that fits."""

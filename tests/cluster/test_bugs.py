@@ -21,8 +21,8 @@ import sys, threading
 from pathlib import Path
 from quorum_node.raft import describe, messages, replica, timers
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.server.applier import Applier
-from quorum_node.server.snapshotter import Snapshotter
+from quorum_node.server.partition.applier import Applier
+from quorum_node.server.snapshots.snapshotter import Snapshotter
 from quorum_node.storage.log import SegmentedLog
 
 def broken(real, thread=None):
@@ -34,7 +34,7 @@ def broken(real, thread=None):
     return call
 
 {change}
-from quorum_node.server.main import main
+from quorum_node.server.process.main import main
 sys.exit(main())
 """
 

@@ -23,12 +23,12 @@ from quorum_node.records.metadata import (
     FeatureLevelRecord,
     encode_metadata,
 )
-from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.hosted_partitions import HostedPartitions
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.node_events import MalformedBytes
-from quorum_node.server.startup import open_replica
-from quorum_node.server.termination import Termination
+from quorum_node.server.ending.termination import Termination
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
 from support.broker_requests import registration
 from support.local_quorum import LocalNode, LocalQuorum, wait_until

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from quorum_node.server.metric_specs import SPECS
+from quorum_node.server.observing.metric_specs import SPECS
 from support.local_quorum import LocalQuorum, wait_until
 
 Sample = tuple[str, str]

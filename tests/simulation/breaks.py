@@ -32,7 +32,7 @@ from quorum_node.raft.outputs import ReadConfirmed
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.voters import VoterHistory, VoterSet
 from quorum_node.records.identity import Voter
-from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.partition.driver import ReplicaDriver
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from quorum_node.protocol.fetch import FetchResponse
-from quorum_node.server import hosted_partitions, peers, split_request
+from quorum_node.server.peers import pool as peers
+from quorum_node.server.process import hosted_partitions
+from quorum_node.server.requests import split_request
 from quorum_node.server.wire import fetch, outbound
 
 Patch = pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from quorum_node.raft import acknowledgements, election, vote
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Prospective
-from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.partition.driver import ReplicaDriver
 from quorum_node.simulation import scrubbing
 from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage import atomic_file, errors, log_end, log_opening, quorum_state

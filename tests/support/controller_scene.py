@@ -14,13 +14,13 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import AnyMetadata, decode_metadata
 from quorum_node.schema.schema import Message
-from quorum_node.server.appends import AppendQueue
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.appends import AppendQueue
 
 CLUSTER_ID = "the-cluster"
 VOTERS = tuple(ReplicaKey(each, UUID(int=(1 << 90) + each)) for each in (1, 2, 3))

@@ -1,6 +1,6 @@
 """A real node without its listeners, in the loop of a test: replicas on a disk, controller and admin API.
 
-Owns putting it together, as `server/process.py` does. What is asked of it is the tests' affair.
+Owns putting it together, as `server/process/node_process.py` does. What is asked of it is the tests' affair.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
-from quorum_node.server.appends import AppendOutcome, Committed
 from quorum_node.server.controller.hosting import HostedController
-from quorum_node.server.hosted_partitions import HostedPartitions
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.node_events import MalformedBytes
-from quorum_node.server.replica_building import own_endpoints
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.starting.replica_building import own_endpoints
 from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.failure_latch import FailureLatch

@@ -8,7 +8,7 @@ import os
 import sys
 
 from quorum_node.protocol import apis
-from quorum_node.server.main import main
+from quorum_node.server.process.main import main
 
 if __name__ == "__main__":
     object.__setattr__(apis.VOTE, "max_version", int(os.environ["VOTE_MAX_VERSION"]))

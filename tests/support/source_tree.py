@@ -57,7 +57,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.records.identity",
 )
 # The asyncio server and the simulation run the very same file, with devices of their own.
-LOOP_AGNOSTIC = "node/quorum_node/server/driver.py"
+LOOP_AGNOSTIC = "node/quorum_node/server/partition/driver.py"
 LOOP_MODULES = frozenset({"asyncio", "random", "threading", "time"})
 FILE_LINES = 500
 FUNCTION_LINES = 70

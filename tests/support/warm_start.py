@@ -58,7 +58,7 @@ def _run(arguments: list[str], log: str) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    from quorum_node.server.main import main
+    from quorum_node.server.process.main import main
 
     sys.exit(main(arguments))
 
@@ -74,6 +74,6 @@ def _start(cold: NodeStart) -> NodeStart:
 
 def pytest_configure(config: pytest.Config) -> None:
     _CONTEXT.set_forkserver_preload(
-        ["quorum_node.server.main", "pydantic.v1", "support.warm_start"]
+        ["quorum_node.server.process.main", "pydantic.v1", "support.warm_start"]
     )
     local_quorum.start_process = _start(local_quorum.start_process)

@@ -8,7 +8,7 @@ from quorum_node.configuration import reference
 from quorum_node.configuration.key import Key, Owner, Scope
 from quorum_node.configuration.keys import controller, listeners, log, node, quorum
 from quorum_node.configuration.keys.table import all_keys, known_names
-from quorum_node.server.metric_specs import markdown
+from quorum_node.server.observing.metric_specs import markdown
 from quorum_operator.crd import CONFIG_KEYS
 from quorum_operator.desired.config import properties
 from quorum_operator.desired.names import Owner as OwnerOfObjects

@@ -11,7 +11,7 @@ import sys
 def main() -> int:
     """Run the node; returns the exit code. Collection is on again before anything is opened."""
     gc.disable()
-    from quorum_node.server.main import main as run
+    from quorum_node.server.process.main import main as run
 
     gc.enable()
     return run()

@@ -33,8 +33,8 @@ from quorum_node.raft.roles import CorruptFetch, Follower
 from quorum_node.records.batches import CorruptBatch, split_batches
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server.driver import ReplicaDriver
-from quorum_node.server.replica_building import log_state
+from quorum_node.server.partition.driver import ReplicaDriver
+from quorum_node.server.starting.replica_building import log_state
 from quorum_node.simulation.control.controller import SimulatedController
 from quorum_node.simulation.disk import SimulatedDisk
 from quorum_node.simulation.log import SimulatedLog

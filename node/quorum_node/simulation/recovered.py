@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorum_node.raft import Replica
-from quorum_node.server.recovering import sole_voter_record
-from quorum_node.server.replica_building import log_state
+from quorum_node.server.starting.recovering import sole_voter_record
+from quorum_node.server.starting.replica_building import log_state
 from quorum_node.simulation.log import Noted, SimulatedLog
 from quorum_node.storage.sole_voter import (
     EPOCH_DISTANCE,

@@ -13,7 +13,7 @@ from quorum_node.raft import reads, remote_reads
 from quorum_node.raft.leadership import Leader, PendingRead
 from quorum_node.raft.outputs import ReadConfirmed
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.server.main import main
+from quorum_node.server.process.main import main
 
 VARIABLE = "METADATAQUORUM_TEST_BREAK"
 

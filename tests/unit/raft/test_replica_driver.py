@@ -36,7 +36,7 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server.driver import ReplicaDriver
+from quorum_node.server.partition.driver import ReplicaDriver
 from quorum_node.storage.errors import DiskFull, StorageFailure
 
 KEY = ReplicaKey(1, UUID(int=1))

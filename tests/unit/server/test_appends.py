@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from quorum_node.raft.errors import RaftError
-from quorum_node.server.appends import (
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.appends import (
     MAX_BATCH_BYTES,
     MAX_BATCHES_IN_FLIGHT,
     AppendQueue,
     Committed,
     TooLarge,
 )
-from quorum_node.server.metrics import Metrics
 
 Proposals = list[tuple[int, tuple[bytes, ...]]]
 

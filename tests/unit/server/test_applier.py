@@ -6,8 +6,8 @@ import pytest
 
 from quorum_node.records.batches import CorruptBatch, encode_batch
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
-from quorum_node.server.applier import Applier
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.applier import Applier
 
 
 def batch(base_offset: int) -> bytes:

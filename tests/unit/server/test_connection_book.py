@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.server.connection_book import MAX_PER_VOTER, ConnectionBook
+from quorum_node.server.listener.connection_book import MAX_PER_VOTER, ConnectionBook
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server.metrics import STEP_SECONDS
+from quorum_node.server.observing.metrics import STEP_SECONDS
 from support.broker_requests import heartbeat, registration
 from support.hosted_moves import Moves, with_moves
 from support.hosted_node import Node, with_node

@@ -12,7 +12,12 @@ import uvloop
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import parse_uuid
-from quorum_node.server.fail_stop import is_half_a_step, watch_loop, watch_task, watch_threads
+from quorum_node.server.ending.fail_stop import (
+    is_half_a_step,
+    watch_loop,
+    watch_task,
+    watch_threads,
+)
 
 
 def caught(act: Callable[[], object]) -> BaseException:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quorum_node.server.fair_turns import LIGHT_TURN_SECONDS, TURN_SECONDS, FairTurns
+from quorum_node.server.listener.fair_turns import LIGHT_TURN_SECONDS, TURN_SECONDS, FairTurns
 
 
 class Clockwork:

@@ -10,7 +10,7 @@ LOW = 256
 def soft_limit_after(count: int, hard: int) -> tuple[int, str]:
     """In a process of its own that begins with LOW."""
     program = (
-        "import resource; from quorum_node.server.file_limit import allow_connections;"
+        "import resource; from quorum_node.server.process.file_limit import allow_connections;"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, ({LOW}, {hard}));"
         f"allow_connections({count}); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )

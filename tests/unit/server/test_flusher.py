@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from quorum_node.records.batches import encode_values
-from quorum_node.server import flusher as flusher_module
-from quorum_node.server.flusher import ThreadFlusher
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition import flusher as flusher_module
+from quorum_node.server.partition.flusher import ThreadFlusher
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 

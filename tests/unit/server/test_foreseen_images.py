@@ -21,14 +21,14 @@ from quorum_node.records.metadata import (
     TopicRecord,
     encode_metadata,
 )
-from quorum_node.server.applier import Applier
 from quorum_node.server.controller.foreseen import (
     ForeseenImages,
     Step,
     say_the_same,
     take_effect_at_once,
 )
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.applier import Applier
 from support.broker_requests import heartbeat, registration
 from support.controller_scene import Scene, play
 

@@ -19,8 +19,12 @@ from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_requ
 from quorum_node.protocol.topic_apis import ELECT_LEADERS
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.forwarded import ForwardedRequest, says, unwrap
-from quorum_node.server.listener import InboundRequest, KafkaConnection, KafkaListener
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.listener.kafka_listener import (
+    InboundRequest,
+    KafkaConnection,
+    KafkaListener,
+)
+from quorum_node.server.observing.metrics import Metrics
 
 ALICE = encode_principal(DefaultPrincipal(type="User", name="alice", token_authenticated=False))
 ADDRESS = bytes((10, 0, 0, 7))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.server.frame_cutter import _VIEW_FROM_BYTES, FrameCutter
+from quorum_node.server.transport.frame_cutter import _VIEW_FROM_BYTES, FrameCutter
 
 MAX_BYTES = 8 << 20
 

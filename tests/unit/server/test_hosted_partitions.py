@@ -8,7 +8,7 @@ import pytest
 
 from quorum_node.api import ErrorCode
 from quorum_node.raft.outputs import HaltReason
-from quorum_node.server.appends import Committed
+from quorum_node.server.partition.appends import Committed
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from support.hosted_node import NODE_ID, Node, with_node
 

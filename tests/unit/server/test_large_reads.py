@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from quorum_node.server.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
-from quorum_node.server.listener import KafkaListener
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
+from quorum_node.server.observing.metrics import Metrics
 
 PIECE_BYTES = 256 << 10
 

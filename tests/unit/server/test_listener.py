@@ -10,14 +10,14 @@ import pytest
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
-from quorum_node.server.fair_turns import FairTurns
-from quorum_node.server.listener import (
+from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.kafka_listener import (
     MAX_FRAMES_PER_TURN,
     InboundRequest,
     KafkaConnection,
     KafkaListener,
 )
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
 MAX_BYTES = 1 << 20

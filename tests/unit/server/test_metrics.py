@@ -6,11 +6,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from quorum_node.protocol.apis import FETCH, VOTE
 from quorum_node.raft.outputs import RoleChanged
 from quorum_node.raft.roles import RoleName
-from quorum_node.server.commit_times import CommitTimes, ElectionTimes
-from quorum_node.server.metric_specs import BY_NAME, SPECS, Derived
-from quorum_node.server.metrics import STEP_SECONDS, Metrics
-from quorum_node.server.request_times import RequestTimes
-from quorum_node.server.tally import MAX_LABELS, OTHERS
+from quorum_node.server.observing.commit_times import CommitTimes, ElectionTimes
+from quorum_node.server.observing.metric_specs import BY_NAME, SPECS, Derived
+from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
+from quorum_node.server.observing.request_times import RequestTimes
+from quorum_node.server.observing.tally import MAX_LABELS, OTHERS
 
 DRAFT_TABLE = [
     "CurrentLeader",

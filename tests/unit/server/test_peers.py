@@ -24,8 +24,8 @@ from quorum_node.raft.messages import (
 )
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.server.controller.registrar import own_registration
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.peers import PeerPool
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.wire.vote import join_vote
 from support.peer_stand_in import Handle, Peer
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from quorum_node.raft.errors import RaftError
-from quorum_node.server.applier import Applier
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.reads import ReadQueue
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.applier import Applier
+from quorum_node.server.partition.reads import ReadQueue
 
 pytestmark = pytest.mark.requirement("K650-03")
 

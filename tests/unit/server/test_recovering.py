@@ -15,11 +15,11 @@ from quorum_node.raft.replica import Replica
 from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, encode_control
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
-from quorum_node.server import recovering
-from quorum_node.server.recovering import recover
-from quorum_node.server.replica_building import build_replica
-from quorum_node.server.startup import open_replica
-from quorum_node.server.termination import Termination
+from quorum_node.server.ending.termination import Termination
+from quorum_node.server.starting import recovering
+from quorum_node.server.starting.recovering import recover
+from quorum_node.server.starting.replica_building import build_replica
+from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage import kept_copy
 from quorum_node.storage.directory import format_directory, open_directory
 from quorum_node.storage.directory_lock import lock_directory

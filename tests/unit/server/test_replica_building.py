@@ -8,7 +8,7 @@ import pytest
 from quorum_node.configuration.timeouts import QuorumTimeouts
 from quorum_node.raft import Replica
 from quorum_node.raft.election import campaign_delay_ms
-from quorum_node.server.replica_building import build_replica
+from quorum_node.server.starting.replica_building import build_replica
 from support.hosted_node import config_of, opened
 
 TIMEOUTS = QuorumTimeouts(

@@ -10,9 +10,9 @@ import pytest
 from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.batches import encode_values
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server import scrubber as scrubber_module
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.scrubber import Scrubber
+from quorum_node.server.disk import scrubber as scrubber_module
+from quorum_node.server.disk.scrubber import Scrubber
+from quorum_node.server.observing.metrics import Metrics
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.quorum_state import QuorumStateFile

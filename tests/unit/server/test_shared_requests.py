@@ -12,8 +12,8 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.records.identity import Endpoint, ReplicaKey
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.peers import PeerPool
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.partitions import Answer

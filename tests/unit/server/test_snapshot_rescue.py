@@ -20,8 +20,8 @@ from quorum_node.raft.quorum_state import QuorumState
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server import snapshot_rescue
-from quorum_node.server.snapshot_rescue import fetch_again
+from quorum_node.server.starting import snapshot_rescue
+from quorum_node.server.starting.snapshot_rescue import fetch_again
 from quorum_node.server.wire.snapshots import join_fetch_snapshot, split_fetch_snapshot
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import SnapshotStore

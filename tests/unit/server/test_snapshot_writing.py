@@ -11,8 +11,8 @@ import pytest
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server import snapshot_writing
-from quorum_node.server.snapshot_writing import (
+from quorum_node.server.snapshots import writing as snapshot_writing
+from quorum_node.server.snapshots.writing import (
     NotWritten,
     SnapshotWriting,
     Written,

@@ -15,16 +15,16 @@ from quorum_node.image.resource_types import TOPIC
 from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.server import snapshotter as snapshotter_module
 from quorum_node.server.admin.views import state_document
-from quorum_node.server.appends import AppendOutcome, Committed
-from quorum_node.server.hosted_partitions import HostedPartitions
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.node_events import MalformedBytes
-from quorum_node.server.replica_host import ReplicaHost
-from quorum_node.server.snapshotter import Outcome
-from quorum_node.server.startup import open_replica
-from quorum_node.server.termination import Termination
+from quorum_node.server.ending.termination import Termination
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.snapshots import snapshotter as snapshotter_module
+from quorum_node.server.snapshots.snapshotter import Outcome
+from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter

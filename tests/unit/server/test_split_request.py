@@ -14,8 +14,8 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.schema.schema import Message
-from quorum_node.server.listener import InboundRequest
-from quorum_node.server.split_request import PartitionRequests
+from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.requests.split_request import PartitionRequests
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.fetch import fetch_request
 from quorum_node.server.wire.partitions import METADATA_TOPIC_ID, metadata_partition

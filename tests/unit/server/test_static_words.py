@@ -14,9 +14,9 @@ from quorum_node.records.batches import encode_batch
 from quorum_node.records.control import VotersRecord, encode_control
 from quorum_node.records.identity import ReplicaKey, Voter
 from quorum_node.server.admin.views import catch_up, discovered_document
-from quorum_node.server.node_events import ReplicaEvents
-from quorum_node.server.startup import open_replica
-from quorum_node.server.termination import Termination
+from quorum_node.server.ending.termination import Termination
+from quorum_node.server.observing.node_events import ReplicaEvents
+from quorum_node.server.starting.startup import open_replica
 from support.raft.cores import Cores
 
 THREE = ("1", "2", "3")

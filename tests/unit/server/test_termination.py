@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from quorum_node.exit_codes import ExitCode, TerminationReason
-from quorum_node.server import termination as termination_module
-from quorum_node.server.termination import Termination
+from quorum_node.server.ending import termination as termination_module
+from quorum_node.server.ending.termination import Termination
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 from quorum_operator.planner.observed import EXIT_DISK_FULL, EXIT_STORAGE_FAILED

@@ -25,7 +25,7 @@ from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.fail_stop import is_half_a_step
+from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.version import VERSION
 
 ON_AUTHORIZED = "quorum.on_authorized"

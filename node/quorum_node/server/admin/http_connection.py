@@ -16,11 +16,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from quorum_node.server.admin.app import ON_AUTHORIZED
-from quorum_node.server.connection_book import ConnectionBook
-from quorum_node.server.fail_stop import is_half_a_step
-from quorum_node.server.fair_turns import FairTurns
-from quorum_node.server.metrics import Metrics
-from quorum_node.server.sockets import address_of
+from quorum_node.server.ending.fail_stop import is_half_a_step
+from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.transport.sockets import address_of
 
 SHARE = 0.2
 """Of the loop's time, for all callers without the token."""

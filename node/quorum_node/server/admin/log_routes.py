@@ -13,7 +13,7 @@ from quorum_node.records.identity import uuid_text
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.log_reader import committed_records, voter_sets
+from quorum_node.server.partition.log_reader import committed_records, voter_sets
 from quorum_node.storage.errors import StorageFailure
 
 MAX_RECORDS = 10_000

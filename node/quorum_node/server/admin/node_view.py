@@ -14,9 +14,9 @@ from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.fail_stop import OnBug
-from quorum_node.server.hosted_partitions import HostedPartitions
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.ending.fail_stop import OnBug
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.storage.disk_reserve import DiskReserve
 
 

@@ -40,8 +40,8 @@ from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.partition.appends import TooLarge
 
 STALE_REPLICAS = "STALE_REPLICAS"
 """Not an error of Kafka, which has no conditional reassignment."""

@@ -11,8 +11,8 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.roles import RoleName
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out, unconfirmed
 from quorum_node.server.admin.views import CatchUp, catch_up, state_document
-from quorum_node.server.appends import AppendOutcome, Committed, TooLarge
-from quorum_node.server.replica_host import ReplicaHost, clock_ms
+from quorum_node.server.partition.appends import AppendOutcome, Committed, TooLarge
+from quorum_node.server.partition.replica_host import ReplicaHost, clock_ms
 
 T = TypeVar("T")
 

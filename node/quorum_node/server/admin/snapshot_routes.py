@@ -10,7 +10,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, timed_out
 from quorum_node.server.admin.views import snapshot_document
-from quorum_node.server.snapshotter import Outcome
+from quorum_node.server.snapshots.snapshotter import Outcome
 
 _DEFAULT_TIMEOUT_MS = 60_000
 

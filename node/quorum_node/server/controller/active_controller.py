@@ -37,14 +37,6 @@ from quorum_node.records.metadata import (
     encode_metadata,
     record_version,
 )
-from quorum_node.server.appends import (
-    MAX_BATCH_BYTES,
-    Append,
-    AppendOutcome,
-    AppendQueue,
-    Committed,
-    TooLarge,
-)
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.foreseen import (
@@ -52,6 +44,14 @@ from quorum_node.server.controller.foreseen import (
     Step,
     say_the_same,
     take_effect_at_once,
+)
+from quorum_node.server.partition.appends import (
+    MAX_BATCH_BYTES,
+    Append,
+    AppendOutcome,
+    AppendQueue,
+    Committed,
+    TooLarge,
 )
 
 Settled = Callable[[RaftError | TooLarge | None], None]

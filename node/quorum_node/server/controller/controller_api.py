@@ -11,11 +11,11 @@ from quorum_node.controller.view import Caller
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.schema import Message
-from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.route import Route
 from quorum_node.server.controller.routes import ROUTES
-from quorum_node.server.metrics import PartitionMetrics
+from quorum_node.server.observing.metrics import PartitionMetrics
+from quorum_node.server.partition.appends import TooLarge
 from quorum_node.server.wire.errors import controller_error
 
 _NOT_HERE = "this node is not the active controller"

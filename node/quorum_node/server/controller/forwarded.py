@@ -13,7 +13,7 @@ from quorum_node.protocol.envelope_principal import decode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import Request, decode_request, encode_response_body
 from quorum_node.schema.schema import MalformedMessage, Message
-from quorum_node.server.listener import InboundRequest
+from quorum_node.server.listener.kafka_listener import InboundRequest
 
 
 class ForwardedRequest(InboundRequest):

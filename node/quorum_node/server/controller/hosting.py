@@ -21,7 +21,6 @@ from quorum_node.raft.messages import (
     VoterChangeResponse,
 )
 from quorum_node.records.identity import ReplicaKey
-from quorum_node.server.appends import AppendQueue
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
@@ -29,8 +28,9 @@ from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.controller.registrar import Registrar, own_registration
 from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
-from quorum_node.server.metrics import PartitionMetrics
-from quorum_node.server.replica_host import NamesVoters, ReplicaHost, clock_ms
+from quorum_node.server.observing.metrics import PartitionMetrics
+from quorum_node.server.partition.appends import AppendQueue
+from quorum_node.server.partition.replica_host import NamesVoters, ReplicaHost, clock_ms
 
 
 class HostedReplica:

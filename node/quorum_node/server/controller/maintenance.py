@@ -21,10 +21,10 @@ from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.partition_sets import IndexKey
 from quorum_node.raft.errors import RaftError
-from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
-from quorum_node.server.metrics import PartitionMetrics
+from quorum_node.server.observing.metrics import PartitionMetrics
+from quorum_node.server.partition.appends import TooLarge
 
 Task = Callable[[View], Decision]
 """Maintenance: bounded, empty when there is nothing to do."""

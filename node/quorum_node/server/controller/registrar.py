@@ -34,9 +34,9 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
-from quorum_node.server.appends import TooLarge
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
+from quorum_node.server.partition.appends import TooLarge
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 120.0

@@ -35,7 +35,7 @@ from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.registrar import Ask
-from quorum_node.server.snapshot_policy import Progress, is_due
+from quorum_node.server.snapshots.policy import Progress, is_due
 
 
 class CoordinatedReplica(Protocol):

@@ -13,18 +13,18 @@ from quorum_node.controller.view import Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.events import Proposed, StorageFailed
 from quorum_node.raft.outputs import ProposalCommitted, ProposalFailed
-from quorum_node.server.appends import AppendDone, AppendQueue
-from quorum_node.server.applier import Applier
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.hosting import HostedReplica
 from quorum_node.server.controller.maintenance import Maintenance
-from quorum_node.server.metrics import Metrics
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.partition.appends import AppendDone, AppendQueue
+from quorum_node.server.partition.applier import Applier
 from quorum_node.simulation.control.loop import SimulatedLoop, running
 
 if TYPE_CHECKING:
-    from quorum_node.server.replica_host import ReplicaHost
+    from quorum_node.server.partition.replica_host import ReplicaHost
     from quorum_node.simulation.host import SimulatedHost
 
 SESSION_TIMEOUT_MS = 1500.0

@@ -1,0 +1,1 @@
+"""How the process ends: in bounded time, with an exit code and its last words."""

@@ -1,0 +1,172 @@
+"""The open connections of one listener: who is let in, who gives way, who has been silent for too long.
+
+A new connection is always let in. Where that is one too many, the connection that has been idle for
+longest is closed: in all (`max.connections`) or from the same address (`max.connections.per.ip`), those first on
+which no whole request ever came, and those last whose client has shown who it is. Kafka does
+so for the listener between brokers; elsewhere it makes new ones wait or refuses them, which would let a
+flood of idle connections shut the voters out. Connections of voters never give way. Knows no protocol.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from quorum_node.configuration.limits import ConnectionLimits
+from quorum_node.server.listener.large_reads import LARGE_BYTES
+
+MAX_PER_VOTER = 24
+"""Protected connections of one voter id: more than a voter ever has, so that a false name protects little."""
+_MAX_PROTECTED_SHARE = 0.5
+
+
+class Connection(Protocol):
+    """What the book needs of a connection."""
+
+    address: str
+    """IP address of the other side."""
+    standing: int
+    """0: no whole request came yet; 1: one did; 2: its client has shown a token. Who has less gives way first."""
+    active_at: float
+    """When something was last received or sent, in seconds."""
+    unfinished_since: float | None
+    """When the request that is not complete began to arrive."""
+    unfinished_bytes: int
+    """How much of it is here."""
+
+    def drop(self, why: str) -> None:
+        """Close at once; `lost` of the book is called from there or later."""
+
+
+class ConnectionBook:
+    """`clock`: seconds. `count`: told the reason whenever a connection is closed here."""
+
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        clock: Callable[[], float],
+        count: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._count = count
+        self._ordinary: OrderedDict[Connection, None] = OrderedDict()
+        """In the order in which they came."""
+        self._by_address: dict[str, set[Connection]] = {}
+        self._voters: dict[int, list[Connection]] = {}
+        self._voter_of: dict[Connection, int] = {}
+        self._unfinished: OrderedDict[Connection, int] = OrderedDict()
+        """Bytes of requests that are not complete; the one that began first comes first."""
+        self._unfinished_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._ordinary) + len(self._voter_of)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter([*self._ordinary, *self._voter_of])
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Of all connections."""
+        return self._unfinished_bytes
+
+    def opened(self, connection: Connection) -> None:
+        """A connection is there; another one may be closed for it."""
+        connection.active_at = self._clock()
+        same = self._by_address.setdefault(connection.address, set())
+        same.add(connection)
+        self._ordinary[connection] = None
+        if len(same) > self._limits.allowed_from(connection.address):
+            self._close_idlest(same, connection, "max.connections.per.ip")
+        elif len(self) > self._limits.max_connections:
+            self._close_idlest(self._ordinary, connection, "max.connections")
+
+    def lost(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self._ordinary.pop(connection, None)
+        self._forget_unfinished(connection)
+        same = self._by_address.get(connection.address)
+        if same is not None:
+            same.discard(connection)
+            if not same:
+                del self._by_address[connection.address]
+        voter = self._voter_of.pop(connection, None)
+        if voter is not None:
+            self._voters[voter].remove(connection)
+
+    def is_voters(self, connection: Connection) -> bool:
+        """Whether it is protected."""
+        return connection in self._voter_of
+
+    def belongs_to_voter(self, connection: Connection, voter_id: int) -> bool:
+        """A voter of the latest set speaks here, as far as anybody can tell: it does not give way.
+
+        Of too many that claim to be the same voter the least recently used loses its protection.
+        """
+        if connection not in self._ordinary:
+            return connection in self._voter_of
+        if len(self._voter_of) >= _MAX_PROTECTED_SHARE * self._limits.max_connections:
+            return False
+        own = self._voters.setdefault(voter_id, [])
+        if len(own) >= MAX_PER_VOTER:
+            idlest = min(own, key=_active_at)
+            own.remove(idlest)
+            del self._voter_of[idlest]
+            self._ordinary[idlest] = None
+        del self._ordinary[connection]
+        own.append(connection)
+        self._voter_of[connection] = voter_id
+        return True
+
+    def has_unfinished(self, connection: Connection, size_bytes: int) -> None:
+        """So much of a request is here that is not complete; 0: it is complete, or there is none.
+
+        Beyond `queued.max.request.bytes` the connection whose large request began first is closed.
+        """
+        known = self._unfinished.get(connection, 0)
+        self._unfinished_bytes += size_bytes - known
+        if size_bytes:
+            self._unfinished[connection] = size_bytes
+        elif known:
+            del self._unfinished[connection]
+        while self._unfinished_bytes > self._limits.queued_bytes:
+            large = (each for each, size in self._unfinished.items() if size >= LARGE_BYTES)
+            self._close(next(large, next(iter(self._unfinished))), "queued.max.request.bytes")
+
+    def sweep(self) -> None:
+        """Close what has been idle, or unfinished, for too long; once a second is enough."""
+        now = self._clock()
+        idle_since = now - self._limits.max_idle_ms / 1000
+        unfinished_since = now - self._limits.receive_timeout_ms / 1000
+        for connection in list(self):
+            began = connection.unfinished_since
+            if began is not None and began < unfinished_since:
+                self._close(connection, "quorum.request.receive.timeout.ms")
+            elif connection.active_at < idle_since and connection in self._ordinary:
+                self._close(connection, "connections.max.idle.ms")
+
+    def _close_idlest(
+        self, among: "set[Connection] | OrderedDict[Connection, None]", newest: Connection, why: str
+    ) -> None:
+        """Of the ordinary ones; the newest itself if there are no others."""
+        idlest = min(
+            (each for each in among if each in self._ordinary and each is not newest),
+            key=_standing_and_use,
+            default=newest,
+        )
+        self._close(idlest, why)
+
+    def _close(self, connection: Connection, why: str) -> None:
+        self._count(why)
+        self.lost(connection)
+        connection.drop(why)
+
+    def _forget_unfinished(self, connection: Connection) -> None:
+        self._unfinished_bytes -= self._unfinished.pop(connection, 0)
+
+
+def _active_at(connection: Connection) -> float:
+    return connection.active_at
+
+
+def _standing_and_use(connection: Connection) -> tuple[int, float]:
+    return connection.standing, connection.active_at

@@ -1,0 +1,381 @@
+"""Every metric of the node, declared once: `docs/metrics.md` is generated from `SPECS`.
+
+Owns names, kinds, labels and meanings. Knows nothing of how values come about.
+Source: KIP-595, "Metrics" (the draft's own names are kept in `draft`) and "Quorum Performance" (latency
+split into local and remote). Units are Prometheus' base units: seconds where the draft says Ms.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram", "summary"]
+
+WINDOW_SECONDS = 30
+"""What "windowed" means in the draft's table, as in Kafka's own metrics by default: 30 seconds."""
+
+
+class Derived(Enum):
+    """How a windowed gauge is made from what its source did in the window."""
+
+    RATE = "counted per second"
+    AVERAGE = "average"
+    MAX = "largest"
+    OCCUPANCY = "seconds spent per second: how many there were at a time, on average"
+    IDLE = "1 minus the seconds spent per second"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric. `partition`: there is one for each quorum partition, with that label in front.
+
+    `label` is its own label, if it has one. A windowed gauge is `derived` from the metric `source`.
+    `draft`: its name in KIP-595's table.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    label: str | None = None
+    partition: bool = False
+    draft: str = ""
+    derived: Derived | None = None
+    source: str = ""
+
+
+PREFIX = "metadata_quorum_"
+PARTITION_LABEL = "partition"
+
+
+def _gauge(
+    name: str, help: str, label: str | None = None, *, partition: bool = True, draft: str = ""
+) -> MetricSpec:
+    return MetricSpec(PREFIX + name, "gauge", help, label, partition, draft)
+
+
+def _counter(
+    name: str, help: str, label: str | None = None, *, partition: bool = False
+) -> MetricSpec:
+    return MetricSpec(PREFIX + name, "counter", help, label, partition)
+
+
+def _histogram(name: str, help: str) -> MetricSpec:
+    return MetricSpec(PREFIX + name, "histogram", help, None, True)
+
+
+def _summary(name: str, help: str, label: str) -> MetricSpec:
+    return MetricSpec(PREFIX + name, "summary", help, label)
+
+
+def _windowed(
+    name: str,
+    help: str,
+    how: Derived,
+    source: str,
+    label: str | None = None,
+    *,
+    partition: bool = False,
+    draft: str,
+) -> MetricSpec:
+    return MetricSpec(PREFIX + name, "gauge", help, label, partition, draft, how, source)
+
+
+STATE = (
+    _gauge("leader_id", "Node id of the known leader, -1 when unknown", draft="CurrentLeader"),
+    _gauge("leader_epoch", "Current leader epoch, 0 when unknown", draft="CurrentEpoch"),
+    _gauge("voted_id", "Node id voted for in this epoch, -1 for none", draft="CurrentVote"),
+    _gauge("log_end_offset", "End offset of the local log", draft="LogEndOffset"),
+    _gauge("log_end_epoch", "Epoch of the last record of the local log", draft="LogEndEpoch"),
+    _gauge(
+        "start_time_seconds",
+        "Wall-clock time at which the process started",
+        partition=False,
+        draft="BootTimestamp",
+    ),
+    _gauge("role", "1 for the role the replica is in, 0 for the others", "role", draft="State"),
+    _gauge("voters", "Number of voters in the latest voter set", draft="NumQuorumVoters"),
+    _gauge(
+        "voter_connections",
+        "Voters of the latest set, itself not counted, that this node has a connection to",
+        draft="NumQuorumVoters",
+    ),
+    _gauge("is_voter", "1 when this replica is in the latest voter set"),
+    _gauge("high_watermark", "Offset up to which records are committed"),
+    _gauge("durable_end_offset", "End offset of what is fsynced locally"),
+    _gauge("applied_offset", "Offset up to which records are applied"),
+    _gauge(
+        "state_age_seconds",
+        "What the known leader had committed that long ago is committed here;"
+        " how old a local read may be",
+    ),
+    _gauge("log_start_offset", "First offset of the local log; the snapshot holds what was before"),
+    _gauge("latest_snapshot_end_offset", "End offset of the newest snapshot, 0 for none"),
+    _gauge("latest_snapshot_epoch", "Epoch of the newest snapshot, 0 for none"),
+    _gauge("latest_snapshot_size_bytes", "Size of the newest snapshot"),
+    _gauge("latest_snapshot_age_seconds", "Age of the last record in the newest snapshot"),
+    _gauge("snapshots", "Snapshots on this replica's disk"),
+    _gauge(
+        "metadata_lag",
+        "Committed records that are not applied here yet",
+        draft="MetadataLag (KIP-631)",
+    ),
+    _gauge(
+        "broker_metadata_lag",
+        "On the active controller: committed records that a broker has not applied yet, as its heartbeats"
+        " tell (MetadataLag of a broker, KIP-631)",
+        "broker",
+    ),
+    _gauge(
+        "metadata_snapshot_lag",
+        "Committed records behind the newest snapshot, 0 without one",
+        draft="MetadataSnapshotLag (KIP-631)",
+    ),
+    _gauge("active_controller", "1 on the node that decides about brokers, topics and partitions"),
+    _gauge("active_brokers", "Brokers that serve clients, as applied here"),
+    _gauge("fenced_brokers", "Registered brokers that may not, as applied here"),
+    _gauge("leaderless_partitions", "Partitions of topics that nobody leads, as applied here"),
+    _gauge("formed", "1 once all initial voters have joined"),
+    _gauge("disk_free_bytes", "Free bytes on the log's filesystem", partition=False),
+    _gauge("disk_low", "1 while appends are refused below the reserve", partition=False),
+    _gauge("connections", "Open connections on the Kafka listener", partition=False),
+    _gauge("requests_in_flight", "Requests received and not answered yet", partition=False),
+    _gauge(
+        "unfinished_request_bytes",
+        "Bytes on the Kafka listener of requests that are not complete",
+        partition=False,
+    ),
+)
+
+LATENCIES = (
+    _histogram(
+        "election_latency_seconds",
+        "On each voter: from becoming a candidate until a leader is known, or it is one",
+    ),
+    _windowed(
+        "election_latency_avg_seconds", "Average of the elections in the window", Derived.AVERAGE,
+        "election_latency_seconds", partition=True, draft="ElectionLatencyAvg",
+    ),
+    _windowed(
+        "election_latency_max_seconds", "Longest election in the window", Derived.MAX,
+        "election_latency_seconds", partition=True, draft="ElectionLatencyMax",
+    ),
+    _histogram(
+        "replication_latency_seconds",
+        "Remote part of a commit, on the leader: from the append of a batch until the high watermark"
+        " is past it. Runs beside the local fsync",
+    ),
+    _windowed(
+        "replication_latency_avg_seconds", "Average over the batches in the window",
+        Derived.AVERAGE, "replication_latency_seconds", partition=True, draft="ReplicationLatencyAvg",
+    ),
+    _windowed(
+        "replication_latency_max_seconds", "Slowest batch in the window", Derived.MAX,
+        "replication_latency_seconds", partition=True, draft="ReplicationLatencyMax",
+    ),
+    _histogram(
+        "local_fsync_latency_seconds",
+        "Local part of a commit, on the leader: from the append of a batch until it is durable here",
+    ),
+    _histogram(
+        "apply_latency_seconds",
+        "Local part of a commit: time to replay what was committed (up to 256 KiB at a time)",
+    ),
+    _histogram(
+        "commit_latency_seconds",
+        "On the leader: from the acceptance of the oldest append of a batch until it is committed",
+    ),
+    _windowed(
+        "commit_latency_avg_seconds", "Average over the batches in the window", Derived.AVERAGE,
+        "commit_latency_seconds", partition=True, draft="MetadataCommitLatencyMs (KIP-631)",
+    ),
+    _histogram("snapshot_write_seconds", "Time that a local snapshot took, beside everything else"),
+    _histogram("snapshot_load_seconds", "Time to load a snapshot into the state"),
+    _histogram("flush_latency_seconds", "Time that one fsync of the log took"),
+    _histogram(
+        "read_round_seconds",
+        "Time of one confirmation of linearizable reads; on a replica that does not lead, until it"
+        " has the leader's offset and has reached it",
+    ),
+)  # fmt: skip
+
+RATES = (
+    _counter("inbound_requests", "Requests received, by the sender's node id, -1 for clients",
+             "source"),
+    _windowed("inbound_requests_per_second", "The same, per second", Derived.RATE,
+              "inbound_requests", "source", draft="InboundRequestPerSec"),
+    _counter("outbound_requests", "Requests sent to other replicas, by node id (or by address while"
+             " the id is unknown)", "destination"),
+    _windowed("outbound_requests_per_second", "The same, per second", Derived.RATE,
+              "outbound_requests", "destination", draft="OutboundRequestPerSec"),
+    _counter("error_responses", "Answers of other replicas that were errors, or never came",
+             "destination"),
+    _windowed("error_responses_per_second", "The same, per second", Derived.RATE,
+              "error_responses", "destination", draft="ErrorResponsePerSec"),
+    _counter("records_fetched", "Records that a follower or observer appended from fetches",
+             partition=True),
+    _windowed("records_fetched_per_second", "The same, per second; 0 on the leader", Derived.RATE,
+              "records_fetched", partition=True, draft="FetchRecordsPerSec"),
+    _counter("records_appended", "Records that clients appended to this leader", partition=True),
+    _windowed("records_appended_per_second", "The same, per second; 0 on others", Derived.RATE,
+              "records_appended", partition=True, draft="AppendRecordsPerSec"),
+    _counter("records_committed", "Records of clients and of the controller that this leader committed",
+             partition=True),
+    _windowed("records_committed_per_second", "The same, per second; 0 on others", Derived.RATE,
+              "records_committed", partition=True, draft="MetadataCommitRate (KIP-631)"),
+    _counter("controller_requests", "Requests to the controller, refused ones included", partition=True),
+    _windowed("controller_requests_per_second", "The same, per second", Derived.RATE,
+              "controller_requests", partition=True, draft="ControllerRequestsRate (KIP-631)"),
+)  # fmt: skip
+
+REQUESTS = (
+    _summary("request_total_time_seconds", "From the arrival of a request until its answer left",
+             "api"),
+    _windowed("request_total_time_avg_seconds", "The same, average", Derived.AVERAGE,
+              "request_total_time_seconds", "api", draft="TotalTimeMs"),
+    _summary("request_queue_time_seconds", "From the arrival until its turn to be handled", "api"),
+    _windowed("request_queue_time_avg_seconds", "The same, average", Derived.AVERAGE,
+              "request_queue_time_seconds", "api", draft="InboundQueueTimeMs"),
+    _summary("request_handle_time_seconds", "From its turn until the answer is ready: a parked fetch"
+             " waits here for data, a write for its commit", "api"),
+    _windowed("request_handle_time_avg_seconds", "The same, average", Derived.AVERAGE,
+              "request_handle_time_seconds", "api", draft="HandleTimeMs"),
+    _summary("response_queue_time_seconds", "From the ready answer until its turn to leave the"
+             " connection", "api"),
+    _windowed("response_queue_time_avg_seconds", "The same, average", Derived.AVERAGE,
+              "response_queue_time_seconds", "api", draft="OutboundQueueTimeMs"),
+    _windowed("inbound_channel_size", "Requests that wait for their turn to be handled, average",
+              Derived.OCCUPANCY, "request_queue_time_seconds", draft="InboundChannelSize"),
+    _summary("peer_request_time_seconds", "From the send of a request to another replica until its"
+             " outcome", "api"),
+    _windowed("outbound_channel_size", "Requests to other replicas without an outcome yet, average",
+              Derived.OCCUPANCY, "peer_request_time_seconds", draft="OutboundChannelSize"),
+    _counter("loop_busy_seconds", "CPU time of the thread that does everything but fsync"),
+    _windowed("idle_ratio", "Share of the time in which that thread needed no CPU, 0 to 1",
+              Derived.IDLE, "loop_busy_seconds", draft="AvgIdlePercent"),
+)  # fmt: skip
+
+COUNTS = (
+    _counter("requests", "Requests received on the Kafka listener", "api"),
+    _counter(
+        "malformed_requests",
+        "Connections closed because of bytes that are no request, by listener",
+        "listener",
+    ),
+    _counter(
+        "connections_closed",
+        "Connections closed because of a limit, by listener and the key of the limit",
+        "limit",
+    ),
+    _counter("peer_requests", "Requests sent to other replicas", "api"),
+    _counter(
+        "peer_request_parts",
+        "The partitions in these requests: more of them where requests of"
+        " several partitions left as one",
+        "api",
+    ),
+    _counter("peer_failures", "Requests to other replicas that failed", "reason"),
+    _counter("elections_won", "Times this replica became leader", partition=True),
+    _counter("proposals", "Client appends, by outcome", "outcome", partition=True),
+    _counter(
+        "reads",
+        "Reads, by outcome: confirmed (linearizable), local, or why it was refused",
+        "outcome",
+        partition=True,
+    ),
+    _counter(
+        "read_rounds",
+        "Confirmations that linearizable reads asked for; reads that wait together share one",
+        partition=True,
+    ),
+    _counter("fetched_bytes", "Bytes of records received from leaders", partition=True),
+    _counter(
+        "snapshots_written", "Snapshots that this replica wrote of its own state", partition=True
+    ),
+    _counter("snapshots_installed", "Snapshots downloaded from leaders and used", partition=True),
+    _counter("snapshots_damaged", "Snapshots found damaged and set aside", partition=True),
+    _counter(
+        "snapshot_failures", "Snapshots that were begun and not written", "reason", partition=True
+    ),
+    _counter(
+        "superseded_quorum",
+        "Messages between this quorum and one that came before, or after it by a recovery: `refused` from voters before"
+        " it, `own` where this node is one of them",
+        "quorum",
+        partition=True,
+    ),
+    _counter(
+        "scrubbed_bytes",
+        "Bytes that were read again from the disk and compared with what was written",
+        partition=True,
+    ),
+    _counter(
+        "scrub_rounds",
+        "Times that everything on the disk was read again and found whole",
+        partition=True,
+    ),
+    _counter(
+        "corrupt_fetches",
+        "Answers of the leader that this replica could not append because their bytes were damaged",
+        partition=True,
+    ),
+    _counter(
+        "corruption_reports",
+        "Fetches whose sender told this leader that what it was sent before is damaged",
+        partition=True,
+    ),
+    _counter(
+        "replicas_went_back",
+        "Times that a replica fetched from before what it had acknowledged to this leader: its disk lost records",
+        partition=True,
+    ),
+    _counter("flushes", "fsyncs of the log", partition=True),
+    _counter(
+        "unclean_elections",
+        "Partitions whose leader was taken from outside of the ISR: acknowledged messages may be lost",
+        partition=True,
+    ),
+)
+
+SPECS = (*STATE, *LATENCIES, *RATES, *REQUESTS, *COUNTS)
+BY_NAME = {spec.name.removeprefix(PREFIX): spec for spec in SPECS}
+
+
+def markdown() -> str:
+    """The text of docs/metrics.md."""
+    lines = [
+        "# Metrics",
+        "",
+        "Served by every node as Prometheus text on `GET /metrics` of the admin listener. Generated from",
+        "`node/quorum_node/server/observing/metric_specs.py` by `make metrics-doc`; a test keeps the two equal.",
+        "",
+        "The last column names the metric of KIP-595's table that a line stands for. Where the draft says",
+        f'"windowed", the window is the last {WINDOW_SECONDS} seconds; beside each windowed value stands the counter, histogram',
+        "or summary that it is made from, for those who let Prometheus do the arithmetic. Times are in",
+        "seconds. Metrics of a replica have the label `partition`: the number of the quorum partition.",
+        "",
+        "A commit's latency is `commit_latency_seconds`. Its local part is `local_fsync_latency_seconds` and",
+        "`apply_latency_seconds`, its remote part is `replication_latency_seconds`. The fsync and the",
+        "replication run side by side, so the parts do not add up.",
+    ]
+    for title, specs in (
+        ("State", STATE),
+        ("Latencies", LATENCIES),
+        ("Rates by peer and by record", RATES),
+        ("Requests", REQUESTS),
+        ("Counts", COUNTS),
+    ):
+        lines += ["", f"## {title}", "", "| name | kind | labels | meaning | in the draft |"]
+        lines.append("|---|---|---|---|---|")
+        lines += [_row(spec) for spec in specs]
+    return "\n".join(lines) + "\n"
+
+
+def _row(spec: MetricSpec) -> str:
+    name = spec.name + ("_total" if spec.kind == "counter" else "")
+    labels = ", ".join(label for label in (PARTITION_LABEL * spec.partition, spec.label) if label)
+    kind = "gauge, windowed" if spec.derived else spec.kind
+    return f"| `{name}` | {kind} | {labels} | {spec.help} | {spec.draft} |"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

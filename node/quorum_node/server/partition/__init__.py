@@ -1,0 +1,1 @@
+"""One partition's replica: the driver around the core, appends, reads and the applied image."""

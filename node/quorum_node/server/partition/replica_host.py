@@ -1,0 +1,424 @@
+"""The replica of one partition: the driver with its real devices, and everyone who waits on it.
+
+Owns request ids, the timer, appends, reads and the applied image. Knows no sockets and no other
+partition: requests come through `request`, sends leave through the peer pool of the process.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from time import perf_counter
+
+from quorum_node.configuration.snapshots import SnapshotPolicy
+from quorum_node.raft import messages as raft
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.raft.events import (
+    DiskLow,
+    FailureReason,
+    Proposed,
+    ReadAbandoned,
+    ReadRequested,
+    RequestAbandoned,
+    RequestFailed,
+    RequestHurried,
+    RequestReceived,
+    ResponseReceived,
+    ShutdownRequested,
+    SnapshotInstalled,
+    SnapshotRejected,
+    StorageFailed,
+    TimerExpired,
+)
+from quorum_node.raft.outputs import (
+    AheadOfLeader,
+    CorruptionReported,
+    FormationDelayed,
+    Halt,
+    OlderQuorum,
+    ProposalCommitted,
+    ProposalFailed,
+    ReadConfirmed,
+    ReadFailed,
+    ReplicaWentBack,
+    RoleChanged,
+    Superseded,
+    VotersChanged,
+)
+from quorum_node.raft.replica import Replica
+from quorum_node.raft.roles import CorruptFetch, RoleName
+from quorum_node.records.identity import Endpoint
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.disk.scrubber import Scrubber
+from quorum_node.server.observing.commit_times import CommitTimes, ElectionTimes
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.node_events import ReplicaEvents
+from quorum_node.server.partition.appends import AppendQueue
+from quorum_node.server.partition.applier import Applier
+from quorum_node.server.partition.driver import ReplicaDriver
+from quorum_node.server.partition.flusher import ThreadFlusher
+from quorum_node.server.partition.reads import ReadQueue
+from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.snapshots.device import SnapshotDevice
+from quorum_node.server.snapshots.snapshotter import Snapshotter
+from quorum_node.server.wire.describe import Now
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.quorum_state import QuorumStateFile
+from quorum_node.storage.snapshot_opening import WholeSnapshot
+from quorum_node.storage.snapshots import SnapshotStore
+
+Answered = Callable[[raft.Response], None]
+NamesVoters = raft.AddVoterRequest | raft.AlterQuorumRequest
+_NAMES_VOTERS = (raft.AddVoterRequest, raft.AlterQuorumRequest)
+
+
+def clock_ms() -> float:
+    """The core's clock: monotonic, milliseconds."""
+    return time.monotonic() * 1000
+
+
+class ReplicaHost:
+    """See the module. All methods run on the loop's thread."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        log: SegmentedLog,
+        state_file: QuorumStateFile,
+        metrics: Metrics,
+        events: ReplicaEvents,
+        peers: PeerPool,
+        *,
+        partition: int,
+        snapshots: SnapshotStore,
+        newest: WholeSnapshot | None,
+        policy: SnapshotPolicy,
+        room: Callable[[], int],
+        scrub_bytes_per_second: int,
+    ) -> None:
+        self.partition = partition
+        self._metrics = metrics.partition(partition)
+        self._commit_times = CommitTimes(self._metrics)
+        self._election_times = ElectionTimes(self._metrics)
+        self._events = events
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = float("inf")
+        self._answers: dict[int, Answered] = {}
+        self._next_request_id = 1
+        self.log = log
+        self.halt: Halt | None = None
+        self.on_flushed: Callable[[], None] = lambda: None
+        self.on_progress: Callable[[], None] = lambda: None
+        """Role, epoch or high watermark may have changed."""
+        self.is_active_controller: Callable[[], bool] = lambda: False
+        self.broker_lags: Callable[[], dict[int, int]] = dict
+        """Records that each broker has not applied, as far as the active controller was told."""
+        self.on_bug: Callable[[BaseException], None] = lambda error: None
+        self.refuse_voters: Callable[[NamesVoters], raft.VoterChangeResponse | None] = (
+            lambda request: None
+        )
+        """An answer in place of the core's to a request that names new voters, if somebody else has a say in that."""
+        self.peers = peers
+        peers.attach(partition, self)
+        self.flusher = ThreadFlusher(log.flush, log.settle, self._flushed, self._metrics)
+        self.driver = ReplicaDriver(
+            replica, log, state_file, self, clock_ms, self.flusher, self, self._device(snapshots)
+        )
+        self.applier = Applier(log, self._unreadable, self._metrics)
+        self.snapshots = snapshots
+        self._newest = newest
+        self.snapshotter = Snapshotter(
+            snapshots,
+            log,
+            self.applier,
+            self.driver,
+            policy,
+            self._metrics,
+            events.snapshots,
+            self.fail_storage,
+            room,
+        )
+        self.scrubber = Scrubber(
+            log,
+            state_file,
+            snapshots.ids,
+            self.snapshotter.scrub,
+            self.fail_storage,
+            self._metrics,
+            bytes_per_second=scrub_bytes_per_second,
+        )
+        self.appends = AppendQueue(self._propose, self._metrics)
+        self.reads = ReadQueue(self._request_read, self._abandon_read, self.applier, self._metrics)
+
+    # -- for those who ask
+
+    def request(self, request: raft.Request, done: Answered) -> int:
+        """Hand a request to the core; `done` is called once, unless it is abandoned."""
+        request_id = self._next_request_id
+        self._next_request_id = request_id + 1
+        if isinstance(request, _NAMES_VOTERS):
+            refusal = self.refuse_voters(request)
+            if refusal is not None:
+                done(refusal)
+                return request_id
+        self._answers[request_id] = done
+        self.driver.handle(RequestReceived(request_id, request))
+        return request_id
+
+    def hurry(self, request_id: int) -> None:
+        """Answer a parked fetch now, with what there is."""
+        if request_id in self._answers:
+            self.driver.handle(RequestHurried(request_id))
+
+    def abandon(self, request_id: int) -> None:
+        """Nobody waits for the answer any more."""
+        if self._answers.pop(request_id, None) is not None:
+            self.driver.handle(RequestAbandoned(request_id))
+
+    def describe(self) -> ReplicaDescription:
+        """What the core knows now."""
+        return self.driver.describe()
+
+    def voters_offset(self) -> int:
+        """Offset of the latest voters record, -1 when there is none."""
+        return self.driver.replica.voters.latest.offset
+
+    def now(self) -> Now:
+        """This instant on both clocks."""
+        return Now(clock_ms(), time.time_ns() // 1_000_000)
+
+    def start(self) -> None:
+        """Let the replica join in."""
+        if self._newest is not None and self._newest.id.end_offset > 0:
+            self._load(self._newest.id)
+        self.snapshotter.start()
+        self.scrubber.start()
+        self.applier.advance(self.describe().high_watermark)
+        self.driver.start()
+
+    def request_shutdown(self) -> None:
+        """Hand over and halt."""
+        self.driver.handle(ShutdownRequested())
+
+    def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
+        """The disk refused outside of the driver (a measurement, meta.properties)."""
+        self.driver.handle(StorageFailed(str(failure), isinstance(failure, DiskFull)))
+
+    def disk_low(self, low: bool) -> None:
+        """Free space crossed the reserve."""
+        self.driver.handle(DiskLow(low))
+
+    def close(self) -> None:
+        """Drop the timer; the log and the connections are closed by their owner."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.snapshotter.close()
+        self.scrubber.close()
+        self.flusher.close()
+
+    # -- the driver's transport
+
+    def send(
+        self, correlation: int, endpoint: Endpoint, request: raft.OutboundRequest, timeout_ms: float
+    ) -> None:
+        """Send to a peer."""
+        self.peers.send(self.partition, correlation, endpoint, request, timeout_ms)
+
+    def respond(self, request_id: int, response: raft.Response) -> None:
+        """Answer whoever asked."""
+        done = self._answers.pop(request_id, None)
+        if done is not None:
+            done(response)
+
+    # -- from the peers
+
+    def response_received(self, correlation: int, response: raft.InboundResponse) -> None:
+        """A peer answered."""
+        if isinstance(response, raft.FetchResponse) and response.records:
+            before = self.log.end_offset
+            self.driver.handle(ResponseReceived(correlation, response))
+            self._metrics.count("fetched_bytes", len(response.records))
+            self._metrics.count("records_fetched", max(0, self.log.end_offset - before))
+            return
+        self.driver.handle(ResponseReceived(correlation, response))
+
+    def request_failed(self, correlation: int, reason: FailureReason) -> None:
+        """A peer will not answer."""
+        self.driver.handle(RequestFailed(correlation, reason))
+
+    # -- from the core
+
+    def proposal_committed(self, output: ProposalCommitted) -> None:
+        """Answer the appends of a batch."""
+        self.appends.committed(output.proposal_id, output.base_offset, output.leader_epoch)
+
+    def proposal_failed(self, output: ProposalFailed) -> None:
+        """Refuse the appends of a batch."""
+        self.appends.failed(output.proposal_id, output.error)
+
+    def read_confirmed(self, output: ReadConfirmed) -> None:
+        """Let the readers read."""
+        # The high watermark that confirms a read may come in the same step, after it.
+        self.applier.advance(output.offset)
+        self.reads.confirmed(output.read_id, output.offset)
+
+    def read_failed(self, output: ReadFailed) -> None:
+        """Refuse the readers."""
+        self.reads.failed(output.read_id, output.error)
+
+    def high_watermark_advanced(self, offset: int) -> None:
+        """More is committed."""
+        self._commit_times.committed(offset)
+        self.applier.advance(offset)
+        self.on_progress()
+
+    def log_reset(self, id: SnapshotId) -> None:
+        """The log starts behind a downloaded snapshot now."""
+        self._load(id)
+        self.snapshotter.installed(id)
+
+    def role_changed(self, output: RoleChanged) -> None:
+        """Count and tell."""
+        if output.role is RoleName.LEADER:
+            self._metrics.count("elections_won")
+        self._election_times.role_changed(output)
+        if output.role is not RoleName.LEADER:
+            self._commit_times.forget()
+        self.flusher.settle_soon()  # the driver has synced the log itself
+        self._events.role_changed(output)
+        self.on_progress()
+        self._warm_peers()
+
+    def corrupt_fetch(self, output: CorruptFetch) -> None:
+        """Count and tell."""
+        self._metrics.count("corrupt_fetches")
+        self._events.corrupt_fetch(output)
+
+    def corruption_reported(self, output: CorruptionReported) -> None:
+        """Count and tell."""
+        self._metrics.count("corruption_reports")
+        self._events.corruption_reported(output)
+
+    def older_quorum(self, output: OlderQuorum) -> None:
+        """Count and tell."""
+        self._metrics.count_labelled("superseded_quorum", "refused")
+        self._events.older_quorum(output)
+
+    def superseded(self, output: Superseded) -> None:
+        """Count and tell."""
+        self._metrics.count_labelled("superseded_quorum", "own")
+        self._events.superseded(output)
+
+    def voters_changed(self, output: VotersChanged) -> None:
+        """Tell."""
+        self._events.voters_changed(output)
+        self.on_progress()
+        self._warm_peers()
+
+    def formation_delayed(self, output: FormationDelayed) -> None:
+        """Tell."""
+        self._events.formation_delayed(output)
+
+    def ahead_of_leader(self, output: AheadOfLeader) -> None:
+        """Tell."""
+        self._events.ahead_of_leader(output)
+
+    def replica_went_back(self, output: ReplicaWentBack) -> None:
+        """Count and tell."""
+        self._metrics.count("replicas_went_back")
+        self._events.replica_went_back(output)
+
+    def halted(self, output: Halt) -> None:
+        """The replica is over; the process ends soon."""
+        self.halt = output
+        self._events.halted(output)
+
+    def broken(self, error: Exception) -> None:
+        """A step ended half way: so does the process."""
+        self.on_bug(error)
+
+    def deadline_changed(self, deadline_ms: float | None) -> None:
+        """Arm the timer; one that is armed earlier is left, an early TimerExpired is harmless."""
+        if deadline_ms is None or self._timer_ms <= deadline_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._arm(deadline_ms)
+
+    # -- inside
+
+    def _device(self, store: SnapshotStore) -> SnapshotDevice:
+        device = SnapshotDevice(store)
+        device.on_finished = self._snapshot_finished
+        device.on_failed = self.fail_storage
+        device.on_download_begins = lambda each: self.snapshotter.verify_in_background(each)
+        return device
+
+    def _snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+        if isinstance(event, SnapshotRejected):
+            self._metrics.count("snapshots_damaged")
+            self._events.snapshots.rejected(event.detail)
+        self.driver.snapshot_finished(event)
+
+    def _load(self, id: SnapshotId) -> None:
+        try:
+            timestamp_ms = self.snapshots.timestamp_ms(id)
+        except (StorageFailure, DiskFull) as failure:
+            self.fail_storage(failure)
+            return
+        self.applier.load(id, timestamp_ms, self.snapshots.batches(id))
+
+    def _warm_peers(self) -> None:
+        replica = self.driver.replica
+        if replica.is_voter and not replica.halted and not replica.stopping:
+            for voter in replica.voters.latest.voters:
+                endpoint = voter.endpoint(CONTROLLER)
+                if voter.key.id != replica.key.id and endpoint is not None:
+                    self.peers.warm(endpoint)
+
+    def _arm(self, deadline_ms: float) -> None:
+        self._timer_ms = deadline_ms
+        delay_seconds = max(0.0, (deadline_ms - clock_ms()) / 1000)
+        self._timer = self._loop.call_later(delay_seconds, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer, self._timer_ms = None, float("inf")
+        deadline_ms = self.driver.next_deadline_ms()
+        if deadline_ms is None:
+            return
+        if deadline_ms <= clock_ms():
+            self.driver.handle(TimerExpired())
+            deadline_ms = self.driver.next_deadline_ms()
+        if deadline_ms is not None:
+            self.deadline_changed(deadline_ms)
+
+    def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
+        before = self.log.end_offset
+        began = perf_counter()
+        self.driver.handle(Proposed(proposal_id, values))
+        if self.log.end_offset > before:
+            self._commit_times.appended(self.log.end_offset, began)
+
+    def _request_read(self, read_id: int) -> None:
+        self.driver.handle(ReadRequested(read_id))
+
+    def _abandon_read(self, read_id: int) -> None:
+        self.driver.handle(ReadAbandoned(read_id))
+
+    def _flushed(self, ticket: int, result: int | StorageFailure | DiskFull) -> None:
+        if isinstance(result, int):
+            self._commit_times.durable(result)
+            self.driver.flush_completed(ticket, result)
+            self.on_flushed()
+        else:
+            self.driver.flush_failed(result)
+
+    def _unreadable(self, error: Exception) -> None:
+        failure = (
+            error
+            if isinstance(error, StorageFailure)
+            else StorageFailure(f"committed records are damaged: {error}")
+        )
+        self.fail_storage(failure)

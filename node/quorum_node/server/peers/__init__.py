@@ -1,0 +1,1 @@
+"""Connections to other nodes, and the requests that go out on them."""

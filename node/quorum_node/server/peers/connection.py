@@ -1,0 +1,255 @@
+"""One connection to a peer: connect, negotiate versions, pipeline requests, reconnect.
+
+States: idle → connecting → negotiating → ready → idle. Requests that arrive before it is ready
+wait for it, each under its own timeout. What is asked is in `request.py`; see `pool.py` for what a failure
+means.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.api_versions import ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.frames import (
+    decode_response,
+    encode_request,
+    response_correlation_id,
+)
+from quorum_node.raft.events import FailureReason
+from quorum_node.schema.primitives import Buffer
+from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.ending.fail_stop import is_half_a_step, watch_task
+from quorum_node.server.peers.request import AnyRequest
+from quorum_node.server.transport.frame_cutter import FrameCutter
+from quorum_node.server.transport.sockets import prepare_socket
+from quorum_node.server.wire.outbound import api_versions_request
+
+MAX_RESPONSE_BYTES = 48 << 20
+"""A fetch answer has 8 MiB, or one batch of each partition if those are larger."""
+_NEGOTIATION = 0
+"""Correlation id of the ApiVersions request that opens a connection."""
+_MAX_BACKOFF_DOUBLINGS = 4
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection. What it reports late, after it was given up, is not heard any more."""
+
+    def __init__(self, owner: "PeerConnection") -> None:
+        self._owner = owner
+        self._frames = FrameCutter(MAX_RESPONSE_BYTES)
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        # uvloop's transports are no subclasses of asyncio.Transport.
+        self.transport = cast(asyncio.Transport, transport)
+        prepare_socket(self.transport)
+        self._owner.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop; cuts frames."""
+        frames = self._frames
+        frames.feed(data)
+        try:
+            while (frame := frames.next()) is not None:
+                self._owner.frame_received(self, frame)
+        except MalformedMessage as error:
+            if is_half_a_step(error):
+                raise
+            self._owner.malformed(error)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self._owner.disconnected(self)
+
+    def abort(self) -> None:
+        """Close without sending what is buffered."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class PeerConnection:
+    """See the module. All methods run on the loop's thread."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        backoff_ms: int,
+        on_malformed: Callable[[str, str], None],
+    ) -> None:
+        self._host, self._port, self._client_id = host, port, client_id
+        self._backoff_ms = backoff_ms
+        self._on_malformed = on_malformed
+        self._loop = asyncio.get_running_loop()
+        self._link: _Link | None = None
+        self._versions: dict[int, tuple[int, int]] | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._queued: list[AnyRequest] = []
+        self._sent: dict[int, AnyRequest] = {}
+        self._next_id = _NEGOTIATION + 1
+        self._failures = 0
+        self._connect_after = 0.0
+        self._shut = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an outcome."""
+        return len(self._queued) + len(self._sent)
+
+    @property
+    def is_ready(self) -> bool:
+        """Connected, and the versions are known."""
+        return self._versions is not None
+
+    def send(self, request: AnyRequest) -> None:
+        """Send now, or as soon as the connection is ready."""
+        delay = request.timeout_ms / 1000
+        request.timer = self._loop.call_later(delay, self._timed_out, request)
+        if self._versions is not None:
+            self._write(request)
+            return
+        self._queued.append(request)
+        self._connect_if_idle()
+
+    def warm(self) -> None:
+        """Connect without a request, so that the first one needs no handshake; best effort."""
+        if self._loop.time() >= self._connect_after:
+            self._connect_if_idle()
+
+    def _connect_if_idle(self) -> None:
+        if self._connecting is None and self._link is None and not self._shut:
+            self._connecting = self._loop.create_task(self._connect())
+            watch_task(self._connecting)
+
+    def shut(self) -> None:
+        """Close for good, without callbacks."""
+        self._shut = True
+        self._drop(FailureReason.CLOSED)
+
+    async def _connect(self) -> None:
+        try:
+            wait_seconds = self._connect_after - self._loop.time()
+            if wait_seconds > 0:
+                await asyncio.sleep(wait_seconds)
+            await self._loop.create_connection(lambda: _Link(self), self._host, self._port)
+        except (OSError, ValueError):  # ValueError: a host that is no name, told by some peer
+            self._connecting = None
+            self._back_off()
+            self._drop(FailureReason.REFUSED)
+        else:
+            self._connecting = None
+
+    def _back_off(self) -> None:
+        doublings = min(self._failures, _MAX_BACKOFF_DOUBLINGS)
+        self._failures += 1
+        self._connect_after = self._loop.time() + self._backoff_ms * 2**doublings / 1000
+
+    def connected(self, link: _Link) -> None:
+        """A TCP connection is there: ask for versions first."""
+        if self._shut or link.transport is None:
+            link.abort()
+            return
+        self._link = link
+        link.transport.write(
+            encode_request(
+                API_VERSIONS,
+                API_VERSIONS.max_version,
+                _NEGOTIATION,
+                self._client_id,
+                api_versions_request(),
+            )
+        )
+
+    def disconnected(self, link: _Link) -> None:
+        """Everything on the way fails at once."""
+        if link is self._link:
+            if self._versions is None:
+                self._back_off()
+            self._drop(FailureReason.CLOSED)
+
+    def malformed(self, error: MalformedMessage) -> None:
+        """The peer sent bytes that are no answer; the link closes."""
+        self._on_malformed(f"{self._host}:{self._port}", str(error))
+
+    def frame_received(self, link: _Link, frame: Buffer) -> None:
+        """One response. Raises MalformedMessage."""
+        if link is not self._link:
+            return
+        wire_id = response_correlation_id(frame)
+        if self._versions is None:
+            if wire_id != _NEGOTIATION:
+                raise MalformedMessage(f"correlation id {wire_id} before the versions are known")
+            self._negotiated(frame)
+            return
+        request = self._sent.get(wire_id)
+        if request is None:
+            raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
+        body = decode_response(request.api, request.version, frame)
+        answer = request.read(body)
+        del self._sent[wire_id]
+        self._end(request, answer)
+
+    def _negotiated(self, frame: Buffer) -> None:
+        version = API_VERSIONS.max_version
+        if frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
+            version = 0  # KIP-511: told in version 0, with the versions that would do
+        body = decode_response(API_VERSIONS, version, frame)
+        assert isinstance(body, ApiVersionsResponse)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in body.api_keys}
+        self._failures = 0
+        queued, self._queued = self._queued, []
+        for request in queued:
+            self._write(request)
+
+    def _write(self, request: AnyRequest) -> None:
+        api = request.api
+        version = self._version_of(api)
+        body = None if version is None else request.message(version)
+        if version is None or body is None:
+            self._loop.call_soon(self._end, request, FailureReason.UNSUPPORTED)
+            return
+        assert self._link is not None
+        assert self._link.transport is not None
+        wire_id = self._next_id
+        self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
+        request.version = version
+        self._sent[wire_id] = request
+        frame = encode_request(api, version, wire_id, self._client_id, body)
+        self._link.transport.write(frame)
+
+    def _version_of(self, api: Api) -> int | None:
+        low, high = (self._versions or {}).get(api.key, (1, 0))
+        version = min(high, api.max_version)
+        return version if version >= max(low, api.min_version) else None
+
+    def _timed_out(self, request: AnyRequest) -> None:
+        """Late answers would hold up the next request: a new connection starts clean."""
+        request.timer = None
+        self._drop(FailureReason.TIMEOUT)
+
+    def _drop(self, reason: FailureReason) -> None:
+        """Give the connection up; every request on it ends with `reason`."""
+        link, self._link = self._link, None
+        self._versions = None
+        if self._connecting is not None and reason is not FailureReason.REFUSED:
+            self._connecting.cancel()
+            self._connecting = None
+        failed = [*self._sent.values(), *self._queued]
+        self._sent, self._queued = {}, []
+        if link is not None:
+            link.abort()
+        for request in failed:
+            self._end(request, reason)
+
+    def _end(self, request: AnyRequest, outcome: object) -> None:
+        if request.timer is not None:
+            request.timer.cancel()
+            request.timer = None
+        if not self._shut:
+            request.end(outcome)

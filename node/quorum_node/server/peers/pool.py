@@ -1,0 +1,234 @@
+"""Connections to other replicas: requests out, responses or failures back, never a wait.
+
+One pool serves all partitions of the process. What several of them send to one peer in one turn of
+the loop leaves as one request, and its answer is given to each; with a single partition nothing
+waits for the end of the turn (K595-31).
+
+Requests that are parked and others have connections of their own, so that a vote never queues
+behind a parked fetch, a read that waits for its confirmation, or what the active controller answers
+after a commit; nor does one partition's fetch (or read) behind another's: it takes a connection
+without one, and there are as many as partitions at most. Every send ends in exactly one callback: a response, or at once a failure when the connection
+is refused or closed, or a timeout. A closed connection is the hint that a leader is gone, so it
+must be told at once, and a timeout must never look like one. Knows endpoints, not replicas.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from enum import Enum
+from time import perf_counter
+from typing import Protocol
+
+from quorum_node.protocol.api import Api
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import (
+    FetchRequest,
+    FetchSnapshotRequest,
+    InboundResponse,
+    OutboundRequest,
+    ReadOffsetRequest,
+)
+from quorum_node.records.identity import Endpoint
+from quorum_node.schema.schema import Message
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.peers.connection import PeerConnection
+from quorum_node.server.peers.request import (
+    AnyRequest,
+    NodeRequest,
+    Outcomes,
+    PartRequest,
+    ReplicaRequest,
+)
+from quorum_node.server.wire.outbound import shared_fields
+
+
+class PeerListener(Protocol):
+    """Who is told how a send ended."""
+
+    def response_received(self, correlation: int, response: InboundResponse) -> None:
+        """The peer answered."""
+
+    def request_failed(self, correlation: int, reason: FailureReason) -> None:
+        """There will be no answer."""
+
+
+class Channel(Enum):
+    """What a connection is for."""
+
+    FETCH = "fetch"
+    READ = "read"
+    CONTROL = "control"
+    CONTROLLER = "controller"
+
+
+_APART: dict[type, Channel] = {
+    FetchRequest: Channel.FETCH,
+    FetchSnapshotRequest: Channel.FETCH,
+    ReadOffsetRequest: Channel.READ,
+}
+
+_ONE_CONNECTION = (Channel.CONTROL, Channel.CONTROLLER)
+"""What goes there is short, and no partition's in particular."""
+
+
+def channel_of(request: OutboundRequest) -> Channel:
+    """What may be parked at the peer, or is large, goes apart."""
+    return _APART.get(type(request), Channel.CONTROL)
+
+
+class PeerPool:
+    """All connections of this node to other replicas."""
+
+    def __init__(
+        self,
+        client_id: str,
+        metrics: Metrics,
+        *,
+        partitions: int,
+        reconnect_backoff_ms: int,
+        on_malformed: Callable[[str, str], None],
+    ) -> None:
+        self._client_id = client_id
+        self._metrics = metrics
+        self._partitions = partitions
+        self._reconnect_backoff_ms = reconnect_backoff_ms
+        self._on_malformed = on_malformed
+        self._loop = asyncio.get_running_loop()
+        self._listeners: dict[int, PeerListener] = {}
+        self._connections: dict[tuple[str, int, Channel], list[PeerConnection]] = {}
+        self._gathered: dict[Hashable, tuple[Endpoint, list[PartRequest], float]] = {}
+        self._closed = False
+
+    def attach(self, partition: int, listener: PeerListener) -> None:
+        """The replica of a partition wants to hear how its sends end."""
+        self._listeners[partition] = listener
+
+    def send(
+        self,
+        partition: int,
+        correlation: int,
+        destination: Endpoint,
+        request: OutboundRequest,
+        timeout_ms: float,
+    ) -> None:
+        """Send; exactly one callback with this correlation follows, never from within."""
+        part = PartRequest(partition, correlation, request)
+        shared = None if self._partitions == 1 else shared_fields(request)
+        if shared is None:
+            self._send_now(destination, [part], timeout_ms)
+            return
+        if not self._gathered:
+            self._loop.call_soon(self._send_gathered)
+        key = (destination.host, destination.port, timeout_ms, shared)
+        parts = self._gathered.setdefault(key, (destination, [], timeout_ms))[1]
+        if any(other.partition == partition for other in parts):
+            # A partition stands in a message once.
+            self._send_now(destination, [part], timeout_ms)
+        else:
+            parts.append(part)
+
+    def ask(
+        self,
+        destination: Endpoint,
+        api: Api,
+        body: Message,
+        done: Callable[[Message | FailureReason], None],
+        *,
+        timeout_ms: float,
+    ) -> None:
+        """Ask the node there, not a replica; `done` is called once, never from within."""
+
+        def ended(request: NodeRequest, outcome: Message | FailureReason) -> None:
+            self._count_end(request)
+            if isinstance(outcome, FailureReason):
+                self._count_failure(request, outcome)
+            if not self._closed:
+                done(outcome)
+
+        address = (destination.host, destination.port)
+        request = NodeRequest(api, body, timeout_ms, address, ended)
+        self._count_start(request, parts=1)
+        self._idlest(destination, Channel.CONTROLLER).send(request)
+
+    def warm(self, destination: Endpoint) -> None:
+        """Open the control connection now: an election must not wait for handshakes."""
+        self._idlest(destination, Channel.CONTROL).warm()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer yet."""
+        sent = sum(each.in_flight for pool in self._connections.values() for each in pool)
+        return sent + len(self._gathered)
+
+    def connected_addresses(self) -> set[tuple[str, int]]:
+        """Where a connection is ready for use."""
+        return {
+            (host, port)
+            for (host, port, _), pool in self._connections.items()
+            if any(connection.is_ready for connection in pool)
+        }
+
+    def close(self) -> None:
+        """Close everything without callbacks."""
+        self._closed = True
+        self._gathered.clear()
+        for pool in self._connections.values():
+            for connection in pool:
+                connection.shut()
+        self._connections.clear()
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for destination, parts, timeout_ms in gathered.values():
+            self._send_now(destination, parts, timeout_ms)
+
+    def _send_now(self, destination: Endpoint, parts: list[PartRequest], timeout_ms: float) -> None:
+        address = (destination.host, destination.port)
+        request = ReplicaRequest(parts, timeout_ms, address, self._ended)
+        self._count_start(request, len(parts))
+        self._idlest(destination, channel_of(parts[0].request)).send(request)
+
+    def _idlest(self, destination: Endpoint, channel: Channel) -> PeerConnection:
+        """A connection without a request, a new one if allowed, or the one with the fewest."""
+        key = (destination.host, destination.port, channel)
+        pool = self._connections.setdefault(key, [])
+        limit = 1 if channel in _ONE_CONNECTION else self._partitions
+        best = min(pool, key=lambda each: each.in_flight, default=None)
+        if best is None or (best.in_flight and len(pool) < limit):
+            best = PeerConnection(
+                destination.host,
+                destination.port,
+                self._client_id,
+                self._reconnect_backoff_ms,
+                self._on_malformed,
+            )
+            pool.append(best)
+        return best
+
+    def _ended(self, request: ReplicaRequest, outcome: Outcomes | FailureReason) -> None:
+        self._count_end(request)
+        for index, part in enumerate(request.parts):
+            if self._closed:
+                return
+            listener = self._listeners[part.partition]
+            if isinstance(outcome, FailureReason):
+                self._count_failure(request, outcome)
+                listener.request_failed(part.correlation, outcome)
+                continue
+            response = outcome[index]
+            if response.error is not RaftError.NONE:
+                self._metrics.count_labelled("error_responses", request.address)
+            listener.response_received(part.correlation, response)
+
+    def _count_start(self, request: AnyRequest, parts: int) -> None:
+        self._metrics.count_labelled("peer_requests", request.api.name)
+        self._metrics.count_labelled("peer_request_parts", request.api.name, parts)
+        self._metrics.count_labelled("outbound_requests", request.address)
+
+    def _count_end(self, request: AnyRequest) -> None:
+        seconds = perf_counter() - request.sent_at
+        self._metrics.durations_of("peer_request_time_seconds", request.api.name).add(seconds)
+
+    def _count_failure(self, request: AnyRequest, reason: FailureReason) -> None:
+        self._metrics.count_labelled("peer_failures", reason.value)
+        self._metrics.count_labelled("error_responses", request.address)

@@ -1,0 +1,120 @@
+"""What goes over a connection to a peer: one request, and how it ended.
+
+Owns the two kinds: what replicas ask (`ReplicaRequest`, for one partition or more), and what this node asks the
+active controller (`NodeRequest`). Knows no connection: `connection.py` carries them.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from quorum_node.protocol.api import Api
+from quorum_node.raft.events import FailureReason
+from quorum_node.raft.messages import InboundResponse, OutboundRequest
+from quorum_node.schema.schema import Message
+from quorum_node.server.wire.outbound import api_of, can_carry, from_wire, to_wire
+
+Address = tuple[str, int]
+T = TypeVar("T")
+
+
+class PeerRequest(Generic[T]):
+    """A request on its way to `address`, whose answer is read as a T."""
+
+    __slots__ = ("address", "api", "sent_at", "timeout_ms", "timer", "version")
+
+    def __init__(self, api: Api, timeout_ms: float, address: Address) -> None:
+        self.api = api
+        self.address = address
+        self.sent_at = perf_counter()
+        self.timeout_ms = timeout_ms
+        self.version = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+    def message(self, version: int) -> Message | None:
+        """What is sent in this version of the API; None: it has no place for what is asked."""
+        raise NotImplementedError
+
+    def read(self, body: Message) -> T:
+        """The answer. Raises MalformedMessage when it is none to this request."""
+        raise NotImplementedError
+
+    def end(self, outcome: T | FailureReason) -> None:
+        """Called once: the answer, or why there will be none."""
+        raise NotImplementedError
+
+
+AnyRequest = PeerRequest[Any]
+
+
+class PartRequest(NamedTuple):
+    """What one partition asks; the correlation is the partition's own."""
+
+    partition: int
+    correlation: int
+    request: OutboundRequest
+
+
+Outcomes = Sequence[InboundResponse]
+"""One for each part."""
+
+
+class ReplicaRequest(PeerRequest[Outcomes]):
+    """What one or several partitions ask the same peer; the answer is given to each."""
+
+    __slots__ = ("_ended", "parts")
+
+    def __init__(
+        self,
+        parts: Sequence[PartRequest],
+        timeout_ms: float,
+        address: Address,
+        ended: Callable[["ReplicaRequest", Outcomes | FailureReason], None],
+    ) -> None:
+        super().__init__(api_of(parts[0].request), timeout_ms, address)
+        self.parts = parts
+        self._ended = ended
+
+    def message(self, version: int) -> Message | None:
+        """See PeerRequest."""
+        parts = [(part.partition, part.request) for part in self.parts]
+        return to_wire(parts, version) if can_carry(parts, version) else None
+
+    def read(self, body: Message) -> Outcomes:
+        """See PeerRequest."""
+        return from_wire(body, [part.partition for part in self.parts])
+
+    def end(self, outcome: Outcomes | FailureReason) -> None:
+        """See PeerRequest."""
+        self._ended(self, outcome)
+
+
+class NodeRequest(PeerRequest[Message]):
+    """What this node asks the node that is the active controller."""
+
+    __slots__ = ("_body", "_ended")
+
+    def __init__(
+        self,
+        api: Api,
+        body: Message,
+        timeout_ms: float,
+        address: Address,
+        ended: Callable[["NodeRequest", Message | FailureReason], None],
+    ) -> None:
+        super().__init__(api, timeout_ms, address)
+        self._body = body
+        self._ended = ended
+
+    def message(self, version: int) -> Message:
+        """See PeerRequest."""
+        return self._body
+
+    def read(self, body: Message) -> Message:
+        """See PeerRequest."""
+        return body
+
+    def end(self, outcome: Message | FailureReason) -> None:
+        """See PeerRequest."""
+        self._ended(self, outcome)

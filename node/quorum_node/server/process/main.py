@@ -1,0 +1,124 @@
+"""`quorum-node`: arguments, configuration, start-up checks, exit codes."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import sys
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from quorum_node.configuration.node_config import NodeConfig, check_config
+from quorum_node.configuration.properties import ConfigError, read_pairs
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
+from quorum_node.server.ending.termination import Termination, exit_now
+from quorum_node.server.process.node_process import NodeProcess
+from quorum_node.server.starting.recovering import recover
+from quorum_node.server.starting.startup import open_replica, read_token
+from quorum_node.server.version import VERSION
+from quorum_node.storage.directory import OpenDirectory
+from quorum_node.storage.directory_lock import lock_directory
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.survivor import Survivor, parse_survivor
+
+_GC_THRESHOLDS = (50_000, 50, 100)
+_SWITCH_INTERVAL_SECONDS = 0.0005
+"""The flusher thread must not wait 5 ms (the default) for a busy loop to let go."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    configure_logging("info")
+    termination = Termination()
+    try:
+        pairs = read_pairs(Path(parsed.config), parsed.override)
+        termination.adopt(pairs)
+        config = check_config(pairs)
+        configure_logging(config.log_level)
+        termination.latch = FailureLatch(config.failure_latch_file, config.data_dir)
+        termination.node_id = config.node_id
+        token = read_token(config)
+        if termination.latch.read() is None:  # a disk that failed is not touched any more
+            lock_directory(config.data_dir)
+            if parsed.recover is not None:
+                recover(config, _survivor(parsed.recover), termination.latch)
+        directory = open_replica(config, termination)
+        code = uvloop.run(_run(config, directory, token, termination))
+    except ConfigError as error:
+        code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
+    except WrongDirectory as error:
+        code = termination.record(TerminationReason.IDENTITY_MISMATCH, str(error))
+    except DiskFull as error:
+        code = termination.record(TerminationReason.DISK_FULL, str(error))
+    except StorageFailure as error:
+        code = termination.record(TerminationReason.STORAGE_FAILED, str(error))
+    except Exception as error:
+        structlog.get_logger("quorum_node").exception("a bug ended the node")
+        code = termination.record(TerminationReason.INTERNAL_ERROR, f"a bug: {error!r}")
+    exit_now(code)
+    return int(code)
+
+
+def _survivor(text: str) -> Survivor:
+    try:
+        return parse_survivor(text)
+    except ValueError as error:
+        raise ConfigError(f"--recover: {error}") from error
+
+
+async def _run(
+    config: NodeConfig, directory: OpenDirectory, token: str | None, termination: Termination
+) -> ExitCode:
+    process = NodeProcess(config, directory, token, termination)
+    sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    watch_loop(asyncio.get_running_loop(), termination.bug)
+    watch_threads(termination.bug)
+    return await process.run()
+
+
+def configure_logging(level: str) -> None:
+    """JSON lines on stdout, the readable sentence in `message`."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("message"),
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quorum-node",
+        description="One replica of a Raft metadata quorum that speaks Kafka's protocol.",
+    )
+    parser.add_argument("--config", required=True, help="Java-properties file")
+    parser.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a property that wins over the file; may be repeated",
+    )
+    parser.add_argument(
+        "--recover",
+        metavar="UUID:EPOCH:END_OFFSET",
+        help="a majority of the voters is lost for good: make this replica, if its log ends there, the sole"
+        " voter, then run. Committed records beyond its log are lost. A copy of the directory is kept",
+    )
+    parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
+    return parser

@@ -1,0 +1,236 @@
+"""The running node: replicas, listeners and disk watch put together, until they halt.
+
+Owns the order of start and stop. `run` returns the exit code, or the process has ended before.
+"""
+
+import asyncio
+import signal
+import socket
+import time
+from datetime import UTC, datetime
+
+import structlog
+
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.server.admin.app import create_app
+from quorum_node.server.admin.http_server import AdminServer
+from quorum_node.server.admin.node_view import NodeView
+from quorum_node.server.admin.token_file import TokenFile
+from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.disk.disk_watch import DiskWatch
+from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
+from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
+from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.process.codecs_ahead import CodecsAhead
+from quorum_node.server.process.file_limit import allow_connections
+from quorum_node.server.process.gauges import gauges_of_node
+from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.requests.config_api import ConfigApi
+from quorum_node.server.requests.kafka_api import KafkaApi
+from quorum_node.server.starting.replica_building import own_endpoints
+from quorum_node.server.transport.sockets import bind
+from quorum_node.server.wire.partitions import metadata_partition
+from quorum_node.storage.directory import OpenDirectory
+from quorum_node.storage.disk_reserve import DiskReserve
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
+
+_LOG = structlog.get_logger("quorum_node")
+_LAST_SENDS_SECONDS = 0.2
+"""How long a failed replica may take to tell the others that its epoch is over."""
+_SHUTDOWN_SECONDS = 10.0
+_DRAIN_SECONDS = 0.5
+_POLL_SECONDS = 0.005
+
+_REASONS = {
+    HaltReason.STORAGE_FAILED: TerminationReason.STORAGE_FAILED,
+    HaltReason.CORRUPTION: TerminationReason.STORAGE_FAILED,
+    HaltReason.DISK_FULL: TerminationReason.DISK_FULL,
+    HaltReason.IDENTITY_MISMATCH: TerminationReason.IDENTITY_MISMATCH,
+}
+
+
+class NodeProcess:
+    """One node. Made and run inside the event loop."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        directory: OpenDirectory,
+        token: str | None,
+        termination: Termination,
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._termination = termination
+        self._loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[ExitCode] = self._loop.create_future()
+        self._metrics = Metrics()
+        malformed = MalformedBytes()
+        self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
+        self._hosted = HostedPartitions(config, directory, self._metrics, malformed, self._reserve)
+        self._hosted.on_halt = self._on_halt
+        self._hosted.on_voters = self._on_voters
+        self._hosted.tell_of_bugs(termination.bug)
+        first = self._hosted.first
+        self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
+        self._controller = HostedController(
+            first,
+            self._metrics.partition(0),
+            session_timeout_ms=config.controller.session_timeout_ms,
+            settings=config.controller.settings,
+            snapshot_policy=config.snapshots,
+            request_timeout_ms=config.timeouts.request_timeout_ms,
+        )
+        self._controller.maintenance.balance_seconds = config.controller.balance_seconds
+        api = KafkaApi(
+            {metadata_partition(host.partition): host for host in self._hosted.hosts},
+            ConfigApi(
+                first.appends,
+                first.reads,
+                lambda: first.applier.image,
+                config.node_id,
+                config.controller.settings,
+            ),
+            self._controller,
+            membership_allowed=config.membership_on_controller_listener,
+        )
+        self._listener = KafkaListener(
+            api.handle,
+            self._metrics,
+            config.max_request_bytes,
+            malformed.from_client,
+            config.limits,
+            self._hosted.voter_ids,
+        )
+        self._codecs = CodecsAhead()
+        self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
+        self._admin = AdminServer(
+            create_app(self._node_view(token)),
+            _bind_admin(config),
+            self._metrics,
+            config.admin_limits,
+        )
+
+    async def run(self) -> ExitCode:
+        """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
+        allow_connections(
+            self._config.limits.max_connections + self._config.admin_limits.max_connections
+        )
+        address = self._config.listener
+        try:
+            await self._listener.start(address.host.strip("[]"), address.port)
+        except OSError as error:
+            raise ConfigError(f"listeners={address}: can't be bound: {error}") from error
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._shutdown)
+        self._admin.start()
+        self._disk_watch.start()
+        self._step_metrics()
+        self._hosted.start()
+        self._codecs.start()
+        key = ReplicaKey(self._config.node_id, self._directory.meta.directory_id)
+        _LOG.info(
+            f"replica {key} serves {address} and {self._config.admin_listener}",
+            partitions=len(self._hosted.hosts),
+            logEndOffset=self._directory.first.log.end_offset,
+        )
+        code = await self._stopped
+        await self._stop()
+        return code
+
+    def _node_view(self, token: str | None) -> NodeView:
+        path = self._config.admin_token_file
+        return NodeView(
+            hosted=self._hosted,
+            controller=self._controller.controller,
+            metrics=self._metrics,
+            reserve=self._reserve,
+            token=token,
+            token_file=None if path is None or token is None else TokenFile(path, token),
+            fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
+            started_at=datetime.now(UTC),
+            endpoints=own_endpoints(self._config),
+            on_bug=self._termination.bug,
+        )
+
+    def _step_metrics(self) -> None:
+        self._loop.call_later(STEP_SECONDS, self._step_metrics)
+        self._metrics.step()
+
+    def _shutdown(self) -> None:
+        """SIGTERM: hand over, then stop; a second signal changes nothing."""
+        _LOG.info("asked to stop")
+        self._loop.call_later(_SHUTDOWN_SECONDS, self._stop_waiting)
+        self._hosted.request_shutdown()
+
+    def _stop_waiting(self) -> None:
+        if not self._stopped.done():
+            _LOG.warning("the handover did not finish in time")
+            self._stopped.set_result(ExitCode.OK)
+
+    def _on_halt(self, halt: Halt) -> None:
+        if halt.reason is HaltReason.SHUTDOWN:
+            if not self._stopped.done():
+                self._stopped.set_result(ExitCode.OK)
+            return
+        reason = _REASONS[halt.reason]
+        guard_exit(reason.exit_code)
+        # What was put out before the halt (EndQuorumEpoch) is still in the loop's hands.
+        self._loop.call_later(_POLL_SECONDS, self._die, reason, halt.detail)
+
+    def _die(self, reason: TerminationReason, message: str) -> None:
+        code = self._termination.record(reason, message)
+        deadline = time.monotonic() + _LAST_SENDS_SECONDS
+
+        def exit_when_told() -> None:
+            if self._hosted.peers.in_flight == 0 or time.monotonic() > deadline:
+                exit_now(code)
+            self._loop.call_later(_POLL_SECONDS, exit_when_told)
+
+        exit_when_told()
+
+    def _on_voters(self, host: ReplicaHost, event: VotersChanged) -> None:
+        cluster_id = host.describe().cluster_id
+        if not event.committed or cluster_id in (None, self._directory.meta.cluster_id):
+            return
+        assert cluster_id is not None
+        try:
+            self._directory.remember_cluster_id(cluster_id)
+        except WrongDirectory as error:
+            self._die(TerminationReason.IDENTITY_MISMATCH, str(error))
+        except (StorageFailure, DiskFull) as error:
+            self._hosted.fail_storage(error)
+
+    async def _stop(self) -> None:
+        """Graceful: let the last answers leave, make the log durable, close."""
+        self._disk_watch.stop()
+        self._codecs.stop()
+        self._controller.close()
+        await self._listener.close(_DRAIN_SECONDS)
+        self._hosted.close()
+        await self._admin.stop()
+        try:
+            for partition in self._directory.partitions:
+                partition.log.flush()
+                partition.log.settle()
+        except (StorageFailure, DiskFull) as error:
+            full = isinstance(error, DiskFull)
+            reason = TerminationReason.DISK_FULL if full else TerminationReason.STORAGE_FAILED
+            self._die(reason, str(error))
+            await asyncio.sleep(_SHUTDOWN_SECONDS)
+        for partition in self._directory.partitions:
+            partition.log.close()
+
+
+def _bind_admin(config: NodeConfig) -> socket.socket:
+    address = config.admin_listener
+    try:
+        return bind(address.host, address.port)
+    except OSError as error:
+        raise ConfigError(f"admin.listener={address}: can't be bound: {error}") from error

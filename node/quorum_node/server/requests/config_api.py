@@ -1,0 +1,153 @@
+"""IncrementalAlterConfigs and DescribeConfigs on the Kafka listener.
+
+Writes are answered after their commit, by the leader alone; reads are linearizable, on every replica
+from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
+"""
+
+from collections.abc import Callable
+
+from quorum_node.controller.authorization import Caller
+from quorum_node.controller.config_descriptions import Asked, describe, description_refused
+from quorum_node.controller.problem import Problem
+from quorum_node.controller.view import Settings
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.configs import (
+    AlterConfigsResource,
+    AlterConfigsResult,
+    ConfigOperation,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribedConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.raft.errors import RaftError
+from quorum_node.records.metadata import ConfigRecord, encode_metadata
+from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.partition.appends import AppendOutcome, AppendQueue, Committed, TooLarge
+from quorum_node.server.partition.reads import ReadQueue
+from quorum_node.server.wire.errors import controller_error
+
+
+class ConfigApi:
+    """Reads and writes of config values for Kafka's clients. `image`: what is applied now."""
+
+    def __init__(
+        self,
+        appends: AppendQueue,
+        reads: ReadQueue,
+        image: Callable[[], ClusterImage],
+        node_id: int,
+        settings: Settings,
+    ) -> None:
+        self._appends = appends
+        self._reads = reads
+        self._image = image
+        self._node_id = node_id
+        self._settings = settings
+
+    def alter(self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest) -> None:
+        """All resources of a request as one batch; answered after the commit."""
+        values: list[bytes] = []
+        for resource in body.resources:
+            problem = _append_changes(resource, values)
+            if problem is not None:
+                inbound.reply(_alter_response(body, ErrorCode.INVALID_CONFIG, problem))
+                return
+        if body.validate_only or not values:
+            inbound.reply(_alter_response(body, ErrorCode.NONE, None))
+            return
+
+        def done(outcome: AppendOutcome) -> None:
+            inbound.reply(_alter_response(body, *_outcome_error(outcome)))
+
+        self._appends.submit(tuple(values), done)
+
+    def describe(self, inbound: InboundRequest, body: DescribeConfigsRequest) -> None:
+        """Values as of now, confirmed by a majority."""
+
+        def done(error: RaftError | None) -> None:
+            caller, synonyms = inbound.caller, body.include_synonyms
+            results = tuple(
+                self._describe_one(caller, resource, error, synonyms=synonyms)
+                for resource in body.resources
+            )
+            inbound.reply(DescribeConfigsResponse(results=results))
+
+        reader = self._reads.submit(done)
+        inbound.on_abandoned = lambda: self._reads.cancel(reader)
+
+    def _describe_one(
+        self,
+        caller: Caller,
+        resource: DescribeConfigsResource,
+        error: RaftError | None,
+        *,
+        synonyms: bool,
+    ) -> DescribeConfigsResult:
+        found: tuple[DescribedConfig, ...] | Problem
+        if error is not None:
+            found = Problem(controller_error(error), error.value)
+        else:
+            image, settings = self._image(), self._settings
+            kind, name = resource.resource_type, resource.resource_name
+            asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
+            problem = description_refused(image.acls, settings.authorizer, caller, asked)
+            found = problem or describe(image, self._node_id, settings.static_configs, asked)
+        return DescribeConfigsResult(
+            error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,
+            error_message=found.text if isinstance(found, Problem) else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=() if isinstance(found, Problem) else found,
+        )
+
+
+def _append_changes(resource: AlterConfigsResource, values: list[bytes]) -> str | None:
+    """Encode the changes of one resource; a text says what can't be served."""
+    for change in resource.configs:
+        if change.config_operation == ConfigOperation.SET:
+            if change.value is None:
+                return f"{change.name}: SET needs a value"
+            value = change.value
+        elif change.config_operation == ConfigOperation.DELETE:
+            value = None
+        else:
+            return f"{change.name}: only SET and DELETE are served"
+        record = ConfigRecord(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            name=change.name,
+            value=value,
+        )
+        values.append(encode_metadata(record))
+    return None
+
+
+def _outcome_error(outcome: AppendOutcome) -> tuple[ErrorCode, str | None]:
+    match outcome:
+        case Committed():
+            return ErrorCode.NONE, None
+        case TooLarge():
+            return ErrorCode.MESSAGE_TOO_LARGE, f"{outcome.size_bytes} bytes are too many"
+        case RaftError():
+            return controller_error(outcome), outcome.value
+
+
+def _alter_response(
+    body: IncrementalAlterConfigsRequest, error: ErrorCode, text: str | None
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResult(
+                error_code=error,
+                error_message=text,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in body.resources
+        )
+    )

@@ -1,0 +1,180 @@
+"""What the Kafka listener answers: routing of requests, and those that no replica is asked for.
+
+Raft RPCs go to the hosted replicas by partition; ApiVersions and DescribeCluster are answered from
+what this node knows of the first partition; config requests are in `config_api`. Knows no sockets.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from quorum_node.controller.feature_levels import ANNOUNCED, KRAFT_VERSION
+from quorum_node.protocol.alter_quorum import AlterQuorumRequest
+from quorum_node.protocol.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+)
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from quorum_node.protocol.describe import (
+    ENDPOINTS_OF_CONTROLLERS,
+    ClusterNode,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
+from quorum_node.raft.config import CONTROLLER
+from quorum_node.raft.description import ReplicaDescription
+from quorum_node.server.controller.forwarded import ForwardedRequest, unwrap
+from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.requests.config_api import ConfigApi
+from quorum_node.server.requests.split_request import AskedReplica, PartitionRequests
+from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
+from quorum_node.server.wire.authentication import refuse, refuses
+from quorum_node.server.wire.describe import Now
+from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
+from quorum_node.server.wire.voters import join_voter_change
+
+
+class Replica(AskedReplica, Protocol):
+    """The part of a hosted replica that this module needs."""
+
+    def describe(self) -> ReplicaDescription:
+        """What the core knows now."""
+
+    def voters_offset(self) -> int:
+        """Offset of the latest voters record, -1 when there is none."""
+
+    def now(self) -> Now:
+        """This instant on the core's clock and on the wall."""
+
+
+class KafkaApi:
+    """Answers every request of the listener."""
+
+    def __init__(
+        self,
+        replicas: Mapping[PartitionKey, Replica],
+        configs: ConfigApi,
+        controller: HostedController,
+        *,
+        membership_allowed: bool,
+    ) -> None:
+        self._main = replicas[METADATA_PARTITION]
+        self._requests = PartitionRequests(replicas, self._main.now)
+        self._configs = configs
+        self._controller = controller
+        self._membership_allowed = membership_allowed
+        self._api_keys = tuple(
+            ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+            for api in APIS.values()
+        )
+
+    def handle(self, inbound: InboundRequest) -> None:
+        """Answer now, or when a replica has."""
+        body = inbound.request.body
+        controller = self._controller
+        if body is not None and controller.api.serves(body):
+            if isinstance(body, IncrementalAlterConfigsRequest) and controller.is_held_back:
+                self._configs.alter(inbound, body)
+            else:
+                controller.api.handle(inbound, body)
+            return
+        match body:
+            case DescribeConfigsRequest():
+                self._configs.describe(inbound, body)
+            case EnvelopeRequest():
+                self._forwarded(inbound, body)
+            case None:
+                inbound.reply_version(self._api_versions_too_new(), 0)
+            case ApiVersionsRequest():
+                inbound.reply(self._api_versions(inbound.request.version))
+            case DescribeClusterRequest():
+                inbound.reply(self._describe_cluster(inbound.request.version, body))
+            case AddRaftVoterRequest() | RemoveRaftVoterRequest() if not self._membership_allowed:
+                refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                inbound.reply(join_voter_change(body, refusal))
+            case AlterQuorumRequest() if not self._membership_allowed:
+                refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                inbound.reply(refuse_alter_quorum(body, refusal))
+            case _ if refuses(body):
+                forwarded = isinstance(inbound, ForwardedRequest)
+                inbound.reply(refuse(body, inbound.caller, forwarded=forwarded))
+            case _:
+                self._requests.ask(inbound, body)
+
+    def _forwarded(self, inbound: InboundRequest, body: EnvelopeRequest) -> None:
+        """What a broker passes on for a client."""
+        found = unwrap(inbound, body)
+        if isinstance(found, ForwardedRequest):
+            self.handle(found)
+        else:
+            inbound.reply(EnvelopeResponse(error_code=found))
+
+    def _api_versions_too_new(self) -> ApiVersionsResponse:
+        """KIP-511: told in version 0, with the versions that would do."""
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._api_keys
+        )
+
+    def _api_versions(self, version: int) -> ApiVersionsResponse:
+        # Before version 4 a feature whose range starts at 0 can't be told.
+        supported = [
+            SupportedFeature(name=name, min_version=each.min_level, max_version=each.max_level)
+            for name, each in ANNOUNCED.items()
+            if version >= 4 or each.min_level > 0
+        ]
+        finalized = [
+            FinalizedFeature(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(self._controller.finalized_levels())
+        ]
+        epoch = self._controller.finalized_epoch()
+        voters_offset = self._main.voters_offset()
+        if voters_offset >= 0:
+            finalized.append(
+                FinalizedFeature(
+                    name=KRAFT_VERSION,
+                    max_version_level=ANNOUNCED[KRAFT_VERSION].max_level,
+                    min_version_level=ANNOUNCED[KRAFT_VERSION].max_level,
+                ),
+            )
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=self._api_keys,
+            supported_features=tuple(supported),
+            finalized_features_epoch=max(epoch, voters_offset),
+            finalized_features=tuple(finalized),
+        )
+
+    def _describe_cluster(
+        self, version: int, body: DescribeClusterRequest
+    ) -> DescribeClusterResponse:
+        description = self._main.describe()
+        # An empty log has no cluster: a configured id alone does not make one.
+        cluster_id = description.cluster_id if description.log_end_offset > 0 else None
+        if version < 1 or body.endpoint_type != ENDPOINTS_OF_CONTROLLERS:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                error_message="this is a controller listener: ask for controller endpoints",
+                cluster_id=cluster_id or "",
+                brokers=(),
+            )
+        nodes: dict[int, ClusterNode] = {}
+        for voter in description.voters:
+            endpoint = voter.endpoint(CONTROLLER)
+            if endpoint is not None:
+                nodes[voter.key.id] = ClusterNode(
+                    broker_id=voter.key.id, host=endpoint.host, port=endpoint.port
+                )
+        return DescribeClusterResponse(
+            error_code=0,
+            endpoint_type=ENDPOINTS_OF_CONTROLLERS,
+            cluster_id=cluster_id or "",
+            controller_id=description.leader_id,
+            brokers=tuple(nodes.values()),
+        )

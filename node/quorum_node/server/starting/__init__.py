@@ -1,0 +1,1 @@
+"""From the configuration and the directory to replicas that can start."""

@@ -1,0 +1,164 @@
+"""`quorum-node --recover UUID:EPOCH:END_OFFSET`: a survivor of a lost quorum becomes its sole voter.
+
+Owns the questions before it: is this the replica that was accepted, does its log end where it was accepted, can no
+majority be reached? Then a copy of the directory is kept, and `storage/sole_voter.py` rewrites it. Carried out already,
+it does nothing, so the option may stay.
+
+What is lost: whatever was committed and is not in this log. What makes the others harmless: the sole voter has a new
+replica UUID, so nothing that is addressed to the old one reaches it, and an epoch far beyond theirs, which each of its
+answers tells them.
+"""
+
+import time
+
+import structlog
+
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.keys.listeners import CONTROLLER_LISTENER
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
+from quorum_node.raft.epoch_bound import MAX_EPOCH
+from quorum_node.raft.messages import voter_entry
+from quorum_node.raft.replica import Replica
+from quorum_node.raft.voters import VoterSet, tombstones_after
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.server.starting.founding_guard import known_clusters
+from quorum_node.server.starting.replica_building import build_replica, own_endpoints
+from quorum_node.storage.directory import identity_text, open_directory
+from quorum_node.storage.errors import WrongDirectory
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.kept_copy import keep_copy
+from quorum_node.storage.meta_properties import (
+    MetaProperties,
+    check_identity,
+    read_meta_properties,
+)
+from quorum_node.storage.partition_directory import OpenPartition, partition_directory
+from quorum_node.storage.sole_voter import (
+    EPOCH_DISTANCE,
+    append_sole_voter,
+    owner_of,
+    rename_replica,
+    save_sole_voter,
+)
+from quorum_node.survivor import Survivor
+
+_LOG = structlog.get_logger("quorum_node")
+
+
+def recover(config: NodeConfig, survivor: Survivor, latch: FailureLatch) -> None:
+    """Make the replica in the (locked) data directory the sole voter, unless it is that already.
+
+    Raises WrongDirectory or ConfigError where it is refused, and nothing was changed then; StorageFailure, DiskFull.
+    """
+    path = config.data_dir
+    meta = read_meta_properties(path)
+    if meta is None:
+        raise WrongDirectory(f"--recover {survivor}: there is no replica in {path}")
+    check_identity(meta, path, config.node_id, config.cluster_id)
+    if meta.directory_id == survivor.heir_uuid:
+        _LOG.info(f"--recover {survivor} was carried out before")
+        return
+    _check_arguments(config, survivor, meta)
+    if owner_of(partition_directory(path, 0)) != survivor.heir_uuid:
+        directory = open_directory(
+            path,
+            node_id=config.node_id,
+            cluster_id=config.cluster_id,
+            segment_bytes=config.segment_bytes,
+            latch=latch,
+        )
+        try:
+            _rewrite(config, survivor, meta, directory.first)
+        finally:
+            directory.first.log.close()
+    rename_replica(path, meta, survivor.heir_uuid)
+    heir = identity_text(meta.node_id, survivor.heir_uuid)
+    _LOG.warning(f"{heir} is the sole voter now; committed records beyond its log are lost")
+
+
+def _check_arguments(config: NodeConfig, survivor: Survivor, meta: MetaProperties) -> None:
+    if meta.directory_id != survivor.uuid:
+        here = identity_text(meta.node_id, meta.directory_id)
+        raise WrongDirectory(
+            f"--recover {survivor}: {config.data_dir} is of another replica, {here}"
+        )
+    if meta.partitions > 1 or config.partitions > 1:
+        raise ConfigError("--recover: only a node with one quorum partition can be recovered")
+    if config.witness:
+        raise ConfigError("--recover: a witness never leads; recover another replica, or unset it")
+
+
+def _rewrite(
+    config: NodeConfig, survivor: Survivor, meta: MetaProperties, opened: OpenPartition
+) -> None:
+    """Steps 1 and 2, of which the first may have been done before."""
+    replica = build_replica(config, meta, opened)
+    heir = ReplicaKey(meta.node_id, survivor.heir_uuid)
+    latest = replica.voters.latest
+    if latest.voters.ordered_keys == (heir,):
+        epoch = latest.epoch
+    else:
+        _check_log(survivor, opened)
+        _check_majority(config, survivor, replica)
+        epoch = replica.epoch + EPOCH_DISTANCE
+        if epoch > MAX_EPOCH:
+            raise ConfigError(
+                f"--recover: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with"
+                " the records of this one: quorum-pipeline restore --cluster-id NEW (see docs/recovery.md)"
+            )
+        kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
+        _LOG.info(f"the directory as it was is kept in {kept}")
+        record = sole_voter_record(replica, heir, own_endpoints(config), epoch)
+        append_sole_voter(opened.log, epoch, record, time.time_ns() // 1_000_000)
+    save_sole_voter(opened.path, opened.state, epoch, heir)
+
+
+def _check_log(survivor: Survivor, opened: OpenPartition) -> None:
+    end_offset = opened.log.end_offset
+    epoch = opened.log.epoch_before(end_offset)
+    if (epoch, end_offset) != (survivor.epoch, survivor.end_offset):
+        raise WrongDirectory(
+            f"--recover {survivor}: the log in {opened.path} ends at offset {end_offset} with epoch"
+            f" {epoch}. What was accepted is not what is there: look again"
+        )
+
+
+def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica) -> None:
+    """A quorum that can elect a leader is not lost, and must not be split."""
+    latest = replica.voters.latest
+    if latest.offset < 0:
+        raise ConfigError(f"--recover {survivor}: the log does not tell who the voters are")
+    others = [voter for voter in latest.voters if voter.key != replica.key]
+    places = {place: voter for voter in others if (place := _listens(voter)) is not None}
+    found = [
+        server for server, cluster in known_clusters(list(places)) if cluster == replica.cluster_id
+    ]
+    reached = len(found) + (replica.key in latest.voters)
+    if reached > len(latest.voters) // 2:
+        names = ", ".join(f"{places[server].key} at {server}" for server in found) or "itself"
+        raise ConfigError(
+            f"--recover {survivor}: {reached} of {len(latest.voters)} voters can be reached ({names}):"
+            " they elect a leader without it. Start this node without --recover"
+        )
+
+
+def _listens(voter: Voter) -> HostPort | None:
+    endpoint = voter.endpoint(CONTROLLER_LISTENER)
+    return None if endpoint is None else HostPort(endpoint.host, endpoint.port)
+
+
+def sole_voter_record(
+    replica: Replica, heir: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch: int
+) -> VotersRecord:
+    """The voters record of a recovery in `epoch`: the heir alone; the keys of all others are tombstones."""
+    before = replica.voters.latest
+    after = VoterSet((voter_entry(heir, endpoints),))
+    return VotersRecord(
+        after.voters,
+        replica.cluster_id,
+        initial_voters=1,
+        tombstones=tombstones_after(before.record.tombstones, before.voters, after),
+        recovered_epoch=epoch,
+    )
