@@ -20,6 +20,7 @@ PURE_PACKAGES = (
     "node/quorum_node/raft",
     "node/quorum_node/records",
     "node/quorum_node/schema",
+    "node/quorum_node/security",
     "operator/quorum_operator/desired",
     "operator/quorum_operator/planner",
     "pipeline/quorum_pipeline/archive",

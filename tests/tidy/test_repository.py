@@ -12,7 +12,7 @@ from support.source_tree import ROOT, files, imports, modules
 # Letters in brackets keep this file from being a finding.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/[w]ork/|\.\./[s]hared|/tmp/[m]q")
 HOSTS = re.compile(r"://|^\s*-(?:-index-url|-extra-index-url|i|f|-find-links|-trusted-host)\b| @ ")
-IMPORTED_AS = {"pyyaml": "yaml"}
+IMPORTED_AS = {"pyyaml": "yaml", "google_re2": "re2"}
 PINNED = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
 
 

@@ -4,11 +4,12 @@ An entry is its record; so what a newer version has told in tagged fields is kep
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from immutables import Map
 
+from quorum_node.image.acl_index import AclIndex
 from quorum_node.image.ordering import sorted_lazily
 from quorum_node.records.metadata import (
     AccessControlEntryRecord,
@@ -27,6 +28,8 @@ class AclsImage:
     """Access control entries by id (as an integer: it hashes faster)."""
 
     by_id: Map[int, AccessControlEntryRecord] = Map()
+    index: AclIndex = field(default_factory=AclIndex, compare=False, repr=False)
+    """The same entries by what they are about."""
 
     def __iter__(self) -> Iterator[AccessControlEntryRecord]:
         return iter(self.by_id.values())
@@ -36,12 +39,17 @@ class AclsImage:
         return self.by_id.get(id.int)
 
     def replay_add(self, record: AccessControlEntryRecord) -> "AclsImage":
-        """An entry."""
-        return AclsImage(self.by_id.set(record.id.int, record))
+        """An entry. It replaces one of the same id."""
+        before = self.by_id.get(record.id.int)
+        index = self.index if before is None else self.index.removed(before)
+        return AclsImage(self.by_id.set(record.id.int, record), index.added(record))
 
     def replay_remove(self, record: RemoveAccessControlEntryRecord) -> "AclsImage":
         """No entry any more."""
-        return AclsImage(self.by_id.delete(record.id.int)) if record.id.int in self.by_id else self
+        before = self.by_id.get(record.id.int)
+        if before is None:
+            return self
+        return AclsImage(self.by_id.delete(record.id.int), self.index.removed(before))
 
     def snapshot_records(self) -> Iterator[MetadataMessage]:
         """One for each, by id."""

@@ -1,6 +1,6 @@
 """CreateAcls, DeleteAcls and DescribeAcls, as shipped (KIP-140, KIP-290).
 
-The numbers of resource types, pattern types, operations and permissions are in `controller/acl_terms.py`.
+The numbers of resource types, pattern types, operations and permissions are in `security/acl_terms.py`.
 """
 
 from quorum_node.schema.schema import (

@@ -1,0 +1,149 @@
+"""Who may do what, by the rules of Kafka's StandardAuthorizer over the entries of the image. PURE.
+
+Owns the rule (KIP-11, KIP-290, KIP-801): a super user may; who is denied may not; who is allowed may; where no entry is
+about a resource, the configuration decides. Must not know requests (`api_table.py`) nor roles (`roles.py`).
+Before the entries are loaded only super users are answered, so members of a quorum have to be super users or hold a role.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from quorum_node.image.access import AclsImage
+from quorum_node.image.host_text import host_text
+from quorum_node.records.metadata import AccessControlEntryRecord
+from quorum_node.security.acl_terms import (
+    ANYBODY,
+    CLUSTER_NAME,
+    IMPLIED_BY,
+    WILDCARD,
+    AclOperation,
+    AclPermission,
+    AclResource,
+)
+from quorum_node.security.caller import Caller
+from quorum_node.security.errors import SecuritySettingError
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_CLASS, _SUPER_USERS = "authorizer.class.name", "super.users"
+_ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
+_EARLY_LISTENERS = "early.start.listeners"
+AUTHORIZER_KEYS = frozenset({_CLASS, _SUPER_USERS, _ALLOW_EVERYONE, _EARLY_LISTENERS})
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizerSettings:
+    """`authorizer.class.name`, `super.users`, `allow.everyone.if.no.acl.found`, `early.start.listeners`."""
+
+    enabled: bool = False
+    super_users: frozenset[str] = frozenset()
+    allow_if_nothing_is_said: bool = False
+    early_start_listeners: frozenset[str] = frozenset()
+    """Listeners that serve super users before the entries are loaded. The controller's is one always."""
+
+    def may_serve(self, listener: str, *, loaded: bool, controllers: frozenset[str]) -> bool:
+        """Whether a listener may take connections now; `controllers`: the names of `controller.listener.names`."""
+        early = self.early_start_listeners or controllers
+        return not self.enabled or loaded or listener in early
+
+
+NO_AUTHORIZER = AuthorizerSettings()
+
+
+class Reason(Enum):
+    """Why, in words for the log."""
+
+    NO_AUTHORIZER = "no authorizer is configured"
+    SUPER_USER = "a super user"
+    NOT_LOADED = "the access control entries are not loaded yet"
+    DENIED_BY_ENTRY = "an entry denies it"
+    ALLOWED_BY_ENTRY = "an entry allows it"
+    NOTHING_ALLOWS = "entries are about the resource, and none allows it"
+    NO_ENTRY = "no entry is about the resource"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """An answer. `entry` is the one that decided, if one did."""
+
+    allowed: bool
+    reason: Reason
+    entry: AccessControlEntryRecord | None = None
+
+
+_WITHOUT_AUTHORIZER = Ruling(True, Reason.NO_AUTHORIZER)
+_SUPER_USER = Ruling(True, Reason.SUPER_USER)
+_NOT_LOADED = Ruling(False, Reason.NOT_LOADED)
+_NOTHING_ALLOWS = Ruling(False, Reason.NOTHING_ALLOWS)
+
+
+def authorize(
+    settings: AuthorizerSettings,
+    acls: AclsImage,
+    caller: Caller,
+    operation: AclOperation,
+    resource: AclResource,
+    name: str = CLUSTER_NAME,
+    *,
+    loaded: bool = True,
+) -> Ruling:
+    """Whether the caller may do it, and why. `loaded`: whether `acls` is the whole of what is committed."""
+    if not settings.enabled:
+        return _WITHOUT_AUTHORIZER
+    if caller.principal in settings.super_users:
+        return _SUPER_USER
+    if not loaded:
+        return _NOT_LOADED
+    allows: AccessControlEntryRecord | None = None
+    said = False
+    implied_by = IMPLIED_BY.get(operation, ())
+    host = host_text(caller.host)
+    people = [(who, at) for who in {caller.principal, ANYBODY} for at in (host, WILDCARD)]
+    for entries_of_resource in acls.index.about(resource, name):
+        said = True
+        for who in people:
+            for entry in entries_of_resource.get(who, _NO_ENTRIES).values():
+                exact = entry.operation in (operation, AclOperation.ALL)
+                if entry.permission_type != AclPermission.ALLOW:
+                    if exact:
+                        return Ruling(False, Reason.DENIED_BY_ENTRY, entry)
+                elif allows is None and (exact or entry.operation in implied_by):
+                    allows = entry
+    if allows is not None:
+        return Ruling(True, Reason.ALLOWED_BY_ENTRY, allows)
+    if said:
+        return _NOTHING_ALLOWS
+    return Ruling(settings.allow_if_nothing_is_said, Reason.NO_ENTRY)
+
+
+_NO_ENTRIES: Mapping[int, AccessControlEntryRecord] = {}
+
+
+def read_authorizer(properties: Mapping[str, str]) -> AuthorizerSettings:
+    """The settings of a configuration. Raises SecuritySettingError."""
+    name = properties.get(_CLASS, "").strip()
+    if name and name != STANDARD_AUTHORIZER:
+        raise SecuritySettingError(_CLASS, f"must be {STANDARD_AUTHORIZER}, or absent", name)
+    allow = properties.get(_ALLOW_EVERYONE, "").strip().lower() or "false"
+    if allow not in ("true", "false"):
+        raise SecuritySettingError(_ALLOW_EVERYONE, "must be true or false", allow)
+    early = properties.get(_EARLY_LISTENERS, "").split(",")
+    return AuthorizerSettings(
+        enabled=bool(name),
+        super_users=_super_users(properties.get(_SUPER_USERS, "")),
+        allow_if_nothing_is_said=allow == "true",
+        early_start_listeners=frozenset(each.strip().upper() for each in early if each.strip()),
+    )
+
+
+def _super_users(text: str) -> frozenset[str]:
+    """Separated by semicolons, since distinguished names hold commas."""
+    users = [each.strip() for each in text.split(";")]
+    for user in users:
+        kind, found, name = user.partition(":")
+        if user and not (kind and found and name):
+            raise SecuritySettingError(
+                _SUPER_USERS,
+                f"{user!r} is not Type:name, as in User:alice; principals are separated by ;",
+            )
+    return frozenset(user for user in users if user)

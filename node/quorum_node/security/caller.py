@@ -1,0 +1,25 @@
+"""Who asks. PURE.
+
+Owns the shape: what a listener learned from the handshake, or what a forwarding broker said of its client.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.security.certificate_identity import CertificateIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`principal`: in Kafka's text form (`User:alice`). `host`: the address without a port. `listener`: its name."""
+
+    principal: str
+    host: str
+    listener: str
+    identity: CertificateIdentity | None = None
+    """What the certificate of this very connection says; never that of a request inside an Envelope."""
+
+
+ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
+ANONYMOUS = Caller(ANONYMOUS_PRINCIPAL, "", "CONTROLLER")
+NOBODY = Caller("", "", "")
+"""The controller itself, for maintenance."""

@@ -1,0 +1,264 @@
+"""The authorizer: its rule against one that reads every entry, its settings, and what a question costs."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.image.access import AclsImage
+from quorum_node.image.host_text import host_text
+from quorum_node.records.metadata import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+from quorum_node.security.acl_terms import AclOperation, AclPattern, AclPermission, AclResource
+from quorum_node.security.authorizer import (
+    STANDARD_AUTHORIZER,
+    AuthorizerSettings,
+    Reason,
+    authorize,
+    read_authorizer,
+)
+from quorum_node.security.caller import Caller
+from quorum_node.security.errors import SecuritySettingError
+
+ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
+DESCRIBES = {"READ", "WRITE", "DELETE", "ALTER", "DESCRIBE", "ALL"}
+DESCRIBES_CONFIGS = {"ALTER_CONFIGS", "DESCRIBE_CONFIGS", "ALL"}
+NAMES = ["a", "ab", "abc", "abd", "b", "*", "*a", ""]
+PRINCIPALS = ["User:alice", "User:bob", "User:*", "Group:alice", "Group:*"]
+HOSTS = ["*", "10.0.0.1", "::1", "0:0:0:0:0:0:0:1", "::ffff:10.0.0.1"]
+
+
+def entry(number: int, **fields: Any) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=UUID(int=number + 1),
+        **{
+            "resource_type": int(AclResource.TOPIC),
+            "resource_name": "ab",
+            "pattern_type": int(AclPattern.LITERAL),
+            "principal": "User:alice",
+            "host": "*",
+            "operation": int(AclOperation.READ),
+            "permission_type": int(AclPermission.ALLOW),
+            **fields,
+        },
+    )
+
+
+def image_of(*entries: AccessControlEntryRecord) -> AclsImage:
+    image = AclsImage()
+    for each in entries:
+        image = image.replay_add(each)
+    return image
+
+
+ENTRY_FIELDS = st.fixed_dictionaries(
+    {
+        "resource_type": st.sampled_from([2, 3, 4]),
+        "resource_name": st.sampled_from(NAMES),
+        "pattern_type": st.sampled_from([3, 4]),
+        "principal": st.sampled_from(PRINCIPALS),
+        "host": st.sampled_from(HOSTS),
+        "operation": st.sampled_from([int(each) for each in AclOperation]),
+        "permission_type": st.sampled_from([2, 3]),
+    }
+)
+QUESTIONS = st.tuples(
+    st.sampled_from(["User:alice", "Group:alice", "User:carol"]),
+    st.sampled_from(["10.0.0.1", "::1", "10.0.0.2", "::ffff:10.0.0.1"]),
+    st.sampled_from([each for each in AclOperation if each > AclOperation.ALL]),
+    st.sampled_from([AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER]),
+    st.sampled_from([name for name in NAMES if name]),
+)
+
+
+def by_reading_all(
+    entries: list[AccessControlEntryRecord],
+    nothing_said: bool,
+    question: tuple[str, str, AclOperation, AclResource, str],
+) -> bool:
+    """Kafka's rule as its documentation tells it, over a list."""
+    who, at, operation, resource, name = question
+    about = [
+        each
+        for each in entries
+        if each.resource_type == resource
+        and (
+            name.startswith(each.resource_name)
+            if each.pattern_type == AclPattern.PREFIXED
+            else each.resource_name in (name, "*")
+        )
+    ]
+    if not about:
+        return nothing_said
+    mine = [
+        each
+        for each in about
+        if each.principal in (who, "User:*")
+        and (each.host == "*" or host_text(each.host) == host_text(at))
+    ]
+    if any(
+        each.permission_type == AclPermission.DENY and each.operation in (operation, AclOperation.ALL)
+        for each in mine
+    ):
+        return False
+    enough = {operation.name, "ALL"}
+    if operation is AclOperation.DESCRIBE:
+        enough = DESCRIBES
+    if operation is AclOperation.DESCRIBE_CONFIGS:
+        enough = DESCRIBES_CONFIGS
+    return any(
+        each.permission_type == AclPermission.ALLOW and AclOperation(each.operation).name in enough
+        for each in mine
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), ENTRY_FIELDS, st.booleans()), max_size=14),
+    st.lists(QUESTIONS, min_size=1, max_size=6),
+    st.booleans(),
+)
+@settings(max_examples=400, deadline=None)
+def test_the_index_answers_as_reading_every_entry_does(
+    changes: list[tuple[int, dict[str, Any], bool]],
+    questions: list[tuple[str, str, AclOperation, AclResource, str]],
+    nothing_said: bool,
+) -> None:
+    """Entries come, are replaced and go; the answers are those of what is left."""
+    image, held = AclsImage(), {}
+    for number, fields, is_removal in changes:
+        record = entry(number, **fields)
+        if is_removal:
+            held.pop(number, None)
+            image = image.replay_remove(RemoveAccessControlEntryRecord(id=record.id))
+        else:
+            held[number] = record
+            image = image.replay_add(record)
+    on = AuthorizerSettings(enabled=True, allow_if_nothing_is_said=nothing_said)
+    for question in questions:
+        who, at, operation, resource, name = question
+        ruling = authorize(on, image, Caller(who, at, "L"), operation, resource, name)
+        assert ruling.allowed is by_reading_all(list(held.values()), nothing_said, question)
+        assert ruling.entry is None or ruling.entry in held.values()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), ENTRY_FIELDS), max_size=20))
+def test_nothing_stays_in_the_index_of_entries_that_are_gone(
+    added: list[tuple[int, dict[str, Any]]],
+) -> None:
+    image = image_of(*(entry(number, **fields) for number, fields in added))
+    for number, _ in added:
+        image = image.replay_remove(RemoveAccessControlEntryRecord(id=UUID(int=number + 1)))
+    assert image == AclsImage()
+    assert not image.index.by_resource
+    assert not image.index.prefix_lengths
+
+
+def test_everybody_is_every_principal_and_not_of_one_type() -> None:
+    """`User:*` denies a principal of another type as well; `Group:*` is a group of that name."""
+    for_all = image_of(entry(0, principal="User:*"))
+    group = Caller("Group:ops", "10.0.0.1", "L")
+    asked = (AclOperation.READ, AclResource.TOPIC, "ab")
+    assert authorize(ON, for_all, group, *asked).allowed
+    assert not authorize(ON, image_of(entry(0, principal="Group:*")), group, *asked).allowed
+
+
+@pytest.mark.parametrize(
+    ("written", "asking"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "::ffff:10.0.0.1"),
+        ("2001:DB8::1", "2001:db8:0:0::1"),
+    ],
+)
+def test_a_denied_host_is_denied_however_its_address_is_written(written: str, asking: str) -> None:
+    image = image_of(entry(0), entry(1, host=written, permission_type=2))
+    caller = Caller("User:alice", asking, "L")
+    ruling = authorize(ON, image, caller, AclOperation.READ, AclResource.TOPIC, "ab")
+    assert (ruling.allowed, ruling.reason) == (False, Reason.DENIED_BY_ENTRY)
+
+
+def test_before_the_entries_are_loaded_only_super_users_are_served() -> None:
+    image = image_of(entry(0))
+    asked = (AclOperation.READ, AclResource.TOPIC, "ab")
+    alice = authorize(ON, image, Caller("User:alice", "", ""), *asked, loaded=False)
+    assert (alice.allowed, alice.reason) == (False, Reason.NOT_LOADED)
+    assert authorize(ON, image, Caller("User:root", "", ""), *asked, loaded=False).allowed
+
+
+def test_which_listeners_open_before_the_entries_are_loaded() -> None:
+    controllers = frozenset({"CONTROLLER"})
+    named = AuthorizerSettings(enabled=True, early_start_listeners=frozenset({"TOOLS"}))
+    found = {
+        (name, loaded): (
+            ON.may_serve(name, loaded=loaded, controllers=controllers),
+            named.may_serve(name, loaded=loaded, controllers=controllers),
+        )
+        for name in ("CONTROLLER", "TOOLS")
+        for loaded in (False, True)
+    }
+    assert found == {
+        ("CONTROLLER", False): (True, False),
+        ("CONTROLLER", True): (True, True),
+        ("TOOLS", False): (False, True),
+        ("TOOLS", True): (True, True),
+    }
+    assert AuthorizerSettings().may_serve("TOOLS", loaded=False, controllers=controllers)
+
+
+def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: ten thousand entries of others cost a question nothing."""
+    others = [
+        entry(n, resource_name=f"topic-{n % 100}-{n}", pattern_type=3 + n % 2) for n in range(5000)
+    ]
+    strangers = [entry(5000 + n, principal=f"User:{n}", host=f"10.1.{n >> 8}.{n & 255}") for n in range(5000)]
+    image = image_of(*others, *strangers, entry(20_000))
+    reads: list[str] = []
+    real = AccessControlEntryRecord.operation
+
+    class Counted:
+        def __get__(self, instance: Any, owner: Any) -> int:
+            reads.append("operation")
+            return int(real.__get__(instance, owner))
+
+    monkeypatch.setattr(AccessControlEntryRecord, "operation", Counted())
+    caller = Caller("User:alice", "10.0.0.1", "L")
+    assert authorize(ON, image, caller, AclOperation.READ, AclResource.TOPIC, "ab").allowed
+    assert len(reads) <= 2
+
+
+def test_the_settings_of_a_configuration() -> None:
+    read = read_authorizer(
+        {
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": " User:CN=a,OU=b,O=c ;; User:root;",
+            "allow.everyone.if.no.acl.found": " TRUE ",
+            "early.start.listeners": "tools, ",
+        }
+    )
+    assert read == AuthorizerSettings(
+        enabled=True,
+        super_users=frozenset({"User:CN=a,OU=b,O=c", "User:root"}),
+        allow_if_nothing_is_said=True,
+        early_start_listeners=frozenset({"TOOLS"}),
+    )
+    assert read_authorizer({}) == AuthorizerSettings()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "must be"),
+        ("super.users", "alice", "'alice' is not Type:name"),
+        ("super.users", "User:root;User:", "'User:' is not Type:name"),
+        ("allow.everyone.if.no.acl.found", "yes", "must be true or false"),
+    ],
+)
+def test_settings_that_can_not_be_used(key: str, value: str, why: str) -> None:
+    with pytest.raises(SecuritySettingError, match=why) as raised:
+        read_authorizer({key: value})
+    assert raised.value.key == key
