@@ -101,7 +101,8 @@ def by_reading_all(
         and (each.host == "*" or host_text(each.host) == host_text(at))
     ]
     if any(
-        each.permission_type == AclPermission.DENY and each.operation in (operation, AclOperation.ALL)
+        each.permission_type == AclPermission.DENY
+        and each.operation in (operation, AclOperation.ALL)
         for each in mine
     ):
         return False
@@ -215,7 +216,9 @@ def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.Mo
     others = [
         entry(n, resource_name=f"topic-{n % 100}-{n}", pattern_type=3 + n % 2) for n in range(5000)
     ]
-    strangers = [entry(5000 + n, principal=f"User:{n}", host=f"10.1.{n >> 8}.{n & 255}") for n in range(5000)]
+    strangers = [
+        entry(5000 + n, principal=f"User:{n}", host=f"10.1.{n >> 8}.{n & 255}") for n in range(5000)
+    ]
     image = image_of(*others, *strangers, entry(20_000))
     reads: list[str] = []
     real = AccessControlEntryRecord.operation

@@ -1,0 +1,101 @@
+"""Names, rules, rights and SCRAM beside Java and stock Kafka: the same answers to random questions."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from quorum_node.image.access import AclsImage
+from quorum_node.image.host_text import host_text
+from quorum_node.records.metadata import AccessControlEntryRecord
+from quorum_node.security.acl_terms import AclOperation, AclResource
+from quorum_node.security.authorizer import AuthorizerSettings, authorize
+from quorum_node.security.caller import Caller
+from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.principals.mapping_rules import NoRuleFits, parse_mapping_rules
+from quorum_node.security.principals.x500 import name_text
+from support.security_oracle import OracleRefused, SecurityOracle
+from support.security_samples import odd_name, rule, subject
+
+pytestmark = pytest.mark.interop
+
+PRINCIPALS = ("User:alice", "User:bob", "User:*", "Group:alice", "Group:*")
+NAMES = ("a", "ab", "abc", "abd", "b", "*")
+"""None with a star and more: there stock Kafka overlooks entries for all names, against KIP-290."""
+FIELDS = (
+    "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type",
+)  # fmt: skip
+HOSTS = ("*", "10.0.0.1", "0:0:0:0:0:0:0:1")
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[SecurityOracle]:
+    with SecurityOracle() as running:
+        yield running
+
+
+def test_names_are_written_as_java_writes_them(oracle: SecurityOracle) -> None:
+    random = Random(17)
+    names = [odd_name(random) for _ in range(3000)]
+    other = [each.hex() for each in names if name_text(each) != oracle.ask("name", each.hex())]
+    assert other == []
+
+
+def test_rules_give_the_name_that_kafka_gives(oracle: SecurityOracle) -> None:
+    """A rule that is refused here may work there; what both take gives the same."""
+    random = Random(29)
+    compared = matched = 0
+    for _ in range(3000):
+        text = rule(random)
+        subjects = [subject(random) for _ in range(3)]
+        try:
+            ours = parse_mapping_rules(text)
+        except SecuritySettingError:
+            continue
+        for each in subjects:
+            found: list[str | None] = []
+            both: tuple[Callable[[str], str], ...] = (
+                ours.name_of,
+                partial(oracle.ask, "map", text),
+            )
+            for name_of in both:
+                try:
+                    found.append(name_of(each))
+                except (NoRuleFits, OracleRefused):
+                    found.append(None)
+            assert found[0] == found[1], (text, each)
+            compared, matched = compared + 1, matched + (found[0] is not None)
+    assert compared > 1000
+    assert matched > 100
+
+
+@pytest.mark.parametrize("nothing_said", [False, True])
+def test_rights_are_those_of_the_standard_authorizer(
+    oracle: SecurityOracle, nothing_said: bool
+) -> None:
+    random = Random(31)
+    for _ in range(60):
+        on = AuthorizerSettings(True, frozenset({"User:root"}), nothing_said)
+        oracle.ask("authorizer", "User:root", str(nothing_said).lower())
+        acls, seen = AclsImage(), set()
+        for number in range(random.randrange(12)):
+            fields = (
+                random.choice((2, 3)), random.choice(NAMES), random.choice((3, 4)), random.choice(PRINCIPALS),
+                random.choice(HOSTS), random.randrange(2, 16), random.choice((2, 3, 3)),
+            )  # fmt: skip
+            if fields in seen:
+                continue
+            seen.add(fields)
+            oracle.ask("entry", *map(str, fields))
+            named = dict(zip(FIELDS, fields, strict=True))
+            acls = acls.replay_add(AccessControlEntryRecord(id=UUID(int=number + 1), **named))
+        for _ in range(40):
+            who = random.choice(("User:alice", "Group:alice", "User:carol", "User:root"))
+            host = random.choice(("10.0.0.1", "::1", "10.0.0.2"))
+            operation = AclOperation(random.randrange(3, 16))
+            kind, name = AclResource(random.choice((2, 3))), random.choice(NAMES)
+            theirs = oracle.ask("ask", who, host, str(int(operation)), str(int(kind)), name)
+            ours = authorize(on, acls, Caller(who, host_text(host), "L"), operation, kind, name)
+            assert ours.allowed is (theirs == "ALLOWED"), (sorted(seen), who, host, operation, name)
