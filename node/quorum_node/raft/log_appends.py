@@ -87,6 +87,9 @@ def append_fetched(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
         for offset, record in controls:
             _take_control(replica, offset, header.leader_epoch, record)
         appended = True
+    if batches and not appended:
+        end = batches[-1].header.end_offset
+        raise CorruptBatch(0, f"it ends at offset {end}, and {replica.log_end} was asked for")
     return appended
 
 

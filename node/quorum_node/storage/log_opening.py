@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from quorum_node.records.batches import CorruptBatch, split_batches
+from quorum_node.records.batches import split_batches
 from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.storage.atomic_file import sync_directory
+from quorum_node.storage.checked_read import check_batches
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import EpochStarts
@@ -118,7 +119,8 @@ def _take_sealed(opened: OpenedSegments, segment: Segment, end_offset: int) -> N
         if epoch != last_epoch:
             opened.epoch_starts.append((epoch, offset))
             last_epoch = epoch
-    opened.control_batches += [_checked(data, segment) for data in segment.control_batches()]
+    for offset, data in segment.control_batches():
+        opened.control_batches.append(_checked(data, offset, opened.epoch_starts, segment))
     opened.end_offset = end_offset
     opened.sealed.append(segment)
 
@@ -226,13 +228,14 @@ def _last_epoch(opened: OpenedSegments) -> int:
     return opened.epoch_starts[-1][0] if opened.epoch_starts else -1
 
 
-def _checked(data: bytes, segment: Segment) -> bytes:
-    """Voter sets are taken from these at once: they don't wait for the scrub."""
-    try:
-        batches, rest_bytes = split_batches(data)
-    except CorruptBatch as error:
-        raise StorageFailure(f"a control batch in {segment.path} is damaged: {error}") from error
-    if len(batches) != 1 or rest_bytes:
+def _checked(data: bytes, offset: int, epoch_starts: EpochStarts, segment: Segment) -> bytes:
+    """Voter sets are taken from these at once: they don't wait for the scrub.
+
+    Its offset and epoch, which no checksum covers, decide which voters are the latest, and who leads an epoch.
+    """
+    check_batches(data, offset, epoch_starts, f"a control batch in {segment.path}")
+    batches, _ = split_batches(data)
+    if len(batches) != 1 or batches[0].header.base_offset != offset:
         raise StorageFailure(f"a control batch in {segment.path} is not where its seal says")
     return data
 

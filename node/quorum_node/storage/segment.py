@@ -200,9 +200,15 @@ class Segment:
         self.files.rename(self.path, path)
         self.path, self.base_offset = path, base_offset
 
-    def control_batches(self) -> list[bytes]:
-        """The bytes of every control batch, in order."""
-        return [self._pread(size, position) for position, size in self.control_spans]
+    def control_batches(self) -> list[tuple[int, bytes]]:
+        """Base offset and bytes of every control batch, in order.
+
+        The offset is that of its place, by what is known of the segment, and not what the bytes say.
+        """
+        return [
+            (self._offset_at(position), self._pread(size, position))
+            for position, size in self.control_spans
+        ]
 
     def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
         """Whole batches from the one that holds `start_offset`, each ending by `limit_offset`.
@@ -253,6 +259,25 @@ class Segment:
                 raise self._damaged(position, 0)
             position += walked
         return self.size_bytes
+
+    def _offset_at(self, position: int) -> int:
+        """Base offset of the batch at `position`, counted from the index entry before it."""
+        entry = bisect_right(self._index_positions, position) - 1
+        start, offset = 0, self.base_offset
+        if entry >= 0:
+            start, offset = self._index_positions[entry], self._index_offsets[entry]
+        content, walked = self._pread(position - start, start), 0
+        while walked < len(content):
+            if len(content) - walked < _SPAN_BYTES:
+                raise self._damaged(start + walked, 0)
+            base, length, last_delta = _SPAN.unpack_from(content, walked)
+            walked += LENGTH_PREFIX_BYTES + length
+            if base != offset or last_delta < 0 or not _MIN_LENGTH <= length <= len(content):
+                raise self._damaged(start + walked, length)
+            offset += last_delta + 1
+        if start + walked != position:
+            raise self._damaged(position, 0)
+        return offset
 
     def _damaged(self, position: int, length: int) -> StorageFailure:
         return StorageFailure(f"{self.path} is damaged at byte {position}: batch length {length}")

@@ -140,3 +140,19 @@ def test_what_came_whole_before_the_damage_is_kept_and_flushed() -> None:
     assert cores.told
     assert four.log_end == batch.base_offset
     assert four.replica.durable_end == four.log_end
+
+
+def test_a_last_batch_with_a_smaller_base_offset_is_not_taken_for_an_old_one() -> None:
+    """Nothing follows that would not fit: only that the answer ends before what was asked for tells of the damage."""
+    cores = Watched("4")
+    one = filled(cores)
+    batch = one.batches[-1]
+    data = bytearray(batch.data)
+    data[7] ^= 1 << (batch.base_offset.bit_length() - 1)
+    assert int.from_bytes(data[:8], "big") < batch.base_offset
+    one.batches[-1] = replace(batch, data=bytes(data))
+    four = cores.start("4", bootstrap=["1"])
+    cores.advance(3_000)
+    assert cores.told
+    assert four.log_end == batch.base_offset
+    assert len(cores.fetches) < 50, "it does not ask on and on"

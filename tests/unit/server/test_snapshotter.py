@@ -16,9 +16,11 @@ from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.admin.views import state_document
+from quorum_node.server.disk import scrubber as scrubber_module
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition import applier as applier_module
 from quorum_node.server.partition.appends import AppendOutcome, Committed
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.hosted_partitions import HostedPartitions
@@ -438,5 +440,40 @@ def test_a_snapshot_that_rots_is_set_aside_before_it_is_given_to_others(runs: Ru
         await until(lambda: node.host.snapshots.ids())  # a new one took its place
         assert node.counted("snapshots_damaged") == 1
         assert not node.halts
+
+    runs(scenario)
+
+
+def test_a_snapshot_is_named_by_the_epoch_of_the_log_and_not_by_damage(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start takes sealed segments unread, and no checksum covers the epoch of a batch."""
+
+    async def scenario(start: Start) -> None:
+        node = start()
+        last = await node.write(300)
+        monkeypatch.setattr(
+            applier_module, "_PIECE_BYTES", 1
+        )  # a snapshot may begin behind any batch
+        monkeypatch.setattr(scrubber_module, "scrub", lambda *segments: None)  # it is not there yet
+        sealed, *_, newest = sorted((node.path / PARTITION).glob("*.log"))
+        assert sealed != newest
+        node.close()
+        content = bytearray(sealed.read_bytes())
+        positions, position = [], 0
+        while position < len(content):
+            positions.append(position)
+            position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
+        for position in positions:
+            if not content[position + 22] & 0x20:  # no control batch
+                assert content[position + 15] == 1
+                content[position + 15] ^= 8
+        sealed.write_bytes(content)
+        again = start(metadata_log_max_record_bytes_between_snapshots=4000)
+        await until(lambda: again.host.snapshots.ids() or again.halts)
+        made = again.host.snapshots.ids()[0]
+        assert made.end_offset < int(newest.stem) < last.end_offset
+        assert made.epoch == 1
+        await until(lambda: again.counted("snapshots_written"))
 
     runs(scenario)

@@ -11,7 +11,9 @@ from quorum_node.records.control import KRaftVersion, encode_control
 from quorum_node.storage import segment as segment_module
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
+from quorum_node.storage.recovery import INDEX_INTERVAL_BYTES
 from quorum_node.storage.scrub import scrub
+from quorum_node.storage.seal import read_seal
 from quorum_node.storage.segment import Segment
 from support.disk_cuts import every_cut
 
@@ -109,6 +111,61 @@ def test_a_segment_that_does_not_fit_its_seal_is_read(tmp_path: Path) -> None:
     second.unlink()
     with pytest.raises(StorageFailure, match="does not follow"):
         opened(tmp_path)
+
+
+@pytest.mark.parametrize("field", ["base offset", "length", "epoch", "magic", "CRC-32C"])
+def test_voters_are_taken_from_no_control_batch_whose_header_is_damaged(
+    tmp_path: Path, field: str
+) -> None:
+    """The segment is not read at the start, and no checksum covers where a batch belongs: an older voters record
+    could pass for the latest one, and another leader for that of the epoch.
+    """
+    fill(tmp_path)
+    positions = {
+        "base offset": range(8),
+        "length": range(8, 12),
+        "epoch": range(12, 16),
+        "magic": range(16, 17),
+        "CRC-32C": range(17, 21),
+    }[field]
+    found = 0
+    for path in sorted(tmp_path.glob("*.log"))[:-1]:
+        content = path.read_bytes()
+        seal = read_seal(path)
+        assert seal is not None
+        for start, _ in seal.control_spans:
+            for bit in range(positions[0] * 8, positions[-1] * 8 + 8):
+                damaged = bytearray(content)
+                damaged[start + bit // 8] ^= 1 << bit % 8
+                path.write_bytes(damaged)
+                with pytest.raises(StorageFailure, match=r"damaged|is not where"):
+                    opened(tmp_path)
+                found += 1
+        path.write_bytes(content)
+    assert found > 5 * 8
+    opened(tmp_path).close()
+
+
+def test_a_start_reads_no_more_than_an_index_interval_before_a_control_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SegmentedLog(tmp_path, segment_bytes=1 << 16, cache_bytes=0)
+    append(log, 1500)
+    log.flush()
+    log.close()
+    read: list[int] = []
+    original = Segment._pread
+
+    def counting(segment: Segment, size: int, position: int) -> bytes:
+        read.append(size)
+        return original(segment, size, position)
+
+    monkeypatch.setattr(Segment, "_pread", counting)
+    log = SegmentedLog(tmp_path, segment_bytes=1 << 16, cache_bytes=0)
+    assert len(log.sealed_at_open) >= 2
+    last_bytes = log.segments[-1].size_bytes
+    assert max(size for size in read if size != last_bytes) <= INDEX_INTERVAL_BYTES
+    log.close()
 
 
 def test_a_last_segment_that_is_gone_is_noticed(tmp_path: Path) -> None:

@@ -206,7 +206,9 @@ class Snapshotter:
             self.on_ended()
             return
         committed, replica = self._applier.committed, self._driver.replica
-        snapshot = SnapshotId(committed.end_offset, committed.epoch)
+        # Not the epoch that the last batch says: no checksum covers that, and a start takes sealed segments unread.
+        epoch = replica.epochs.epoch_at(committed.end_offset - 1)
+        snapshot = SnapshotId(committed.end_offset, epoch)
         voters = replica.voters_at(committed.end_offset)
         bounds = SnapshotBounds(committed.timestamp_ms, replica.kraft_version, voters)
         self._writing = snapshot
