@@ -63,6 +63,7 @@ class Act:
     `destroys`: how many voters it may cost, so that no round destroys a majority by its own hands.
     `wants`: the number of replicas that it asks for.
     `endings`: in which conditions it may end instead of settling.
+    `alone`: it leaves no room for another act in its round.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Act:
     destroys: int = 0
     wants: int | None = None
     endings: tuple[Ending, ...] = ()
+    alone: bool = False
 
 
 def act(
@@ -81,6 +83,7 @@ def act(
     destroys: int = 0,
     wants: int | None = None,
     endings: tuple[Ending, ...] = (),
+    alone: bool = False,
 ) -> "Callable[[Callable[[Hands, Drawn], Doing]], Act]":
     """Makes an act of a generator function, named by it."""
 
@@ -89,6 +92,6 @@ def act(
         family = do.__module__.rpartition(".")[2].removesuffix("_acts")
         name = do.__name__.replace("_", "-")
         what = do.__doc__.splitlines()[0].rstrip(".")
-        return Act(name, family, what, do, lasts_s, destroys, wants, endings)
+        return Act(name, family, what, do, lasts_s, destroys, wants, endings, alone)
 
     return made

@@ -1,6 +1,13 @@
 """All acts, and those that are not drawn yet."""
 
-from support.anything import host_acts, left_acts, object_acts, process_acts, spec_acts
+from support.anything import (
+    alter_acts,
+    host_acts,
+    left_acts,
+    object_acts,
+    process_acts,
+    spec_acts,
+)
 from support.anything.act import Act
 
 EVERY: tuple[Act, ...] = (
@@ -9,10 +16,16 @@ EVERY: tuple[Act, ...] = (
     *process_acts.ACTS,
     *host_acts.ACTS,
     *left_acts.ACTS,
+    *alter_acts.ACTS,
 )
 
+_NOT_PLAYED = "not played on kind yet"
 HELD_BACK: dict[str, str] = {
-    "host-stays-away": "not played on kind yet",
+    **{each.name: _NOT_PLAYED for each in alter_acts.ACTS},
+    "host-stays-away": _NOT_PLAYED,
+    "lose-the-majority": _NOT_PLAYED,
+    "retire-while-host-is-away": _NOT_PLAYED,
+    "scale-while-host-is-away": _NOT_PLAYED,
     "recreate": "played once, on a machine that was too busy for the operator to keep its Lease",
 }
 """Acts by name that do not settle yet, and why. Empty is the aim."""

@@ -63,7 +63,9 @@ def draw(seed: int, acts: Sequence[Act]) -> Round:
 
 
 def is_bearable(replicas: int, chosen: Sequence[Act]) -> bool:
-    """Whether the smallest quorum that is asked for can lose what the acts may destroy."""
+    """Whether the smallest quorum that is asked for can lose what the acts may destroy, and each has the room it needs."""
+    if len(chosen) > 1 and any(each.alone for each in chosen):
+        return False
     smallest = min([replicas, *(each.wants for each in chosen if each.wants is not None)])
     return sum(each.destroys for each in chosen) <= (smallest - 1) // 2
 

@@ -1,7 +1,7 @@
 """Acts on what members stand on: disks, claims, hosts, links and quotas."""
 
 from support.anything.act import Act, Doing, Drawn, Ending, act
-from support.anything.hands import Hands
+from support.anything.hands import Hands, NothingThere
 from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.bed import network, nodes
@@ -47,6 +47,29 @@ def fill_disk(hands: Hands, drawn: Drawn) -> Doing:
     member = hands.member(drawn)
     hands.arena.stage.volumes.disks.fill(hands.disk_of(member))
     yield f"filled the disk of {member.name}"
+
+
+def _recovers(hands: Hands, message: str) -> str:
+    """Accepts what is offered, as the guide to recovery says: `kubectl patch` with status.quorumLoss.offer."""
+    offer = hands.quorum.status()["quorumLoss"]["offer"]
+    hands.want(recovery=offer)
+    return f"spec.recovery: {offer}"
+
+
+_IS_LOST = Ending("QuorumLost", "begins when spec.recovery says", _recovers)
+
+
+@act(alone=True, endings=(_IS_LOST,))
+def lose_the_majority(hands: Hands, drawn: Drawn) -> Doing:
+    """Shut the disks of all members down but the leader's, which has all that was acknowledged."""
+    described = hands.quorum.describe()
+    if described is None or len(described.voters) < 2:
+        raise NothingThere("no leader of several voters")
+    others = [each for each in hands.members() if each.uuid != described.leader_uuid]
+    disks = [hands.disk_of(each) for each in others]
+    for each in disks:
+        hands.arena.stage.volumes.disks.fail(each)
+    yield f"shut down the disks of {[each.name for each in others]}"
 
 
 @act(destroys=1)
@@ -122,6 +145,28 @@ def host_stays_away(hands: Hands, drawn: Drawn) -> Doing:
     yield f"switched {host} off for long"
     nodes.start_node(host)
     hands.restore("repair")
+
+
+@act(wants=3, lasts_s=(20.0, 40.0))
+def scale_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Switch a member's host off, and ask for another number of voters meanwhile."""
+    replicas = 3 if hands.good["replicas"] == 5 else 5
+    host = hands.host_of(hands.member(drawn))
+    nodes.stop_node(host)
+    hands.want(replicas=replicas)
+    yield f"switched {host} off; replicas: {replicas}"
+    nodes.start_node(host)
+
+
+@act(destroys=1, lasts_s=(20.0, 40.0))
+def retire_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Switch a member's host off, and name the member in spec.retire."""
+    member = hands.member(drawn)
+    host = hands.host_of(member)
+    nodes.stop_node(host)
+    hands.want(retire=sorted({*(hands.good["retire"] or []), member.node_id}))
+    yield f"switched {host} off; retire: {hands.good['retire']}"
+    nodes.start_node(host)
 
 
 @act(lasts_s=_PASSES)
@@ -206,6 +251,7 @@ ACTS: tuple[Act, ...] = (
     fail_disk,
     fail_disk_and_heal,
     fill_disk,
+    lose_the_majority,
     delete_claim,
     delete_claim_and_pod,
     delete_volume,
@@ -214,6 +260,8 @@ ACTS: tuple[Act, ...] = (
     taint,
     stop_host,
     host_stays_away,
+    scale_while_host_is_away,
+    retire_while_host_is_away,
     delete_node_object,
     restart_kubelet,
     cut_member_off,

@@ -59,11 +59,12 @@ def missing_storage_class_left(hands: Hands, drawn: Drawn) -> Doing:
 
 @act(endings=(Ending("Refused", "quota", _removes_the_quota),))
 def quota_left(hands: Hands, drawn: Drawn) -> Doing:
-    """Set a quota under which no StatefulSet can be made, and leave it so; replace a member."""
-    no_more_of(hands, "count/statefulsets.apps")
+    """Set a quota under which no StatefulSet, pod or claim can be made, and leave it so; replace a member."""
+    what = drawn.one_of(("count/statefulsets.apps", "pods", "persistentvolumeclaims"))
+    no_more_of(hands, what)
     retired = [*(hands.good["retire"] or []), hands.member(drawn).node_id]
     hands.want(retire=sorted(set(retired)))
-    yield f"no more StatefulSets; retire: {retired}"
+    yield f"no more {what}; retire: {retired}"
 
 
 ACTS: tuple[Act, ...] = (

@@ -69,7 +69,8 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     if not problems:
         try:
             arena.the_load.renew_token()
-            acknowledged = arena.prove_nothing_lost().acknowledged
+            recoveries = answered.count("QuorumLost")
+            acknowledged = arena.prove_nothing_lost(recoveries=recoveries).acknowledged
         except AssertionError as error:
             problems = [f"records: {error}"]
     if problems:

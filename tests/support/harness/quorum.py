@@ -40,7 +40,7 @@ class HarnessQuorum(Quorum):
 
     def __init__(self, api: Kube, cluster: HarnessCluster, namespace: str, name: str) -> None:
         super().__init__(api, namespace, name)
-        self._cluster = cluster
+        self.cluster = cluster
         # Plain HTTP: the certificates that a client reads cost more than its call. An address outlives its pod.
         self._pods = httpx.Client(
             verify=False, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
@@ -126,16 +126,16 @@ class HarnessQuorum(Quorum):
         """Shuts down the file system under a member: every access gives EIO from now on."""
         pod = self.pod_of(voter.id, voter.uuid)
         volume = self.volume_of(pod)
-        self._cluster.kubelet.volumes.fail(volume)
+        self.cluster.kubelet.volumes.fail(volume)
         return FailedDisk((voter.id, voter.uuid), pod, volume)
 
     def revive_disk(self, failed: FailedDisk) -> None:
-        self._cluster.kubelet.volumes.revive(failed.volume)
+        self.cluster.kubelet.volumes.revive(failed.volume)
 
     def send(self, pod: str, number: signal.Signals) -> None:
         """A signal to the node's process in a pod."""
-        runtime = self._cluster.kubelet.runtime(self.namespace, pod)
-        assert self._cluster.run(lambda: runtime.containers[0].send(number)), f"{pod} does not run"
+        runtime = self.cluster.kubelet.runtime(self.namespace, pod)
+        assert self.cluster.run(lambda: runtime.containers[0].send(number)), f"{pod} does not run"
 
     def restarts(self, pod: str) -> int:
         status: Json = self.api.get(kube.core(self.namespace, "pods", pod))["status"]

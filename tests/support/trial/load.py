@@ -116,10 +116,11 @@ class Load:
                 process.wait()
         self._processes.clear()
 
-    def verdict(self, pods: dict[str, str] | None = None) -> Verdict:
+    def verdict(self, pods: dict[str, str] | None = None, *, recoveries: int = 0) -> Verdict:
         """Judges against the log of every voter, read from each one's own pod.
 
-        `pods`: name → pod, where it must not be the voters of a confirmed description.
+        `pods`: name → pod, where it must not be the voters of a confirmed description. `recoveries`: of a lost quorum,
+        that a person has confirmed.
         """
         self.stop()
         chosen = voter_pods(self._quorum) if pods is None else pods
@@ -131,6 +132,7 @@ class Load:
             history.load(self.acknowledgements),
             history.load(self.reads) if self.reads.exists() else [],
             logs,
+            recoveries=recoveries,
         )
 
 

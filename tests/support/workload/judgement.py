@@ -83,8 +83,14 @@ class Verdict:
         return self.lost + self.stale + self.diverged + self.double_steps + self.invented
 
 
-def judge(writes: Sequence[Event], reads: Sequence[Event], logs: Sequence[ReplicaLog]) -> Verdict:
-    """All checks. `logs`: at least one surviving replica.
+def judge(
+    writes: Sequence[Event],
+    reads: Sequence[Event],
+    logs: Sequence[ReplicaLog],
+    *,
+    recoveries: int = 0,
+) -> Verdict:
+    """All checks. `logs`: at least one surviving replica. `recoveries`: of a lost quorum, from a single survivor.
 
     The reference is the log that reaches back furthest, and of those the longest: what no replica
     has as a record any more can't be checked, and counts as lost.
@@ -103,7 +109,7 @@ def judge(writes: Sequence[Event], reads: Sequence[Event], logs: Sequence[Replic
         stale=tuple(stale_reads(writes, observed, reference)),
         diverged=tuple(f for log in logs for f in divergences(reference, log))
         + tuple(f for log in logs for f in wrong_states(reference, log)),
-        double_steps=tuple(double_steps(reference.voter_sets)),
+        double_steps=tuple(double_steps(reference.voter_sets, recoveries)),
         invented=tuple(invented_records(writes, reference)),
     )
 
@@ -223,11 +229,19 @@ def _read_problem(
     return None
 
 
-def double_steps(voter_sets: Sequence[VoterSet]) -> list[str]:
-    """Consecutive committed voter sets differ by exactly one replica key."""
+def double_steps(voter_sets: Sequence[VoterSet], recoveries: int = 0) -> list[str]:
+    """Consecutive committed voter sets differ by exactly one replica key.
+
+    A recovery leaves a single voter, of an id that was one, under a new UUID.
+    """
     findings = []
     for before, after in pairwise(sorted(voter_sets, key=lambda voters: voters.offset)):
         changed = before.keys ^ after.keys
+        alone = len(after.keys) == 1 and after.keys.isdisjoint(before.keys)
+        if alone and {each[0] for each in after.keys} <= {each[0] for each in before.keys}:
+            recoveries -= 1
+            if recoveries >= 0:
+                continue
         if len(changed) != 1:
             findings.append(
                 f"the voter sets at offsets {before.offset} and {after.offset} differ by "

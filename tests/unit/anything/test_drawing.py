@@ -68,6 +68,16 @@ def test_a_dead_disk_is_not_drawn_with_a_single_voter() -> None:
     assert is_bearable(5, [named("fail-disk"), named("delete-claim")])
 
 
+def test_what_needs_the_round_for_itself_has_it() -> None:
+    alone = [each for each in EVERY if each.alone]
+    assert [each.name for each in alone] == ["lose-the-majority"]
+    assert is_bearable(3, alone)
+    assert not is_bearable(5, [*alone, named("delete-pod")])
+    for seed in _SEEDS:
+        acts = [each.act for each in draw(seed, EVERY).acts]
+        assert len(acts) == 1 or not any(each.alone for each in acts)
+
+
 def test_names_are_unique_and_only_acts_are_held_back() -> None:
     names = [each.name for each in EVERY]
     assert len(set(names)) == len(names)

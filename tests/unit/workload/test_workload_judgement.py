@@ -209,6 +209,21 @@ def test_more_or_less_than_one_change_is_found(after: tuple[str, ...]) -> None:
     assert verdict.problems
 
 
+def test_a_recovery_is_excused_as_often_as_one_was_confirmed() -> None:
+    history = [voters(9, "1a", "2b", "3c"), voters(20, "2d"), voters(21, "2d", "1e")]
+    assert len(double_steps(history)) == 1
+    assert double_steps(history, recoveries=1) == []
+    twice = [*history, voters(30, "1f")]
+    assert len(double_steps(twice, recoveries=1)) == 1
+    assert double_steps(twice, recoveries=2) == []
+
+
+@pytest.mark.parametrize("after", [("2b",), ("4d",), ("2d", "3c"), ("2d", "1e")])
+def test_nothing_else_is_taken_for_a_recovery(after: tuple[str, ...]) -> None:
+    history = [voters(9, "1a", "2b", "3c"), voters(20, *after)]
+    assert len(double_steps(history, recoveries=1)) == 1
+
+
 def test_voter_histories_of_two_replicas_have_to_agree() -> None:
     ours = log(GOOD_LOG.writes, sets=(voters(2, "1a"), voters(3, "1a", "2b")))
     theirs = log(GOOD_LOG.writes, name="b", sets=(voters(2, "1a"), voters(3, "1a", "2x")))

@@ -1,0 +1,74 @@
+"""Acts on the target voters: what somebody asks of AlterQuorum beside the resource."""
+
+import re
+
+from support.anything.act import Act, Doing, Drawn, Ending, act
+from support.anything.hands import Hands, NothingThere
+from support.trial.bed import nodes
+
+_PATH = "/v1/alter-quorum"
+_ABSENT = 90
+"""The id of no member: a target with it is never reached."""
+_PASSES = (4.0, 15.0)
+_CANCEL = re.compile(r"to give them up now: kubectl exec (\S+) -- quorumctl alter --cancel")
+
+
+def _cancels(hands: Hands, message: str) -> str:
+    """What the condition prints, in the pod that it names."""
+    found = _CANCEL.search(message)
+    assert found is not None, message
+    words = ("exec", found[1], "--", "quorumctl", "alter", "--cancel")
+    return f"cancelled the target in {found[1]}: {hands.kubectl('-n', hands.namespace, *words)}"
+
+
+def _voters(hands: Hands) -> list[int]:
+    described = hands.quorum.describe()
+    if described is None:
+        raise NothingThere("no majority confirms a leader")
+    return sorted({each.id for each in described.voters})
+
+
+def _without_member(hands: Hands, drawn: Drawn) -> str:
+    leaving, now = hands.member(drawn).node_id, _voters(hands)
+    target = [each for each in now if each != leaving]
+    if not target or target == now:
+        raise NothingThere(f"{leaving} is not one of several voters")
+    return f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
+
+
+@act(destroys=1)
+def alter_to_fewer(hands: Hands, drawn: Drawn) -> Doing:
+    """Set target voters without one of the members: the resource brings it back."""
+    yield _without_member(hands, drawn)
+
+
+@act(destroys=1, lasts_s=(20.0, 40.0))
+def alter_while_host_is_away(hands: Hands, drawn: Drawn) -> Doing:
+    """Switch a member's host off, and set target voters without that member."""
+    host = hands.host_of(hands.member(drawn))
+    nodes.stop_node(host)
+    yield f"switched {host} off; {_without_member(hands, drawn)}"
+    nodes.start_node(host)
+
+
+@act(lasts_s=_PASSES)
+def alter_and_cancel(hands: Hands, drawn: Drawn) -> Doing:
+    """Set target voters that can't be reached, and cancel them."""
+    target = [*_voters(hands), _ABSENT]
+    yield f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
+    hands.admin("DELETE", _PATH)
+
+
+@act(endings=(Ending("AlterationPending", _CANCEL.pattern, _cancels),))
+def alter_to_absent_left(hands: Hands, drawn: Drawn) -> Doing:
+    """Set target voters that can't be reached, and leave them so."""
+    target = [*_voters(hands), _ABSENT]
+    yield f"target voters {target}: {hands.admin('POST', _PATH, {'targetVoters': target})}"
+
+
+ACTS: tuple[Act, ...] = (
+    alter_to_fewer,
+    alter_while_host_is_away,
+    alter_and_cancel,
+    alter_to_absent_left,
+)
