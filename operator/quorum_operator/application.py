@@ -66,7 +66,7 @@ class Application:
         """Open the clients and the HTTP endpoint; with a lease the work begins once it is held."""
         configuration = load_configuration()
         gate = self._gate(configuration)
-        self._api = KubeApi(configuration, gate.check)
+        self._api = KubeApi(configuration, gate.check, self._settings.call_limits)
         # Pods come and go under the same address: a kept connection may lead to a dead process.
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})

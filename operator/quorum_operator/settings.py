@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, Limit
+
+_PREFIX = "METADATAQUORUM_OPERATOR_"
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -11,6 +15,8 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Watch these namespaces only; none: the whole cluster."""
     resync_s: float = 10.0
+    call_limits: CallLimits = USUAL_LIMITS
+    """Of calls to the API server, but for watches and the lease."""
     http_host: str = "0.0.0.0"
     http_port: int = 8080
     log_level: str = "INFO"
@@ -26,14 +32,6 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"METADATAQUORUM_OPERATOR_LISTEN={listen}: expected host:port")
-    resync = environment.get("METADATAQUORUM_OPERATOR_RESYNC_SECONDS", "10")
-    try:
-        resync_s = float(resync)
-    except ValueError:
-        resync_s = 0.0
-    if resync_s <= 0:
-        message = "expected a positive number of seconds"
-        raise ValueError(f"METADATAQUORUM_OPERATOR_RESYNC_SECONDS={resync}: {message}")
     watched = (name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(","))
     lease = environment.get("METADATAQUORUM_OPERATOR_LEASE", "")
     space, _, name = lease.partition("/")
@@ -41,10 +39,35 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         raise ValueError(f"METADATAQUORUM_OPERATOR_LEASE={lease}: expected namespace/name")
     return Settings(
         namespaces=tuple(name for name in watched if name),
-        resync_s=resync_s,
+        resync_s=_positive(environment, "RESYNC_SECONDS", 10.0, "number of seconds"),
+        call_limits=CallLimits(
+            _limit(environment, "API", USUAL_LIMITS.all),
+            _limit(environment, "RESOURCE", USUAL_LIMITS.resource),
+        ),
         http_host=host,
         http_port=int(port),
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
         lease=(space, name) if lease else None,
         identity=environment.get("METADATAQUORUM_OPERATOR_IDENTITY", ""),
     )
+
+
+def _limit(environment: Mapping[str, str], whose: str, usual: Limit) -> Limit:
+    per_s = _positive(environment, f"{whose}_CALLS_PER_SECOND", usual.per_s, "number")
+    at_once = _positive(environment, f"{whose}_BURST", usual.at_once, "whole number", whole=True)
+    return Limit(per_s, int(at_once))
+
+
+def _positive(
+    environment: Mapping[str, str], name: str, usual: float, what: str, *, whole: bool = False
+) -> float:
+    text = environment.get(_PREFIX + name, "")
+    if not text:
+        return usual
+    try:
+        value = float(int(text)) if whole else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{_PREFIX}{name}={text}: expected a positive {what}")
+    return value

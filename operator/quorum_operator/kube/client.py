@@ -18,7 +18,7 @@ from kubernetes import config as kubernetes_config
 
 from quorum_operator.kube.clock import ServerClock
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
-from quorum_operator.kube.rate_limit import RateLimiter
+from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, RateLimiter
 
 FIELD_MANAGER = "metadataquorum-operator"
 TIMEOUT_S = 15.0
@@ -51,10 +51,13 @@ class KubeApi:
     """One connection pool to one API server. `before_change` may raise, and a call that changes something is not made."""
 
     def __init__(
-        self, configuration: Any, before_change: Callable[[], None] = lambda: None
+        self,
+        configuration: Any,
+        before_change: Callable[[], None] = lambda: None,
+        limits: CallLimits = USUAL_LIMITS,
     ) -> None:
         self._configuration = configuration
-        self._limiter = RateLimiter()
+        self._limiter = RateLimiter(limits)
         self._before_change = before_change
         self.clock = ServerClock()
         self._http = httpx.AsyncClient(

@@ -8,14 +8,31 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-CALLS_PER_S = 400.0
-CALLS_AT_ONCE = 2000
-"""Of all resources together. The repair of one member takes a few dozen; many may be repaired at once."""
-RESOURCE_CALLS_PER_S = 40.0
-RESOURCE_CALLS_AT_ONCE = 500
 MOST_BUCKETS = 10_000
 """Of resources that may be gone; a full bucket is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`at_once` calls at first, and `per_s` more every second."""
+
+    per_s: float
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Of one client."""
+
+    all: Limit = Limit(400.0, 2000)
+    """Of all resources together. The repair of one member takes about 150; many may be repaired at once."""
+    resource: Limit = Limit(40.0, 500)
+    """Of each one."""
+
+
+USUAL_LIMITS = CallLimits()
 
 _caller: ContextVar[str] = ContextVar("caller", default="")
 
@@ -55,9 +72,9 @@ class TokenBucket:
 class RateLimiter:
     """In front of one client of the API server."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._all = TokenBucket(CALLS_PER_S, CALLS_AT_ONCE, clock)
+    def __init__(self, limits: CallLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._all = TokenBucket(limits.all.per_s, limits.all.at_once, clock)
         self._resources: dict[str, TokenBucket] = {}
 
     async def admit(self) -> None:
@@ -72,7 +89,8 @@ class RateLimiter:
         if bucket is None:
             if len(self._resources) >= MOST_BUCKETS:
                 self._resources = {k: v for k, v in self._resources.items() if not v.full()}
-            bucket = TokenBucket(RESOURCE_CALLS_PER_S, RESOURCE_CALLS_AT_ONCE, self._clock)
+            limit = self._limits.resource
+            bucket = TokenBucket(limit.per_s, limit.at_once, self._clock)
             self._resources[caller] = bucket
         return bucket
 

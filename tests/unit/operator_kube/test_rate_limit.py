@@ -10,10 +10,11 @@ import httpx
 import pytest
 
 from quorum_operator.crd import KIND
-from quorum_operator.kube import client, rate_limit
-from quorum_operator.kube.rate_limit import RateLimiter, TokenBucket, call_for
+from quorum_operator.kube import client
+from quorum_operator.kube.rate_limit import CallLimits, Limit, RateLimiter, TokenBucket, call_for
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Next
+from quorum_operator.settings import from_environment
 from quorum_operator.workers import RECONCILES_AT_ONCE, RECONCILES_PER_S, Workers
 
 
@@ -36,7 +37,7 @@ class Answering:
         configuration: Any = SimpleNamespace(
             host="http://api", get_api_key_with_prefix=lambda _: None
         )
-        self.api = client.KubeApi(configuration)
+        self.api = client.KubeApi(configuration, limits=SMALL)
         self.api._http = httpx.AsyncClient(
             base_url="http://api", transport=httpx.MockTransport(self._answer)
         )
@@ -51,14 +52,7 @@ class Answering:
             await self.api.get("/x")
 
 
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("CALLS_PER_S", 200.0),
-        ("CALLS_AT_ONCE", 60),
-        ("RESOURCE_CALLS_PER_S", 20.0),
-        ("RESOURCE_CALLS_AT_ONCE", 10),
-    ):
-        monkeypatch.setattr(rate_limit, name, value)
+SMALL = CallLimits(Limit(200.0, 60), Limit(20.0, 10))
 
 
 def run_for(seconds: float, *running: Any) -> None:
@@ -72,8 +66,7 @@ def run_for(seconds: float, *running: Any) -> None:
     asyncio.run(run())
 
 
-def test_who_calls_without_end_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_limits(monkeypatch)
+def test_who_calls_without_end_is_limited() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, server.call_without_end("a"))
@@ -81,8 +74,7 @@ def test_who_calls_without_end_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     assert 10 < server.calls <= 10 + 20 * took_s + 1
 
 
-def test_all_together_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_limits(monkeypatch)
+def test_all_together_are_limited_too() -> None:
     server = Answering()
     began = time.monotonic()
     run_for(1.0, *(server.call_without_end(f"r{each}") for each in range(40)))
@@ -90,9 +82,8 @@ def test_all_together_are_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 60 < server.calls <= 60 + 200 * took_s + 40
 
 
-def test_one_that_calls_without_end_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_limits(monkeypatch)
-    limiter = RateLimiter()
+def test_one_that_calls_without_end_keeps_no_other_waiting() -> None:
+    limiter = RateLimiter(SMALL)
 
     async def greedy() -> None:
         call_for("greedy")
@@ -138,3 +129,22 @@ def test_a_plan_that_never_ends_makes_few_reconciles(monkeypatch: pytest.MonkeyP
     run_for(1.5, waking())
     took_s = time.monotonic() - began
     assert endless.times <= RECONCILES_AT_ONCE + RECONCILES_PER_S * took_s + 1
+
+
+def test_the_limits_are_those_of_the_environment() -> None:
+    prefix = "METADATAQUORUM_OPERATOR_"
+    told = {
+        f"{prefix}API_CALLS_PER_SECOND": "12.5",
+        f"{prefix}API_BURST": "30",
+        f"{prefix}RESOURCE_CALLS_PER_SECOND": "2",
+        f"{prefix}RESOURCE_BURST": "7",
+    }
+    wanted = CallLimits(Limit(12.5, 30), Limit(2.0, 7))
+    assert from_environment(told).call_limits == wanted
+    assert from_environment({}).call_limits == CallLimits()
+    for name in told:
+        for wrong in ("0", "-3", "many", "nan", "inf"):
+            with pytest.raises(ValueError, match=f"{name}={wrong}: expected a positive"):
+                from_environment({**told, name: wrong})
+    with pytest.raises(ValueError, match=r"RESOURCE_BURST=2\.5: expected a positive whole number"):
+        from_environment({f"{prefix}RESOURCE_BURST": "2.5"})
