@@ -1,7 +1,9 @@
 """Kubernetes quantities: `1Gi`, `1024Mi` and `1073741824` are the same size.
 
 Owns reading them and writing them in one form. The grammar is that of k8s.io/apimachinery `resource.Quantity`: a decimal
-number with a binary suffix, a decimal suffix or an exponent.
+number with a binary suffix, a decimal suffix or an exponent. `kubernetes.utils.parse_quantity` knows it, too, but belongs to
+the client, which what decides does not import, and takes more than the API server does: NaN, infinity, underscores and
+spaces within, an exponent beside a suffix. A test holds one against the other.
 """
 
 import re
@@ -13,7 +15,9 @@ _DECIMAL = {
     "": Fraction(1),
     **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
 }
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?")
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
+)
 
 
 def value_of(text: str) -> Fraction | None:

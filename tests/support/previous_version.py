@@ -1,6 +1,7 @@
-"""The node of an earlier commit, to run beside the present one in a rolling upgrade.
+"""The node and the operator of earlier commits, to run beside the present ones, or before them, in a rolling upgrade.
 
-Its source comes from the repository's own history. `UPGRADE_FROM` names another commit than `PREVIOUS_COMMIT`.
+Their source comes from the repository's own history. `UPGRADE_FROM` names another commit than `PREVIOUS_COMMIT`, and
+`UPGRADE_OPERATOR_FROM` another one than `PREVIOUS_OPERATOR`.
 """
 
 import os
@@ -10,6 +11,9 @@ from pathlib import Path
 
 PREVIOUS_COMMIT = "51b52fbf"
 """The last commit of the version before; raised whenever a version is finished."""
+
+PREVIOUS_OPERATOR = "9c7399c6"
+"""The last commit whose operator wrote no marks on claims and had no Lease."""
 
 _REPOSITORY = Path(__file__).parents[2]
 
@@ -24,8 +28,21 @@ def previous_node(destination: Path) -> tuple[str, ...]:
     `destination`: a new directory that takes the source. Raises NoHistory.
     """
     commit = os.environ.get("UPGRADE_FROM", PREVIOUS_COMMIT)
+    return ("env", f"PYTHONPATH={_import_path(commit, destination, 'node')}")
+
+
+def previous_operator(destination: Path) -> dict[str, str]:
+    """The environment in which the operator's process runs the earlier commit's code.
+
+    `destination`: a new directory that takes the source. Raises NoHistory.
+    """
+    commit = os.environ.get("UPGRADE_OPERATOR_FROM", PREVIOUS_OPERATOR)
+    return {"PYTHONPATH": _import_path(commit, destination, "operator", "node")}
+
+
+def _import_path(commit: str, destination: Path, *folders: str) -> str:
     archive = subprocess.run(
-        ["git", "archive", "--format=tar", commit, "node"],
+        ["git", "archive", "--format=tar", commit, *folders],
         cwd=_REPOSITORY,
         capture_output=True,
         check=False,
@@ -37,8 +54,8 @@ def previous_node(destination: Path) -> tuple[str, ...]:
     destination.mkdir(parents=True)
     subprocess.run(["tar", "-x"], cwd=destination, input=archive.stdout, check=True)
     # What stands first on the import path goes before the installed package.
-    path = os.pathsep.join([str(destination / "node"), *(entry for entry in sys.path if entry)])
-    return ("env", f"PYTHONPATH={path}")
+    first = [str(destination / each) for each in folders]
+    return os.pathsep.join([*first, *(entry for entry in sys.path if entry)])
 
 
 def _has_history() -> bool:

@@ -1,8 +1,11 @@
 """Quantities are compared by value, and written in one form."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity
 
 from quorum_operator.planner.observed import StorageChoice
 from quorum_operator.quantity import canonical, value_of
@@ -49,6 +52,41 @@ def test_quantities_are_written_as_the_api_server_does(text: str, written: str) 
 
 def test_numbers_are_quantities_too() -> None:
     assert (canonical(2), canonical(0.5)) == ("2", "500m")
+
+
+@given(
+    number=st.from_regex(r"[+-]?([0-9]{1,9}\.?[0-9]{0,6}|\.[0-9]{1,6})", fullmatch=True),
+    suffix=st.sampled_from(
+        ["", *"numkMGTPE", *(f"{each}i" for each in "KMGTPE"), "e3", "E-2", "e+1"]
+    ),
+)
+def test_the_value_is_that_of_the_clients_library(number: str, suffix: str) -> None:
+    """Which rounds to 28 digits."""
+    found, theirs = value_of(number + suffix), Fraction(parse_quantity(number + suffix))
+    assert found is not None
+    assert abs(found - theirs) <= abs(theirs) / 10**27
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        "Infinity",
+        "-inf",
+        "1_000",
+        "1e3M",
+        "1 Gi",
+        "1gi",
+        "1mi",
+        "0x10",
+        "\u0661",
+        ".",
+        "",
+        "i",
+    ],
+)
+def test_what_the_api_server_refuses_is_no_quantity(text: str) -> None:
+    assert value_of(text) is None
 
 
 @given(

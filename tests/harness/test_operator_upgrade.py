@@ -1,0 +1,74 @@
+"""An operator of an earlier version forms a quorum, and this one takes over: nothing is restarted, and then it repairs."""
+
+from pathlib import Path
+
+import pytest
+
+from support.harness.killer import EAGER
+from support.harness.moves import Before, RebuiltMember
+from support.harness.quorum import HarnessQuorum
+from support.harness.scene import Scene
+from support.previous_version import NoHistory, previous_operator
+from support.trial.waiting import stays, wait_for
+
+pytestmark = [pytest.mark.harness, pytest.mark.requirement("OP-04")]
+
+_MARKS = ("replica-uuid", "cluster-id", "resource-uid", "formation")
+_QUIET_S = 5.0
+_PREFIX = "metadataquorum.dev/"
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> dict[str, str]:
+    """The environment of the earlier operator."""
+    try:
+        return previous_operator(tmp_path / "earlier-operator")
+    except NoHistory as error:
+        pytest.skip(str(error))
+
+
+def marked(quorum: HarnessQuorum) -> set[str]:
+    """Replica UUIDs of the claims that say all that this version writes on them."""
+    found = [each["metadata"].get("annotations") or {} for each in quorum.claims()]
+    whole = [each for each in found if all(f"{_PREFIX}{mark}" in each for mark in _MARKS)]
+    return {each[f"{_PREFIX}replica-uuid"] for each in whole}
+
+
+def restarts(quorum: HarnessQuorum) -> int:
+    return sum(quorum.restarts(each["metadata"]["name"]) for each in quorum.pods())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_newer_operator_takes_over_under_load_and_restarts_nobody(
+    scene: Scene, older: dict[str, str]
+) -> None:
+    scene.refuses = True  # rights are those of this version
+    first, _ = scene.add_operator(lease=False, **older)
+    first.start()
+    quorum = scene.create(3, disks=True, repair=EAGER, resources={"requests": {"cpu": "50m"}})
+    load = scene.start_load(quorum)
+    before = Before.of(quorum)
+    assert marked(quorum) == set(), "it is an earlier operator"
+    assert first.stop() == 0
+    second, _ = scene.add_operator()
+    second.start()
+    uuids = {uuid for _, uuid in before.described.keys}
+    wait_for(
+        "all claims are marked", lambda: marked(quorum) == uuids, timeout_s=60, seen=quorum.summary
+    )
+    move = RebuiltMember(quorum, before)
+    move.is_as_before()
+    counted = restarts(quorum)
+
+    def untouched() -> bool:
+        pods = {each["metadata"]["uid"] for each in quorum.pods()}
+        return pods == before.pods and restarts(quorum) == counted == 0
+
+    stays("no pod is restarted", untouched, for_s=_QUIET_S)
+    # What this version can, and the earlier one could not: a claim alone is enough to go on.
+    move.begin()
+    move.settle()
+    failed = quorum.fail_disk(quorum.voter(leader=False))
+    quorum.wait_replaced(failed, 3)
+    scene.prove_nothing_lost(load)
