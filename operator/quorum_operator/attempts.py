@@ -4,7 +4,7 @@ Owns the memory that backs off: of refused steps, and of steps that were carried
 It is lost when the operator restarts, and no step rests on it: each is then tried once more.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from quorum_operator.backoff import delay_s
 from quorum_operator.planner.observed import Refusal
@@ -42,48 +42,39 @@ class _Entry:
     refused: Refused | None = None
 
 
-@dataclass(slots=True)
-class _Resource:
-    generation: int
-    entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
-
-
 class Attempts:
-    """Of all resources, by UID. Times are seconds since 1970 by the operator's clock."""
+    """Of one resource. Times are seconds since 1970 by the reconciler's clock."""
 
     def __init__(self) -> None:
-        self._resources: dict[str, _Resource] = {}
+        self._generation = 0
+        self._entries: dict[tuple[str, str], _Entry] = {}
 
-    def forget(self, uid: str) -> None:
-        """The resource is gone."""
-        self._resources.pop(uid, None)
-
-    def refusals(self, uid: str, generation: int, now: float) -> tuple[Refusal, ...]:
+    def refusals(self, generation: int, now: float) -> tuple[Refusal, ...]:
         """What is held back, or refused until it is tried again. A changed resource begins anew."""
-        known = self._of(uid, generation)
-        for key, each in list(known.entries.items()):
+        entries = self._of(generation)
+        for key, each in list(entries.items()):
             pause = max(each.retry_at - each.last_at, 0.0)
             # A clock that was set back must not hold anything for longer than that.
             if not each.last_at - pause <= now <= each.retry_at + pause + REMEMBERED_S:
-                del known.entries[key]
+                del entries[key]
         return tuple(
             _told(each)
-            for each in known.entries.values()
+            for each in entries.values()
             if each.refused is not None or each.retry_at > now or each.times >= CONTESTED_TIMES
         )
 
-    def done(self, uid: str, generation: int, step: str, subject: str, now: float) -> int:
+    def done(self, generation: int, step: str, subject: str, now: float) -> int:
         """It was carried out; returns how often in a row."""
-        entry = self._entry(uid, generation, step, subject, now)
+        entry = self._entry(generation, step, subject, now)
         if entry.refused is not None:
             entry.refused, entry.times, entry.since = None, 0, now
         entry.times, entry.last_at = entry.times + 1, now
         entry.retry_at = now + delay_s(entry.times, DONE_FIRST_S, DONE_MOST_S)
         return entry.times
 
-    def refused(self, uid: str, generation: int, step: str, refused: Refused, now: float) -> int:
+    def refused(self, generation: int, step: str, refused: Refused, now: float) -> int:
         """It was not; returns how often in a row for this reason."""
-        entry = self._entry(uid, generation, step, refused.subject, now)
+        entry = self._entry(generation, step, refused.subject, now)
         before = entry.refused
         if before is None:
             entry.times, entry.since = 0, now
@@ -91,21 +82,20 @@ class Attempts:
         entry.retry_at = now + delay_s(entry.times, refused.first_s, refused.most_s)
         return 1 if before is None or before.reason != refused.reason else entry.times
 
-    def settled(self, uid: str, generation: int, now: float) -> None:
+    def settled(self, generation: int, now: float) -> None:
         """The plan wants nothing that could be tried now: what is due is not wanted any more."""
-        entries = self._of(uid, generation).entries
+        entries = self._of(generation)
         for key, each in list(entries.items()):
             if each.refused is not None and each.retry_at <= now:
                 del entries[key]
 
-    def _of(self, uid: str, generation: int) -> _Resource:
-        known = self._resources.get(uid)
-        if known is None or known.generation != generation:
-            known = self._resources[uid] = _Resource(generation)
-        return known
+    def _of(self, generation: int) -> dict[tuple[str, str], _Entry]:
+        if self._generation != generation:
+            self._generation, self._entries = generation, {}
+        return self._entries
 
-    def _entry(self, uid: str, generation: int, step: str, subject: str, now: float) -> _Entry:
-        entries = self._of(uid, generation).entries
+    def _entry(self, generation: int, step: str, subject: str, now: float) -> _Entry:
+        entries = self._of(generation)
         return entries.setdefault((step, subject), _Entry(step, subject, now, now))
 
 

@@ -27,46 +27,35 @@ class _Kept:
 
 
 class KeptReports:
-    """Of all quorums, by the resource's UID. Times are seconds of a monotonic clock."""
+    """Of one quorum. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: _Kept | None = None
 
-    def of(
-        self, uid: str, incarnations: Sequence[Incarnation], now: float
-    ) -> tuple[Incarnation, ...] | None:
+    def of(self, incarnations: Sequence[Incarnation], now: float) -> tuple[Incarnation, ...] | None:
         """The incarnations with what their nodes said last; None when they have to be asked."""
-        kept = self._kept.get(uid)
+        kept = self._kept
         if kept is None or now >= kept.until or kept.marks != _marks(incarnations):
             return None
         reports = {each.name: each.report for each in kept.incarnations}
         return tuple(replace(each, report=reports[each.name]) for each in incarnations)
 
-    def holds(self, uid: str, view: QuorumView | None) -> bool:
+    def holds(self, view: QuorumView | None) -> bool:
         """Whether a new description says the same as the one that they were kept with."""
-        kept = self._kept.get(uid)
-        return kept is not None and kept.health == _health(view)
+        return self._kept is not None and self._kept.health == _health(view)
 
     def keep(
-        self,
-        uid: str,
-        incarnations: tuple[Incarnation, ...],
-        view: QuorumView | None,
-        now: float,
+        self, incarnations: tuple[Incarnation, ...], view: QuorumView | None, now: float
     ) -> None:
         """All nodes were asked. Nothing is kept of a quorum that is not whole."""
         health = _health(view)
         silent = any(each.report is None for each in incarnations if each.replicas > 0)
         if health is None or silent or not all(map(_is_well, incarnations)):
-            self._kept.pop(uid, None)
+            self._kept = None
             return
         # Not all quorums in the same second.
         until = now + PERIOD_S * random.uniform(0.8, 1.2)
-        self._kept[uid] = _Kept(until, _marks(incarnations), health, incarnations)
-
-    def forget(self, uid: str) -> None:
-        """Something was done, or the resource is gone."""
-        self._kept.pop(uid, None)
+        self._kept = _Kept(until, _marks(incarnations), health, incarnations)
 
 
 def _marks(incarnations: Sequence[Incarnation]) -> tuple[_Mark, ...]:

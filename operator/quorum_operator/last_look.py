@@ -7,6 +7,7 @@ no other reader has a part in it.
 import asyncio
 from dataclasses import replace
 
+from quorum_operator.asked_pods import asked_pods
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
 from quorum_operator.kube.client import KubeApi
@@ -27,21 +28,14 @@ async def last_look(
     incarnations = tuple(
         replace(each, pod=pod) for each, pod in zip(seen.incarnations, pods, strict=True)
     )
-    described = await describe_newest(nodes, _addresses(seen, incarnations), _newest(seen))
+    leader = seen.view.leader if seen.view is not None else None
+    described = await describe_newest(nodes, asked_pods(incarnations, leader), _newest(seen))
     return harm(Situation(replace(seen, incarnations=incarnations, view=described.view)), step)
 
 
 async def _pod(api: KubeApi, owner: Owner, each: Incarnation) -> PodFacts | None:
     found = await api.get(paths.namespaced("pods", owner.namespace, f"{each.name}-0"))
     return None if found is None else facts.pod_facts(found, None)
-
-
-def _addresses(seen: Observation, incarnations: tuple[Incarnation, ...]) -> list[str]:
-    """Of the pods whose containers run, the leader of the last describe first."""
-    leader = seen.view.leader if seen.view is not None else None
-    running = [each for each in incarnations if each.pod is not None and each.pod.running]
-    running.sort(key=lambda each: (each.key != leader, -each.formation, each.node_id, -each.number))
-    return [each.pod.ip for each in running if each.pod is not None and each.pod.ip is not None]
 
 
 def _newest(seen: Observation) -> Seen:

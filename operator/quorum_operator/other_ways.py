@@ -5,8 +5,6 @@ the quorum's Services have behind them. Only a description of the very cluster i
 somebody else's by now; it is asked without the admin token, and nothing is changed at such an address.
 """
 
-from dataclasses import dataclass
-
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.errors import ApiError
@@ -20,23 +18,14 @@ PERIOD_S = 10.0
 _NO_ADDRESS = {"", "None"}
 
 
-@dataclass(slots=True)
-class _Known:
-    addresses: tuple[str, ...] = ()
-    asked_at: float = float("-inf")
-    works: bool = False
-
-
 class OtherWays:
-    """Of all quorums of this process, by the resource's UID. Times are seconds of a monotonic clock."""
+    """Of one quorum. Times are seconds of a monotonic clock."""
 
     def __init__(self, nodes: QuorumClient) -> None:
         self._nodes = nodes
-        self._known: dict[str, _Known] = {}
-
-    def forget(self, uid: str) -> None:
-        """The resource is gone."""
-        self._known.pop(uid, None)
+        self._addresses: tuple[str, ...] = ()
+        self._asked_at = float("-inf")
+        self._works = False
 
     async def describe(
         self,
@@ -49,29 +38,28 @@ class OtherWays:
         now: float,
     ) -> Described:
         """`described`, or what one of these ways tells instead of nothing: asked for at this moment, and nothing that is kept."""
-        known = self._known.setdefault(owner.uid, _Known())
         asked = tuple(each.pod.ip for each in incarnations if each.pod is not None and each.pod.ip)
         if described.view is not None:
-            known.addresses, known.works = asked, False
+            self._addresses, self._works = asked, False
             return described
         identity = max(cluster.identities, key=lambda each: each.index, default=None)
         cluster_id = identity.cluster_id if identity is not None else seen.cluster_id
         if cluster_id is None or (identity is not None and not identity.formed):
             return described
-        if not known.works and now - known.asked_at < PERIOD_S:
+        if not self._works and now - self._asked_at < PERIOD_S:
             return described
-        known.asked_at = now
+        self._asked_at = now
         silent = [
             each.pod.ip
             for each in incarnations
             if each.pod is not None and each.pod.ip and each.report is None
         ]
         answering = set(asked) - set(silent)
-        others = [*silent, *known.addresses, *await _services(reads, owner)]
+        others = [*silent, *self._addresses, *await _services(reads, owner)]
         ways = [each for each in dict.fromkeys(others) if each not in answering]
         told = await describe_newest(self._nodes, ways, seen) if ways else described
-        known.works = told.view is not None and told.view.cluster_id == cluster_id
-        return told if known.works else described
+        self._works = told.view is not None and told.view.cluster_id == cluster_id
+        return told if self._works else described
 
 
 async def _services(reads: Reads, owner: Owner) -> list[str]:

@@ -4,7 +4,7 @@ In the steady state never: at the first look of this process, and from then on o
 name turns out to be taken. What is kept between looks only says where to look.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.kube.finding import Place
@@ -23,47 +23,35 @@ class Search:
     wide: bool
 
 
-@dataclass(slots=True)
-class _Memory:
-    unlabelled: frozenset[Place] = frozenset()
-    missing: bool = True
-    wide_at: float = float("-inf")
-    wide: bool = False
-
-
-@dataclass(slots=True)
 class Searches:
-    """Of all quorums of this process, by the resource's UID."""
+    """Of one resource."""
 
-    _memories: dict[str, _Memory] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._unlabelled: frozenset[Place] = frozenset()
+        self._missing = True
+        self._wide_at = float("-inf")
+        self._wide = False
 
-    def begin(self, uid: str, earlier: MetadataQuorumStatus, now: float) -> Search:
+    def begin(self, earlier: MetadataQuorumStatus, now: float) -> Search:
         """For a look at `now`, in seconds of a monotonic clock; `earlier` names the members as of the last status."""
-        memory = self._memories.setdefault(uid, _Memory())
         members = {
             (member.id, member.incarnation)
             for member in earlier.members
             if member.incarnation is not None
         }
-        memory.wide = memory.missing and now - memory.wide_at >= PERIOD_S
-        if memory.wide:
-            memory.wide_at = now
-        return Search(memory.unlabelled | members, memory.wide)
+        self._wide = self._missing and now - self._wide_at >= PERIOD_S
+        if self._wide:
+            self._wide_at = now
+        return Search(self._unlabelled | members, self._wide)
 
-    def end(self, uid: str, found: Cluster, view: QuorumView | None) -> None:
+    def end(self, found: Cluster, view: QuorumView | None) -> None:
         """What a look has come to: without a confirmed view, or without one of the voters, something is missing."""
-        memory = self._memories[uid]
-        if memory.wide:
-            memory.unlabelled = found.unlabelled
+        if self._wide:
+            self._unlabelled = found.unlabelled
         there = {each.key for each in found.incarnations}
         voters = {voter.key for voter in view.voters} if view is not None else set()
-        memory.missing = view is None or not found.identities or not voters <= there
+        self._missing = view is None or not found.identities or not voters <= there
 
-    def widen(self, uid: str) -> None:
+    def widen(self) -> None:
         """Something has a name that no look has shown."""
-        memory = self._memories.setdefault(uid, _Memory())
-        memory.missing, memory.wide_at = True, float("-inf")
-
-    def forget(self, uid: str) -> None:
-        """The resource is gone."""
-        self._memories.pop(uid, None)
+        self._missing, self._wide_at = True, float("-inf")

@@ -14,7 +14,6 @@ from quorum_operator.planner.observed import (
     StorageChoice,
 )
 
-UID = "uid-q"
 EARLIER = MetadataQuorumStatus(
     members=[
         MemberStatus(id=1, incarnation=2),
@@ -56,13 +55,13 @@ def test_the_first_look_is_wide_and_no_other_while_all_voters_are_found() -> Non
     searches, found = Searches(), cluster(1, 2, 3)
     wide = []
     for second in range(100):
-        wide.append(searches.begin(UID, EARLIER, float(second)).wide)
-        searches.end(UID, found, view(1, 2, 3))
+        wide.append(searches.begin(EARLIER, float(second)).wide)
+        searches.end(found, view(1, 2, 3))
     assert wide == [True, *99 * [False]]
 
 
 def test_the_last_status_names_what_is_looked_for_by_name() -> None:
-    assert Searches().begin(UID, EARLIER, 0.0).known == {(1, 2), (3, 1)}
+    assert Searches().begin(EARLIER, 0.0).known == {(1, 2), (3, 1)}
 
 
 def test_a_missing_voter_is_searched_for_now_and_then() -> None:
@@ -74,25 +73,25 @@ def test_a_missing_voter_is_searched_for_now_and_then() -> None:
         searches = Searches()
         wide = []
         for second in range(30):
-            wide.append(searches.begin(UID, EARLIER, float(second)).wide)
-            searches.end(UID, found, seen)
+            wide.append(searches.begin(EARLIER, float(second)).wide)
+            searches.end(found, seen)
         assert [at for at, is_wide in enumerate(wide) if is_wide] == [0, PERIOD_S, 2 * PERIOD_S]
 
 
 def test_what_only_a_wide_look_has_found_is_looked_for_by_name_from_then_on() -> None:
     searches = Searches()
-    searches.begin(UID, EARLIER, 0.0)
-    searches.end(UID, replace(cluster(1, 2, 3), unlabelled=frozenset({(7, 4)})), view(1, 2, 3))
+    searches.begin(EARLIER, 0.0)
+    searches.end(replace(cluster(1, 2, 3), unlabelled=frozenset({(7, 4)})), view(1, 2, 3))
     for second in (1.0, 2.0):
-        search = searches.begin(UID, EARLIER, second)
+        search = searches.begin(EARLIER, second)
         assert (7, 4) in search.known
         assert not search.wide
-        searches.end(UID, cluster(1, 2, 3), view(1, 2, 3))
+        searches.end(cluster(1, 2, 3), view(1, 2, 3))
 
 
 def test_a_name_that_turns_out_to_be_taken_widens_the_next_look() -> None:
     searches = Searches()
-    searches.begin(UID, EARLIER, 0.0)
-    searches.end(UID, cluster(1, 2, 3), view(1, 2, 3))
-    searches.widen(UID)
-    assert searches.begin(UID, EARLIER, 0.1).wide
+    searches.begin(EARLIER, 0.0)
+    searches.end(cluster(1, 2, 3), view(1, 2, 3))
+    searches.widen()
+    assert searches.begin(EARLIER, 0.1).wide

@@ -27,7 +27,7 @@ from quorum_operator.planner.observed import (
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import LatchFailure, ScaleToZero, Step, Wait
-from quorum_operator.reconcile import suspicions
+from quorum_operator.told_by_resource import suspicions
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
 NOW = 1_000_000.0

@@ -51,7 +51,9 @@ class Scene:
         nodes: Any = self.nodes
         self._reconciler = Reconciler(unchecked, nodes, Metrics(), self.kept)
         self.look(2)  # the first looks are live, and write the status and the marks on claims
-        self._reconciler._moved.clear()
+        known = self._reconciler._memory.known(SPACE, NAME)
+        assert known is not None
+        known.moved_at = float("-inf")  # long ago
         self.bring()
 
     def bring(self) -> None:

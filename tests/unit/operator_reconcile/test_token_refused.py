@@ -62,7 +62,7 @@ def test_who_took_the_token_is_not_asked_again_before_it_changes() -> None:
 
     async def run(times: int) -> None:
         for _ in range(times):
-            made._checked.clear()
+            made._memory.forget(SPACE, NAME)  # all objects are due to be looked at
             await made.reconcile(SPACE, NAME)
 
     asyncio.run(run(5))
@@ -78,7 +78,7 @@ def test_it_is_over_when_the_node_has_read_the_token() -> None:
     made = reconciler(api, nodes)
     asyncio.run(made.reconcile(SPACE, NAME))
     nodes.refusing.clear()
-    made._checked.clear()
+    made._memory.forget(SPACE, NAME)
     asyncio.run(made.reconcile(SPACE, NAME))
     assert api.condition("Refused")["status"] == "False"
 

@@ -1,0 +1,79 @@
+"""What is remembered of one resource between looks. No step rests on it: a restarted operator goes on without.
+
+Owns how long it is kept: as long as the resource is there. One that is deleted and applied again begins anew.
+"""
+
+from dataclasses import dataclass, field
+
+from quorum_operator.attempts import Attempts
+from quorum_operator.desired.names import Owner
+from quorum_operator.kept_reports import KeptReports
+from quorum_operator.kube.searches import Searches
+from quorum_operator.other_ways import OtherWays
+from quorum_operator.quorum_client import QuorumClient
+
+OBJECTS_PERIOD_S = 20.0
+MOVING_S = 5.0
+"""For so long after a step all looks are live: the watches may not have brought its outcome yet."""
+WAIT_SHARE = 0.05
+"""Of the time that the same is waited for: until the next look."""
+WAIT_GROWN_MOST_S = 10.0
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Of the resource with this UID. Times are seconds of a monotonic clock."""
+
+    uid: str
+    other_ways: OtherWays
+    attempts: Attempts = field(default_factory=Attempts)
+    searches: Searches = field(default_factory=Searches)
+    reports: KeptReports = field(default_factory=KeptReports)
+    moved_at: float = float("-inf")
+    """When something was done for it last."""
+    checked: tuple[int, float] = (0, float("-inf"))
+    """Generation, and time, at which all services and the like were in order."""
+    waits: tuple[str, float] | None = None
+    """What is waited for, and since when."""
+    left: dict[str, str | None] = field(default_factory=dict)
+    """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
+
+    def is_moving(self, now: float) -> bool:
+        """Whether something was done just now."""
+        return now - self.moved_at < MOVING_S
+
+    def objects_are_due(self, generation: int, now: float) -> bool:
+        """Services and ConfigMaps need no look in each reconcile of a repair."""
+        at_generation, at = self.checked
+        return at_generation != generation or now - at > OBJECTS_PERIOD_S
+
+    def wait_s(self, reason: str, at_least_s: float, now: float) -> float:
+        """Until the next look: the longer the same is waited for, the later. Changes wake the operator anyway."""
+        if self.waits is None or self.waits[0] != reason:
+            self.waits = (reason, now)
+        grown_s = min((now - self.waits[1]) * WAIT_SHARE, WAIT_GROWN_MOST_S)
+        return max(at_least_s, grown_s)
+
+
+class Memory:
+    """Of all resources of one kind."""
+
+    def __init__(self, nodes: QuorumClient) -> None:
+        self._nodes = nodes
+        self._places: dict[tuple[str, str], Remembered] = {}
+
+    def known(self, namespace: str, name: str) -> Remembered | None:
+        """What is remembered of the resource that was there last."""
+        return self._places.get((namespace, name))
+
+    def of(self, owner: Owner) -> Remembered:
+        """What is remembered of this very resource."""
+        found = self._places.get((owner.namespace, owner.name))
+        if found is None or found.uid != owner.uid:
+            found = Remembered(owner.uid, OtherWays(self._nodes))
+            self._places[owner.namespace, owner.name] = found
+        return found
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The resource is gone."""
+        self._places.pop((namespace, name), None)

@@ -1,0 +1,90 @@
+"""What a MetadataQuorum tells the reconcile: its spec for the planner, and what the last status has carried on.
+
+Pure functions. The status is the operator's own notebook, but anybody may have written there.
+"""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.planner.conditions import CONFIRMED
+from quorum_operator.planner.observed import Confirmation, StorageChoice, Suspicion, Wanted
+from quorum_operator.planner.status import seconds_of
+from quorum_operator.quorum_client import Seen
+
+Object = dict[str, Any]
+
+
+def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
+    """What the planner needs of a spec."""
+    said, earlier = spec.recovery, spec.earlier_claims
+    return Wanted(
+        replicas=spec.replicas,
+        storage=StorageChoice(spec.storage.size, spec.storage.storage_class_name),
+        retire=frozenset(spec.retire or ()),
+        replacement_order=spec.replacement_order,
+        paused=spec.paused,
+        repair_enabled=spec.repair.enabled,
+        debounce_s=float(spec.repair.debounce_seconds),
+        max_replacements_per_hour=spec.repair.max_replacements_per_hour,
+        unreachable_after_s=spec.repair.unreachable_after_seconds,
+        adopt=earlier.cluster_id,
+        leave_claims=earlier.policy is EarlierClaimsPolicy.LEAVE,
+        cluster_id=spec.cluster_id,
+        recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
+    )
+
+
+def newest_seen(earlier: MetadataQuorumStatus) -> Seen:
+    """The newest description that was confirmed."""
+    if earlier.newest_epoch is None:
+        return Seen()
+    return Seen(earlier.cluster_id, earlier.newest_epoch, earlier.recovered_epoch or 0)
+
+
+def suspicions(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], Suspicion]:
+    """Member id and incarnation → what shows, and since when."""
+    return {
+        (each.id, each.incarnation): Suspicion(told.reason, told.subject, seconds_of(told.since))
+        for each in earlier.members
+        if (told := each.suspected) is not None and each.incarnation is not None
+    }
+
+
+def unreachable_since(earlier: MetadataQuorumStatus) -> dict[tuple[int, int], float]:
+    """Member id and incarnation → since when nobody reaches it."""
+    return {
+        (each.id, each.incarnation): seconds_of(each.unreachable_since)
+        for each in earlier.members
+        if each.unreachable_since is not None and each.incarnation is not None
+    }
+
+
+def unconfirmed_since(earlier: MetadataQuorumStatus) -> float | None:
+    """Since when no majority confirms a leader."""
+    for condition in earlier.conditions:
+        if condition.type == CONFIRMED and condition.status == "False":
+            return seconds_of(condition.last_transition_time)
+    return None
+
+
+def earlier_status(resource: Object) -> MetadataQuorumStatus:
+    """The last status, without what somebody else wrote there and nobody can read."""
+    document = dict(resource.get("status") or {})
+    while True:
+        try:
+            return MetadataQuorumStatus.model_validate(document)
+        except ValidationError as error:
+            wrong = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(document)
+            if not wrong:
+                return MetadataQuorumStatus()
+            for key in wrong:
+                del document[key]
+
+
+def problems_of(error: ValidationError) -> str:
+    """What is wrong with a spec, in one line."""
+    return "; ".join(
+        f"spec.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:4]
+    )
