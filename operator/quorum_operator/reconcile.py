@@ -204,7 +204,13 @@ class Reconciler:
         check = known.objects_are_due(meta["generation"], time.monotonic())
         search = known.searches.begin(earlier, time.monotonic())
         cluster = await observe(
-            reads, owner, spec, check_objects=check, known=search.known, wide=search.wide
+            reads,
+            owner,
+            spec,
+            check_objects=check,
+            known=search.known,
+            wide=search.wide,
+            copies=self._kept if reads is self._api else None,
         )
         if check and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())

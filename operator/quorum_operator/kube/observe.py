@@ -75,19 +75,19 @@ async def observe(
     check_objects: bool,
     known: frozenset[Place] = frozenset(),
     wide: bool = False,
+    copies: Reads | None = None,
 ) -> Cluster:
     """Read everything live; services and the like only when `check_objects` is set.
 
-    `known` and `wide`: see `finding.find_parts`.
+    `known` and `wide`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`).
     """
     parts, (stale, token), has_class = await asyncio.gather(
         find_parts(api, owner, known=known, wide=wide),
         _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
-        _has_storage_class(api, spec),
+        _has_storage_class(api, spec, copies),
     )
-    claims = [claim for place, claim in parts.claims.items() if place in parts.sets]
     volumes, events = await asyncio.gather(
-        read_volumes(api, claims), _events(api, owner.namespace, parts)
+        _volumes(api, parts, copies), _events(api, owner.namespace, parts)
     )
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
@@ -124,12 +124,26 @@ def _strays(parts: Parts) -> Iterator[Stray]:
             yield Stray(place[0], seen.ip)
 
 
-async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec) -> bool:
+async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
+    """Of a member that is called failed, all is read live: a failure is taken back when its cause is seen to be gone."""
+    sound, failed = [], []
+    for place, claim in parts.claims.items():
+        if place in parts.sets:
+            notes = parts.sets[place]["metadata"].get("annotations") or {}
+            (failed if names.ANNOTATION_FAILED in notes else sound).append(claim)
+    found = await asyncio.gather(read_volumes(api, sound, copies), read_volumes(api, failed))
+    return {**found[0], **found[1]}
+
+
+async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec, copies: Reads | None) -> bool:
     name = spec.storage.storage_class_name
     if not name:
         return True
+    path = paths.storage_class(name)
     try:
-        return await api.get(paths.storage_class(name)) is not None
+        if copies is not None and await copies.get(path) is not None:
+            return True
+        return await api.get(path) is not None
     except ApiError:
         return True
 

@@ -19,12 +19,36 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """Annotation of a claim: the Node that the scheduler had the volume made for."""
 
 
-async def read_volumes(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
-    """Volume name → what is known of it."""
+async def read_volumes(
+    api: Reads, claims: list[Object], copies: Reads | None = None
+) -> dict[str, VolumeFacts]:
+    """Volume name → what is known of it.
+
+    What `copies` call sound is not read again: a copy that is out of date can hide a fault for a moment, and nothing is
+    done because of what is sound. Whatever else they say is read live.
+    """
+    if copies is None:
+        return await _read(api, claims)
+    found = await _read(copies, claims)
+    doubtful = [each for each in claims if not _is_sound(found.get(_volume_of(each)))]
+    doubted = {_volume_of(each) for each in doubtful}
+    live = await _read(api, doubtful)
+    return {**{name: each for name, each in found.items() if name not in doubted}, **live}
+
+
+def _volume_of(claim: Object) -> str:
+    return claim["spec"].get("volumeName") or ""
+
+
+def _is_sound(volume: VolumeFacts | None) -> bool:
+    return volume is not None and volume.phase == "Bound" and volume.hosts_exist
+
+
+async def _read(api: Reads, claims: list[Object]) -> dict[str, VolumeFacts]:
     selected: dict[str, str | None] = {}
     for claim in claims:
         notes = claim["metadata"].get("annotations") or {}
-        if name := claim["spec"].get("volumeName"):
+        if name := _volume_of(claim):
             selected[name] = notes.get(SELECTED_NODE)
     found = await asyncio.gather(*(api.get(paths.volume(name)) for name in sorted(selected)))
     volumes = {each["metadata"]["name"]: each for each in found if each is not None}

@@ -34,7 +34,7 @@ OTHER_KEYS = (
 class Hosts:
     """Nodes by name with their labels, and one volume."""
 
-    def __init__(self, volume: dict[str, Any], nodes: dict[str, dict[str, str]]) -> None:
+    def __init__(self, volume: dict[str, Any] | None, nodes: dict[str, dict[str, str]]) -> None:
         self.volume, self.nodes = volume, nodes
         self.readable = True
 
@@ -113,3 +113,38 @@ def test_what_a_volume_was_made_for_is_a_host_whatever_the_label_is_called() -> 
     assert look(Hosts(tied, {"h2": {}})).hosts == (), "nobody can tell"
     assert not look(Hosts(tied, {"h2": {}}), selected="h1").hosts_exist
     assert look(Hosts(tied, {"h1": {}}), selected="h1").hosts_exist
+
+
+class Unread(Hosts):
+    """Nobody may ask it."""
+
+    async def get(self, path: str) -> dict[str, Any] | None:
+        raise AssertionError(path)
+
+    async def find(
+        self, path: str, *, labels: str | None = None, fields: str | None = None
+    ) -> list[dict[str, Any]]:
+        raise AssertionError(path)
+
+
+CLAIM = {"metadata": {}, "spec": {"volumeName": "pv"}}
+TIED = volume(term((HOSTNAME, ("h1",))))
+FAILED = {**TIED, "status": {"phase": "Failed"}}
+
+
+def test_what_a_copy_calls_sound_is_not_read_again() -> None:
+    copies, live = Hosts(TIED, {"h1": {}}), Unread(TIED, {})
+    found = asyncio.run(read_volumes(live, [CLAIM, {"metadata": {}, "spec": {}}], copies))
+    assert found == {"pv": VolumeFacts("pv", hosts=("h1",), hosts_exist=True)}
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [Hosts(FAILED, {"h1": {}}), Hosts(TIED, {"h2": {}}), Hosts(None, {"h1": {}})],
+    ids=["failed", "without its host", "not there yet"],
+)
+@pytest.mark.parametrize("really", [TIED, FAILED], ids=["sound", "failed"])
+def test_whatever_else_a_copy_says_is_read_live(copies: Hosts, really: dict[str, Any]) -> None:
+    live = Hosts(really, {"h1": {}})
+    found = asyncio.run(read_volumes(live, [CLAIM], copies))
+    assert found == asyncio.run(read_volumes(live, [CLAIM]))

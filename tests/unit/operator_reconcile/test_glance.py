@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quorum_operator.desired import names
+from quorum_operator.kube import paths
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.observed import NodeReport
 from quorum_operator.quorum_client import Described
@@ -94,6 +95,33 @@ def test_nothing_is_done_because_of_an_outdated_copy_alone() -> None:
     scene.look(3)
     assert scene.live.calls["list"] > 0, "the live look was made"
     assert scene.live.writes == []
+
+
+def test_no_failure_is_taken_back_because_of_an_outdated_copy() -> None:
+    """The copy has the host of a member that was held to be gone with it; it is not there any more."""
+    scene = Scene()
+    latch = json.dumps({"reason": "HostDeleted", "at": 1})
+    for objects in (scene.live.objects, scene.kept.objects):
+        objects[set_path(2)]["metadata"]["annotations"][names.ANNOTATION_FAILED] = latch
+        objects.pop(pod_path(2))
+    del scene.live.objects[f"{paths.NODES}/h2"]
+    scene.nodes.silent = (2,)
+    scene.look(4)
+    notes = scene.live.objects[set_path(2)]["metadata"]["annotations"]
+    assert notes[names.ANNOTATION_FAILED] == latch
+    assert "Unlatch" not in {each["reason"] for each in scene.live.events}
+
+
+def test_a_repair_reads_no_volume_and_no_host_that_the_copy_calls_sound() -> None:
+    scene = Scene()
+    read: list[str] = []
+    scene.fail_a_disk()
+    scene.bring()
+    scene.live.refuse = lambda verb, path: read.append(f"{verb} {path}")
+    scene.look(3)
+    assert scene.live.created("statefulsets") == ["demo-2-2"]
+    shared = [each for each in read if "/persistentvolumes/" in each or "/storageclasses/" in each]
+    assert set(shared) <= {"get /api/v1/persistentvolumes/pv2"}, "that of the failed member alone"
 
 
 def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
