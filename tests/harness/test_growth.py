@@ -162,6 +162,7 @@ def test_retiring_the_leader_hands_leadership_over_first(scene: Scene) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-01")
 def test_a_paused_quorum_makes_no_move_and_goes_on_when_let(scene: Scene) -> None:
     quorum = scene.create(3)
     quorum.patch({"paused": True, "replicas": 5})

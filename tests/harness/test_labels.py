@@ -40,6 +40,7 @@ def is_not_lost(quorum: HarnessQuorum) -> bool:
 
 
 @pytest.mark.parametrize("label", [_QUORUM, "metadataquorum.dev/node-id"])
+@pytest.mark.requirement("OP-01")
 def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, label: str) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)
@@ -59,6 +60,7 @@ def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, 
     assert quorum.wait_ready(3).keys == before.keys
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) -> None:
     quorum = scene.create(3)
     before = quorum.wait_ready(3)

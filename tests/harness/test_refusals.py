@@ -62,6 +62,7 @@ def told(scene: Scene, text: str) -> bool:
     return any(text in each["message"] and each["type"] == "Warning" for each in scene.events("q"))
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
     scene: Scene, proxy: RecordingProxy
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_policy_that_refuses_one_object_holds_up_no_other(
     scene: Scene, proxy: RecordingProxy
 ) -> None:
@@ -184,6 +186,7 @@ def test_a_policy_that_refuses_one_object_holds_up_no_other(
     wait_for("all of them", lambda: len(tolerant()) == 3, timeout_s=90, seen=quorum.summary)
 
 
+@pytest.mark.requirement("OP-01")
 def test_drift_is_mended_on_a_real_api_server(scene: Scene, proxy: RecordingProxy) -> None:
     quorum = scene.create(3)
     space = scene.namespace

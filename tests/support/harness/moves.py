@@ -214,7 +214,7 @@ def orphan(quorum: HarnessQuorum) -> None:
     """`kubectl delete --cascade=orphan`; returns when the garbage collector has taken the owner off all that it made."""
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"}
     quorum.api.call("DELETE", quorum.path, options)
-    quorum.wait_gone(timeout_s=_TIMEOUT_S)
+    wait_for("it is gone", lambda: quorum.api.find(quorum.path) is None, timeout_s=_TIMEOUT_S)
     wait_for("nothing has an owner", lambda: owners(quorum) == {""}, timeout_s=_TIMEOUT_S)
 
 

@@ -223,7 +223,10 @@ class Quorum:
 
     def summary(self) -> str:
         """One line of the status, for messages."""
-        status = self.status()
+        found = self.api.find(self.path)
+        if found is None:
+            return "the resource is gone"
+        status: Json = found.get("status") or {}
         plan = status.get("plan") or {}
         members = [
             f"{m['id']}/{m.get('incarnation')}{'v' if m.get('voter') else ''}"

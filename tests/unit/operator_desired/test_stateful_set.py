@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from quorum_node.survivor import parse_survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
 from quorum_operator.desired import stateful_set
@@ -51,6 +53,7 @@ def test_only_the_founder_may_format_and_only_until_the_quorum_is_formed() -> No
     assert ANNOTATION_UUID not in stateful_set.build(OWNER, SPEC, OTHER)["metadata"]["annotations"]
 
 
+@pytest.mark.requirement("OP-05")
 def test_withdrawing_the_permission_changes_the_template_but_restarts_nobody() -> None:
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))
     before = stateful_set.hashes(OWNER, SPEC, FOUNDER)
@@ -60,6 +63,7 @@ def test_withdrawing_the_permission_changes_the_template_but_restarts_nobody() -
     assert stateful_set.build(OWNER, SPEC, FOUNDER)["spec"]["updateStrategy"]["type"] == "OnDelete"
 
 
+@pytest.mark.requirement("OP-05")
 def test_a_new_image_or_property_is_a_reason_to_restart() -> None:
     hashes = {
         stateful_set.hashes(OWNER, spec, OTHER).restart_hash

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import stateful_set
 from quorum_operator.desired.names import Owner
@@ -24,6 +26,7 @@ def born(member: stateful_set.Member) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("OP-07")
 def test_marks_are_read_as_they_are_written() -> None:
     for marks in (FULL, Marks(), Marks(uuid="U")):
         notes = {key: text for key, text in marks_notes(marks).items() if text is not None}
@@ -31,6 +34,7 @@ def test_marks_are_read_as_they_are_written() -> None:
         assert marks_notes(marks).keys() == marks_notes(FULL).keys(), "what is gone is taken away"
 
 
+@pytest.mark.requirement("OP-07")
 def test_a_claim_is_born_with_whose_it_is_and_the_founders_with_its_replica() -> None:
     marks = marks_facts(born(FOUNDER)["metadata"])
     assert marks == Marks("founder-uuid", "cluster", "uid-1", 2)
@@ -38,6 +42,7 @@ def test_a_claim_is_born_with_whose_it_is_and_the_founders_with_its_replica() ->
     assert other == Marks(None, "cluster", "uid-1", 2)
 
 
+@pytest.mark.requirement("OP-07")
 def test_a_set_that_is_made_again_has_the_replica_and_the_storage_of_its_claim() -> None:
     storage = StorageChoice("3Gi", "fast")
     member = stateful_set.Member(2, 4, IDENTITY, replica_uuid="U", storage=storage)
@@ -48,6 +53,7 @@ def test_a_set_that_is_made_again_has_the_replica_and_the_storage_of_its_claim()
     )
 
 
+@pytest.mark.requirement("OP-07")
 def test_a_claim_without_a_set_of_any_owner_is_alone() -> None:
     meta = {"name": "data-q-1-1-0", "uid": "u", "labels": {}}
     claim = {"metadata": meta, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
@@ -56,6 +62,7 @@ def test_a_claim_without_a_set_of_any_owner_is_alone() -> None:
     assert found[0].storage == StorageChoice("2Gi", None)
 
 
+@pytest.mark.requirement("OP-05")
 def test_a_permission_that_is_withdrawn_is_seen_and_restarts_nobody() -> None:
     before = stateful_set.build(OWNER, MetadataQuorumSpec(), FOUNDER)
     formed = replace(FOUNDER, identity=replace(IDENTITY, formed=True))

@@ -63,6 +63,7 @@ def made(second: int) -> dict[str, Any]:
         (WRONG, "Invalid", ("spec.tolerations[0].key", "Correct the spec")),
     ],
 )
+@pytest.mark.requirement("OP-01")
 def test_the_answer_is_told_with_a_reason_and_what_to_do(
     message: str, reason: str, words: tuple[str, ...]
 ) -> None:
@@ -74,6 +75,7 @@ def test_the_answer_is_told_with_a_reason_and_what_to_do(
         assert word in found.message
 
 
+@pytest.mark.requirement("OP-01")
 def test_the_last_failure_counts_and_only_while_nothing_was_made_since() -> None:
     found = not_made([failed(POLICY, 10), failed(POD_QUOTA, 20), made(5)])
     assert found is not None
@@ -84,6 +86,7 @@ def test_the_last_failure_counts_and_only_while_nothing_was_made_since() -> None
     assert not_made([]) is None
 
 
+@pytest.mark.requirement("OP-01")
 def test_events_are_read_only_where_a_pod_should_be() -> None:
     owned: dict[str, Any] = {"metadata": {"name": "q-3-1"}, "spec": {"replicas": 1}}
     assert needs_events(owned, None)

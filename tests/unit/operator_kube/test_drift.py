@@ -62,6 +62,7 @@ def stored(wanted: Object) -> Object:
     return found
 
 
+@pytest.mark.requirement("OP-01")
 def test_what_the_api_server_fills_in_is_no_drift() -> None:
     assert template_drift(wanted_set(), stored_set()) is None
     for each in base_objects.build_all(OWNER, SPEC):
@@ -107,6 +108,7 @@ SET_CHANGES: dict[str, Callable[[Object], Any]] = {
 
 
 @pytest.mark.parametrize("change", SET_CHANGES.values(), ids=SET_CHANGES.keys())
+@pytest.mark.requirement("OP-01")
 def test_changes_of_a_stateful_set_are_seen(change: Callable[[Object], Any]) -> None:
     found = stored_set()
     change(found)
@@ -148,6 +150,7 @@ BASE_CHANGES: dict[tuple[str, str, str], Callable[[Object], Any]] = {
 @pytest.mark.parametrize(
     ("place", "change"), BASE_CHANGES.items(), ids=["-".join(each) for each in BASE_CHANGES]
 )
+@pytest.mark.requirement("OP-01")
 def test_changes_of_the_other_objects_are_seen(
     place: tuple[str, str, str], change: Callable[[Object], Any]
 ) -> None:
@@ -157,6 +160,7 @@ def test_changes_of_the_other_objects_are_seen(
     assert drift(wanted, found) is not None
 
 
+@pytest.mark.requirement("OP-01")
 def test_what_applying_would_leave_is_taken_away() -> None:
     wanted = base("PodDisruptionBudget", "q")
     found = stored(wanted)

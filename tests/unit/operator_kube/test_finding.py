@@ -52,6 +52,7 @@ def edit(each: Object, how: str) -> None:
 
 
 @pytest.mark.parametrize(("kinds", "how"), list(product(KINDS, EDITS)))
+@pytest.mark.requirement("OP-01")
 def test_a_member_is_found_whichever_of_its_labels_are_edited(
     kinds: tuple[int, ...], how: str
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_member_is_found_whichever_of_its_labels_are_edited(
 
 
 @pytest.mark.parametrize("how", EDITS[:2])
+@pytest.mark.requirement("OP-01")
 def test_a_member_without_any_label_is_found_by_the_last_status_or_a_wide_look(how: str) -> None:
     api, members = three()
     for each in members[3]:
@@ -114,6 +116,7 @@ def test_what_a_drift_puts_back_are_the_labels_that_it_was_made_with() -> None:
     assert drift.uid == members[2][1]["metadata"]["uid"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_pod_that_kubernetes_has_orphaned_is_still_the_members() -> None:
     api, members = three()
     pod = members[3][1]
@@ -153,6 +156,7 @@ def test_a_quorum_whose_name_begins_like_anothers_is_not_mistaken_for_it(
         }
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_foreign_object_with_a_members_name_is_shown_and_never_taken_over() -> None:
     api, _ = three()
     foreign, _, _ = api.add_member(Owner("q", "space", "uid-of-the-one-before"), 3, 2)
@@ -170,6 +174,7 @@ def test_a_foreign_object_with_a_members_name_is_shown_and_never_taken_over() ->
     assert seen.label_drift == ()
 
 
+@pytest.mark.requirement("OP-01")
 def test_an_identity_is_found_by_its_name() -> None:
     api, _ = three()
     api.objects["/api/v1/namespaces/space/configmaps/q-identity"]["metadata"]["labels"] = {}

@@ -49,6 +49,7 @@ PERMISSION = [
 ]  # fmt: skip
 
 
+@pytest.mark.requirement("OP-05")
 def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
     for before, after in (
         (COMMON + PERMISSION, COMMON),
@@ -59,6 +60,7 @@ def test_a_withdrawn_permission_to_format_is_no_other_program() -> None:
         assert not found.runs_other
 
 
+@pytest.mark.requirement("OP-05")
 def test_any_other_argument_is_another_program() -> None:
     for after in (
         [*COMMON, "--override", "rack=a"],
@@ -87,6 +89,7 @@ HERE, THERE = ({"nodeSelector": {"disk": disk}} for disk in ("nvme", "hdd"))
         ({"tolerations": [OWN, *GIVEN]}, {}),
     ],
 )
+@pytest.mark.requirement("OP-05")
 def test_a_founder_that_is_to_run_elsewhere_is_replaced_when_it_crashes(
     was: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_founder_that_is_to_run_elsewhere_is_replaced_when_it_crashes(
         ({"tolerations": GIVEN}, {"tolerations": GIVEN[:1]}),
     ],
 )
+@pytest.mark.requirement("OP-05")
 def test_a_founder_that_would_run_in_the_same_place_is_not(
     was: dict[str, Any], wanted: dict[str, Any]
 ) -> None:

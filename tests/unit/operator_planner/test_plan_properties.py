@@ -214,6 +214,7 @@ def test_a_founder_lost_before_the_quorum_formed_means_a_new_identity(
 
 @SETTINGS
 @given(seed=st.integers(0, 2**32), reconciles=st.integers(0, 60))
+@pytest.mark.requirement("OP-01")
 def test_paused_means_no_moves(seed: int, reconciles: int) -> None:
     model = Model(random.Random(seed), Wanted(3, STORAGE))
     _run(model, reconciles)

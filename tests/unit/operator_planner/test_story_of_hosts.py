@@ -106,6 +106,7 @@ def story(seed: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("first", range(0, 36, 6))
+@pytest.mark.requirement("OP-04")
 def test_hosts_go_away_and_come_back(first: int) -> None:
     for seed in range(first, first + 6):
         story(seed)
@@ -124,6 +125,7 @@ def lasting_outage(seed: int, size: int, gone: int, **wanted: object) -> HostMod
 
 
 @pytest.mark.parametrize(("size", "gone"), [(3, 1), (5, 1), (5, 2)])
+@pytest.mark.requirement("OP-04")
 def test_with_hosts_gone_for_good_the_quorum_settles_without_them(size: int, gone: int) -> None:
     for seed in range(6):
         model = lasting_outage(seed, size, gone)
@@ -133,6 +135,7 @@ def test_with_hosts_gone_for_good_the_quorum_settles_without_them(size: int, gon
 
 
 @pytest.mark.parametrize("order", ReplacementOrder)
+@pytest.mark.requirement("OP-04")
 def test_retiring_ends_while_the_host_is_away(order: ReplacementOrder) -> None:
     for seed in range(6):
         model = lasting_outage(seed, 3, 1, unreachable_after_s=None, replacement_order=order)
@@ -149,6 +152,7 @@ def test_retiring_ends_while_the_host_is_away(order: ReplacementOrder) -> None:
         assert name not in model.sets
 
 
+@pytest.mark.requirement("OP-04")
 def test_an_outage_of_a_zone_is_waited_for() -> None:
     for seed in range(4):
         model = lasting_outage(seed, 5, 2)
@@ -164,6 +168,7 @@ def test_an_outage_of_a_zone_is_waited_for() -> None:
         assert sorted(model.current_voters()) == sorted(voters)
 
 
+@pytest.mark.requirement("OP-04")
 def test_without_a_majority_nobody_is_replaced() -> None:
     for seed in range(4):
         model = lasting_outage(seed, 3, 2)

@@ -158,6 +158,7 @@ def asked(size: int, away: set[int], why: str, order: ReplacementOrder) -> Small
 @pytest.mark.parametrize("order", ReplacementOrder)
 @pytest.mark.parametrize("why", REASONS)
 @pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.requirement("OP-04")
 def test_what_is_asked_of_a_member_that_is_away_comes_to_an_end(
     size: int, why: str, order: ReplacementOrder
 ) -> None:
@@ -208,6 +209,7 @@ def away_since(
 
 
 @pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.requirement("OP-04")
 def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) -> None:
     for each in range(1, size + 1):
         small = away_since(size, {each}, AFTER_S)
@@ -231,6 +233,7 @@ def test_a_member_on_a_host_that_stays_away_is_replaced_under_its_id(size: int) 
     ],
     ids=["not long enough", "not asked for", "no repairs", "hourly cap", "zone", "zone of two"],
 )
+@pytest.mark.requirement("OP-04")
 def test_it_is_not_replaced(small: Small, blocked: str | None) -> None:
     voters = list(small.voters)
     step = small.run()
@@ -245,6 +248,7 @@ def test_it_is_not_replaced(small: Small, blocked: str | None) -> None:
         assert blocked in step.blocked_by
 
 
+@pytest.mark.requirement("OP-04")
 def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> None:
     small = away_since(3, set(), 0)
     small.members[3, 1] = on_host(small.members[3, 1], NOW - 99_999)
@@ -257,6 +261,7 @@ def test_who_is_heard_or_answers_is_not_unreachable_whatever_its_node_says() -> 
     assert len(small.members) == 3
 
 
+@pytest.mark.requirement("OP-04")
 def test_what_was_seen_for_the_first_time_does_not_count_yet() -> None:
     """Also after the status was lost: the time begins anew."""
     small = away_since(3, {3}, 0)
@@ -266,6 +271,7 @@ def test_what_was_seen_for_the_first_time_does_not_count_yet() -> None:
     assert len(small.members) == 3
 
 
+@pytest.mark.requirement("OP-04")
 def test_of_two_that_are_away_one_is_replaced_at_a_time() -> None:
     small = away_since(5, {4, 5}, AFTER_S + 1)
     small.members[5, 1] = replace(small.members[5, 1], unreachable_since=NOW - AFTER_S - 9)
@@ -280,6 +286,7 @@ def test_of_two_that_are_away_one_is_replaced_at_a_time() -> None:
     assert {Key(4, "U42"), Key(5, "U52")} <= set(small.voters)
 
 
+@pytest.mark.requirement("OP-04")
 def test_none_is_replaced_while_another_voter_is_dead() -> None:
     small = away_since(5, {4, 5}, 99_999)
     failed = FailureLatch("StorageFailed", "x", NOW, NOW)
@@ -287,6 +294,7 @@ def test_none_is_replaced_while_another_voter_is_dead() -> None:
     assert [each.key.id for each in Situation(small.seen()).leaving] == [4]
 
 
+@pytest.mark.requirement("OP-04")
 def test_without_a_confirmed_leader_nobody_is_replaced() -> None:
     seen = replace(away_since(3, {2, 3}, 99_999).seen(), view=None)
     step = plan(seen)
@@ -294,6 +302,7 @@ def test_without_a_confirmed_leader_nobody_is_replaced() -> None:
     assert not Situation(seen).leaving
 
 
+@pytest.mark.requirement("OP-04")
 def test_one_that_comes_back_in_the_middle_stays_and_its_successor_goes() -> None:
     small = away_since(3, {3}, AFTER_S)
     assert isinstance(plan(small.seen()), steps.CreateMember)
@@ -315,6 +324,7 @@ def test_a_newcomer_on_a_host_that_stays_away_is_given_up() -> None:
     assert (step.node_id, step.number) == (4, 2)
 
 
+@pytest.mark.requirement("OP-04")
 def test_the_status_says_who_is_unreachable_and_since_when() -> None:
     small = away_since(3, {3}, 0, unreachable_after_s=None)
     small.members[3, 1] = replace(small.members[3, 1], unreachable_since=None)
@@ -350,6 +360,7 @@ def test_a_quorum_whose_retired_members_pod_can_not_end_is_ready() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.requirement("OP-04")
 def test_who_may_come_back_is_removed_before_its_successor_of_the_same_id_is_added(
     size: int,
 ) -> None:

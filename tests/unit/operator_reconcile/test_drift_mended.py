@@ -70,6 +70,7 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.parametrize(("path", "change"), CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.requirement("OP-01")
 def test_what_somebody_changes_is_put_back(
     path: str, change: Callable[[dict[str, Any]], Any]
 ) -> None:
@@ -82,6 +83,7 @@ def test_what_somebody_changes_is_put_back(
     assert not [path for verb, path in api.writes if verb == "delete"], "nothing restarts by that"
 
 
+@pytest.mark.requirement("OP-01")
 def test_what_can_not_be_changed_back_is_made_anew() -> None:
     api = running_quorum(3)
     api.objects[CONFIG] |= {"immutable": True, "data": {"node.properties": "x"}}
@@ -98,6 +100,7 @@ def test_what_can_not_be_changed_back_is_made_anew() -> None:
     assert not api.objects[CONFIG].get("immutable")
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_policy_that_refuses_an_object_does_not_get_it_deleted() -> None:
     api = running_quorum(3)
     api.objects[CONFIG]["data"] = {}
@@ -115,6 +118,7 @@ def test_a_policy_that_refuses_an_object_does_not_get_it_deleted() -> None:
 
 
 @pytest.mark.parametrize("data", [None, {}, {"token": ""}, {"other": "eA=="}, {"token": "!"}])
+@pytest.mark.requirement("OP-01")
 def test_a_secret_without_a_token_gets_one(data: dict[str, str] | None) -> None:
     api = running_quorum(3)
     api.objects[SECRET]["data"] = data
@@ -122,6 +126,7 @@ def test_a_secret_without_a_token_gets_one(data: dict[str, str] | None) -> None:
     assert len(api.objects[SECRET]["data"]["token"]) > 40
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None:
     api = running_quorum(3)
     before = copy.deepcopy(api.objects[SECRET])
@@ -131,6 +136,7 @@ def test_a_secret_that_lost_its_owner_gets_it_back_and_keeps_its_token() -> None
     assert content(api, SECRET)["metadata"]["ownerReferences"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_template_that_a_webhook_changes_each_time_is_not_fought_over() -> None:
     api = running_quorum(3)
     keep = api._keep
@@ -190,6 +196,7 @@ STATES = {
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES.keys())
 @pytest.mark.parametrize("node_id", [1, 3])
+@pytest.mark.requirement("OP-05")
 def test_a_pod_that_can_not_start_with_an_old_template_is_replaced(
     state: dict[str, Any], node_id: int
 ) -> None:
@@ -201,6 +208,7 @@ def test_a_pod_that_can_not_start_with_an_old_template_is_replaced(
     assert ("delete", pod_path(node_id)) in api.writes
 
 
+@pytest.mark.requirement("OP-05")
 def test_a_pod_that_can_not_start_with_the_current_template_is_left_alone() -> None:
     api = running_quorum(3)
     waiting(api, 2, **UNSCHEDULABLE)
@@ -216,6 +224,7 @@ def test_a_pod_that_can_not_start_with_the_current_template_is_left_alone() -> N
     assert not [path for verb, path in api.writes if verb == "delete"]
 
 
+@pytest.mark.requirement("OP-05")
 def test_a_running_pod_made_from_a_template_that_somebody_had_changed_restarts() -> None:
     api = running_quorum(3)
     running = copy.deepcopy(api.objects[pod_path(2)]["status"])

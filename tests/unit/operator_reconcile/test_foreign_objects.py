@@ -47,6 +47,7 @@ def reconciled(api: KeptObjects, *, first_look: bool) -> None:
 
 
 @pytest.mark.parametrize("first_look", [False, True], ids=["was there", "came later"])
+@pytest.mark.requirement("OP-01")
 def test_a_foreign_set_is_shown_and_its_number_is_skipped(first_look: bool) -> None:
     api = running_quorum()
     reconciled(api, first_look=first_look)
@@ -57,6 +58,7 @@ def test_a_foreign_set_is_shown_and_its_number_is_skipped(first_look: bool) -> N
     assert f"StatefulSet/{NAME}-4-1 (Deployment/theirs)" in condition["message"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_claim_that_lies_there_unlabelled_is_not_given_to_a_newcomer() -> None:
     api = running_quorum()
     claim = paths.namespaced("persistentvolumeclaims", SPACE, f"data-{NAME}-4-1-0")

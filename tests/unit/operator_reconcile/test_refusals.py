@@ -82,6 +82,7 @@ def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
     ("error", "reason"),
     [(QUOTA, "QuotaExceeded"), (POLICY, "AdmissionDenied"), (WEBHOOK, "ServerError")],
 )
+@pytest.mark.requirement("OP-01")
 def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason: str) -> None:
     api = KeptObjects({})
     refusing(error, ("create", "/configmaps/"), api=api)
@@ -96,6 +97,8 @@ def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason:
 
 
 @pytest.mark.parametrize("error", [QUOTA, POLICY])
+@pytest.mark.requirement("OP-01")
+@pytest.mark.requirement("OP-04")
 def test_a_refused_template_keeps_no_dead_disk_from_being_replaced(error: ApiError) -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 3)
@@ -107,6 +110,7 @@ def test_a_refused_template_keeps_no_dead_disk_from_being_replaced(error: ApiErr
     assert (refused["status"], "StatefulSet/demo-1-1" in refused["message"]) == ("True", True)
 
 
+@pytest.mark.requirement("OP-04")
 def test_repair_goes_before_templates() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 2)
@@ -115,6 +119,7 @@ def test_repair_goes_before_templates() -> None:
     assert [verb for verb, _ in writes(api)] == ["create"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
     api = running_quorum(3)
     api.change_spec(replicas=5, image="other:1")
@@ -125,6 +130,7 @@ def test_a_refused_newcomer_keeps_no_template_from_being_updated() -> None:
     assert "demo-5-1" in api.condition("Refused")["message"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_refused_service_keeps_no_failed_member_from_being_replaced() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 4)
@@ -134,6 +140,7 @@ def test_a_refused_service_keeps_no_failed_member_from_being_replaced() -> None:
     assert api.created("statefulsets") == ["demo-4-2"]
 
 
+@pytest.mark.requirement("OP-04")
 def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() -> None:
     api = running_quorum(5)
     with_a_dead_disk(api, 5)
@@ -147,6 +154,7 @@ def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() 
     assert not [path for _, path in api.writes if "demo-4-1" in path]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
     api = KeptObjects({})
     refusing(QUOTA, ("create", "/configmaps/"), api=api)
@@ -167,6 +175,7 @@ def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("error", [QUOTA, AlreadyExists(409, "AlreadyExists", "exists already")])
+@pytest.mark.requirement("OP-01")
 def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
     api = KeptObjects({})
     attempts = 0
@@ -184,6 +193,7 @@ def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
     assert len(api.events) <= 1
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_step_that_has_no_effect_makes_few_calls_and_is_told() -> None:
     """Somebody takes the template back each time, at once."""
     api = running_quorum(3)
@@ -211,6 +221,7 @@ def test_an_api_server_that_is_down_is_no_refusal() -> None:
     assert not api.condition("Refused")
 
 
+@pytest.mark.requirement("OP-01")
 def test_what_the_operator_may_not_read_is_told() -> None:
     api = running_quorum(3)
     denied = Forbidden(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
@@ -223,6 +234,7 @@ def test_what_the_operator_may_not_read_is_told() -> None:
     assert [each["reason"] for each in api.events] == ["Forbidden"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_resource_that_does_not_validate_says_so() -> None:
     api = running_quorum(3)
     api.change_spec(replicas="many")
@@ -236,6 +248,7 @@ def test_a_resource_that_does_not_validate_says_so() -> None:
     assert api.condition("SpecInvalid")["status"] == "False"
 
 
+@pytest.mark.requirement("OP-01")
 def test_an_object_that_nobody_expected_is_told_on_the_resource() -> None:
     api = running_quorum(3)
     api.objects[set_path(2)]["metadata"]["annotations"][names.ANNOTATION_STORAGE] = "no JSON"
@@ -255,6 +268,7 @@ def test_a_status_that_somebody_spoilt_is_written_anew() -> None:
 
 
 @pytest.mark.parametrize("size", ["1024Mi", "1073741824", "1048576Ki"])
+@pytest.mark.requirement("OP-05")
 def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
     api = running_quorum(3)
     api.change_spec(storage={"size": size, "storageClassName": "local"})
@@ -262,6 +276,7 @@ def test_another_way_of_writing_the_size_moves_nobody(size: str) -> None:
     assert not writes(api)
 
 
+@pytest.mark.requirement("OP-05")
 def test_another_way_of_writing_resources_restarts_nobody() -> None:
     api = running_quorum(3, resources={"limits": {"cpu": "500m", "memory": "1Gi"}})
     api.change_spec(resources={"limits": {"cpu": 0.5, "memory": "1024Mi"}})
@@ -269,6 +284,7 @@ def test_another_way_of_writing_resources_restarts_nobody() -> None:
     assert not writes(api)
 
 
+@pytest.mark.requirement("OP-04")
 def test_a_successor_is_made_from_an_accepted_template_where_the_specs_is_refused() -> None:
     api = running_quorum(5, nodeSelector={"pool": "a"})
     with_a_dead_disk(api, 3)

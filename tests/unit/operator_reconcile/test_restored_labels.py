@@ -30,6 +30,7 @@ def reconciled(api: KeptObjects, times: int = 3) -> None:
 
 @pytest.mark.parametrize("path", [pod_path(1), set_path(1), CLAIM])
 @pytest.mark.parametrize("edited", [None, "somebody-elses"])
+@pytest.mark.requirement("OP-01")
 def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
     api = running_quorum()
     before = dict(api.objects[path]["metadata"]["labels"])
@@ -44,6 +45,7 @@ def test_an_edited_label_is_put_back(path: str, edited: str | None) -> None:
     assert (api.status["phase"], api.status["voters"]) == ("Ready", 3)
 
 
+@pytest.mark.requirement("OP-01")
 def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
     api = running_quorum(paused=True)
     before = dict(api.objects[pod_path(1)]["metadata"]["labels"])
@@ -64,6 +66,7 @@ def test_nothing_is_labelled_while_the_resource_is_paused() -> None:
     assert api.objects[service]["spec"]["selector"] == selector
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_set_that_somebody_else_owns_is_not_labelled() -> None:
     api = running_quorum()
     meta = api.objects[set_path(3)]["metadata"]

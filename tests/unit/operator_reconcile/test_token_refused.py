@@ -25,6 +25,7 @@ def deleted_pods(api: KeptObjects) -> list[str]:
     return [path for verb, path in api.writes if verb == "delete"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_token_that_is_not_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     nodes.refusing = {"10.0.0.2"}
@@ -72,6 +73,7 @@ def test_who_took_the_token_is_not_asked_again_before_it_changes() -> None:
     assert nodes.asked_with[3:] == ["new"] * 3
 
 
+@pytest.mark.requirement("OP-01")
 def test_it_is_over_when_the_node_has_read_the_token() -> None:
     api, nodes = running_quorum(3), SoundNodes(3)
     nodes.refusing = {"10.0.0.2"}
@@ -92,6 +94,7 @@ class Refusing(SoundNodes):
     resign = remove_voter
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_refused_change_is_told_and_tried_less_and_less() -> None:
     api, nodes = running_quorum(3), Refusing(3)
     api.change_spec(replicas=1)
