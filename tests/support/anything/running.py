@@ -13,7 +13,7 @@ from support.anything.harm import harm, stops
 from support.anything.ledger import Passed
 from support.anything.report import report
 from support.anything.settled import unsettled
-from support.anything.watching import Watch
+from support.anything.watching import RoundWatch
 from support.harness.kube_api import ApiError
 from support.trial.arena import Arena
 from support.trial.bed import TestbedError
@@ -59,7 +59,7 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     problems: list[str] = []
     answered: list[str] = []
     settled_s, acknowledged = 0.0, 0
-    with Watch(hands) as watch:
+    with RoundWatch(hands) as watch:
         try:
             play(hands, plan, diary)
             settled_s, answered, problems = _settle(hands, plan, diary)

@@ -1,6 +1,5 @@
 """Who was live all along, by a thread that looks twice a second, and what the operator logged meanwhile."""
 
-import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -11,6 +10,7 @@ from support.anything.hands import UUID, Hands
 from support.anything.harm import Sample
 from support.anything.operator_log import OperatorLog
 from support.harness.kube_api import ApiError, Json
+from support.trial.looking import Looking
 from support.trial.quorum import Quorum
 
 _LOOK_S = 0.5
@@ -18,10 +18,12 @@ EXIT_BUG = 70
 """The exit code of a node that found itself wrong."""
 
 
-class Watch:
-    """A context manager. `samples`: in order of time. `problems`: processes that ended by a bug."""
+class RoundWatch(Looking):
+    """`samples`: in order of time. `problems`: processes that ended by a bug."""
 
     def __init__(self, hands: Hands) -> None:
+        # A host that is cut off, an API server that is busy: the next look may work.
+        super().__init__("round-watch", _LOOK_S, (ApiError, httpx.HTTPError))
         self._hands = hands
         # One of its own: a handle remembers who answered last.
         self._quorum = Quorum(hands.api, hands.namespace, hands.name)
@@ -29,13 +31,10 @@ class Watch:
         self.samples: list[Sample] = []
         self._exits: set[tuple[str, int]] = set()
         self._names: dict[str, str] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
         self.log.look()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(
         self,
@@ -43,24 +42,17 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ended.set()
+        super().__exit__(kind, error, trace)
         self.log.end()
-        self._thread.join(30)
 
     @property
     def problems(self) -> list[str]:
         bugs = [f"{pod} ended with exit code {code}" for pod, code in sorted(self._exits)]
         return [*bugs, *self.log.bugs()]
 
-    def _run(self) -> None:
-        while not self._ended.wait(_LOOK_S):
-            try:
-                self.log.look()
-                self._look()
-            except (ApiError, httpx.HTTPError):
-                continue  # a host that is cut off, an API server that is busy
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Of the operator's log, the members and the leader's description."""
+        self.log.look()
         for found in self._hands.sets():
             uuid = (found["metadata"].get("annotations") or {}).get(UUID)
             if uuid is not None:
