@@ -47,6 +47,7 @@ def test_killed_before_and_after_the_call_that_changes_the_voters(scene: Scene) 
     kill_at_all(killer, (next(each for each in recorded if "node POST voters" in each.purpose),))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def restarts(quorum: HarnessQuorum) -> int:
     return sum(quorum.restarts(each["metadata"]["name"]) for each in quorum.pods())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(280)
 def test_a_newer_operator_takes_over_under_load_and_restarts_nobody(
     scene: Scene, older: dict[str, str]

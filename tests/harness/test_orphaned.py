@@ -27,6 +27,7 @@ def changes(proxy: RecordingProxy, since: int) -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_orphaned_objects_are_taken_over_when_that_is_confirmed(scene: Scene) -> None:
     operator, proxy = scene.add_operator()
     operator.start()
