@@ -126,7 +126,8 @@ def _strays(parts: Parts) -> Iterator[Stray]:
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
     """Of a member that is called failed, all is read live: a failure is taken back when its cause is seen to be gone."""
-    sound, failed = [], []
+    sound: list[Object] = []
+    failed: list[Object] = []
     for place, claim in parts.claims.items():
         if place in parts.sets:
             notes = parts.sets[place]["metadata"].get("annotations") or {}
