@@ -16,6 +16,10 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.principals.mapping_rules import NoRuleFits, parse_mapping_rules
 from quorum_node.security.principals.x500 import name_text
+from quorum_node.security.scram.add_scram import parse_add_scram
+from quorum_node.security.scram.credential import Decoy, made_from_password
+from quorum_node.security.scram.exchange import ScramRefused, challenge, verdict
+from quorum_node.security.scram.mechanism import ScramMechanism
 from support.security_oracle import OracleRefused, SecurityOracle
 from support.security_samples import odd_name, rule, subject
 
@@ -99,3 +103,47 @@ def test_rights_are_those_of_the_standard_authorizer(
             theirs = oracle.ask("ask", who, host, str(int(operation)), str(int(kind)), name)
             ours = authorize(on, acls, Caller(who, host_text(host), "L"), operation, kind, name)
             assert ours.allowed is (theirs == "ALLOWED"), (sorted(seen), who, host, operation, name)
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+def test_credentials_are_those_that_kafka_makes(
+    oracle: SecurityOracle, mechanism: ScramMechanism
+) -> None:
+    for password, salt, iterations in (
+        ("x", b"salt", 4096),
+        ("Ünïcode \u00a0\u2168", b"\0\xff", 5000),
+    ):
+        made = made_from_password(mechanism, password, salt, iterations)
+        theirs = oracle.ask(
+            "credential", mechanism.sasl_name, password, salt.hex(), str(iterations)
+        )
+        assert theirs == f"{made.stored_key.hex()} {made.server_key.hex()}"
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+@pytest.mark.parametrize("user", ["alice", "a,b=c d"])
+def test_a_stock_client_gets_in_with_the_right_password_alone(
+    oracle: SecurityOracle, mechanism: ScramMechanism, user: str
+) -> None:
+    """The client also checks our own proof, in its last step."""
+    (record,) = parse_add_scram(
+        [f"{mechanism.sasl_name}=[name=x,password=right,iterations=4097]"], lambda: b"the salt"
+    )
+    nonce, decoy = "0123456789abcdefghijklmnop", Decoy(b"secret")
+    for name, password, gets_in in (
+        (user, "right", True),
+        (user, "wrong", False),
+        ("nobody", "right", False),
+    ):
+        first = oracle.ask("client", mechanism.sasl_name, name, password).encode()
+        given = challenge(
+            mechanism, first, lambda _, who: record if who == user else None, decoy, nonce
+        )
+        last = oracle.ask("challenge", given.answer.decode()).encode()
+        if gets_in:
+            answer = verdict(given, last)
+            assert answer.user == user
+            assert oracle.ask("challenge", answer.answer.decode()) == "complete"
+        else:
+            with pytest.raises(ScramRefused):
+                verdict(given, last)

@@ -4,11 +4,7 @@ Owns the checks and the keys that are kept: of a salted password only what RFC 5
 Source: KIP-554, KIP-900; RFC 5802, section 3.
 """
 
-import hashlib
-import hmac
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.problem import Problem
@@ -29,24 +25,14 @@ from quorum_node.protocol.scram import (
 from quorum_node.records.metadata import (
     MetadataMessage,
     RemoveUserScramCredentialRecord,
-    UserScramCredentialRecord,
 )
 from quorum_node.records.metadata.metadata_version import SCRAM_LEVEL
-
-MIN_ITERATIONS = 4_096
-MAX_ITERATIONS = 16_384
-
-
-class _Mechanism(NamedTuple):
-    name: str
-    hash: Callable[[bytes], "hashlib._Hash"]
-
-
-_MECHANISMS: Mapping[int, _Mechanism] = {
-    1: _Mechanism("sha256", hashlib.sha256),
-    2: _Mechanism("sha512", hashlib.sha512),
-}
-"""SCRAM-SHA-256 and SCRAM-SHA-512 by their numbers on the wire."""
+from quorum_node.security.scram.credential import made_from_salted_password
+from quorum_node.security.scram.mechanism import (
+    MAX_ITERATIONS,
+    MECHANISMS_BY_NUMBER,
+    MIN_ITERATIONS,
+)
 
 
 def alter_scram_credentials(view: View, request: AlterUserScramCredentialsRequest) -> Decision:
@@ -128,7 +114,7 @@ def _problem(
         return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
     if not change.name:
         return Problem(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
-    if change.mechanism not in _MECHANISMS:
+    if change.mechanism not in MECHANISMS_BY_NUMBER:
         text = f"{change.mechanism} is no SCRAM mechanism: SCRAM-SHA-256 is 1, SCRAM-SHA-512 is 2"
         return Problem(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
     if isinstance(change, ScramCredentialDeletion):
@@ -145,16 +131,11 @@ def _problem(
 def _record(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> MetadataMessage:
     if isinstance(change, ScramCredentialDeletion):
         return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
-    mechanism = _MECHANISMS[change.mechanism]
-    client_key = hmac.digest(change.salted_password, b"Client Key", mechanism.name)
-    return UserScramCredentialRecord(
-        name=change.name,
-        mechanism=change.mechanism,
-        salt=change.salt,
-        stored_key=mechanism.hash(client_key).digest(),
-        server_key=hmac.digest(change.salted_password, b"Server Key", mechanism.name),
-        iterations=change.iterations,
+    mechanism = MECHANISMS_BY_NUMBER[change.mechanism]
+    made = made_from_salted_password(
+        mechanism, change.salted_password, change.salt, change.iterations
     )
+    return made.record(change.name, mechanism)
 
 
 def _result(user: str, problem: Problem | None) -> AlterUserScramCredentialsResult:
