@@ -141,6 +141,11 @@ distclean: clean ## the same, and the cache in ~/.cache/metadataquorum: the next
 pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (UPGRADE=1: newest versions)
 	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
 
+.PHONY: api-permissions-doc
+api-permissions-doc: venv ## docs/api-permissions.md, from the tables of what each API and route needs
+	@$(PY) -c 'from quorum_node.security.rights.reference import markdown; print(markdown(), end="")' \
+		>docs/.new && mv docs/.new docs/api-permissions.md
+
 .PHONY: metrics-doc
 metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
 	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/metrics.md

@@ -8,6 +8,7 @@ from quorum_node.configuration import reference
 from quorum_node.configuration.key import Key, Owner, Scope
 from quorum_node.configuration.keys import controller, listeners, log, node, quorum
 from quorum_node.configuration.keys.table import all_keys, known_names
+from quorum_node.security.rights import reference as rights
 from quorum_node.server.observing.metric_specs import markdown
 from quorum_operator.crd import CONFIG_KEYS
 from quorum_operator.desired.config import properties
@@ -65,6 +66,11 @@ def test_the_table_says_which_keys_are_the_operators() -> None:
     assert set(CONFIG_KEYS) <= known_names()
     of_listeners = {key.name for key in all_keys() if key.scope is Scope.LISTENER}
     assert "max.connections" in of_listeners
+
+
+def test_the_table_of_rights_is_the_code() -> None:
+    """`make api-permissions-doc` writes it."""
+    assert (DOCS / "api-permissions.md").read_text() == rights.markdown()
 
 
 def test_the_table_of_breaks_is_the_code() -> None:

@@ -55,6 +55,8 @@ class Reason(Enum):
 
     NO_AUTHORIZER = "no authorizer is configured"
     SUPER_USER = "a super user"
+    ROLE = "its role allows it"
+    OWN_REPLICA = "a member may join and replace itself"
     NOT_LOADED = "the access control entries are not loaded yet"
     DENIED_BY_ENTRY = "an entry denies it"
     ALLOWED_BY_ENTRY = "an entry allows it"

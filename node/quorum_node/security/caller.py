@@ -5,7 +5,7 @@ Owns the shape: what a listener learned from the handshake, or what a forwarding
 
 from dataclasses import dataclass
 
-from quorum_node.security.certificate_identity import CertificateIdentity
+from quorum_node.security.certificate_identity import CertificateIdentity, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,8 @@ ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 ANONYMOUS = Caller(ANONYMOUS_PRINCIPAL, "", "CONTROLLER")
 NOBODY = Caller("", "", "")
 """The controller itself, for maintenance."""
+
+
+def token_holder(host: str, listener: str) -> Caller:
+    """Who shows the admin token: the role admin, without a certificate."""
+    return Caller("User:admin-token", host, listener, CertificateIdentity("", "", Role.ADMIN))

@@ -47,15 +47,28 @@ class WrongIdentity(ValueError):
     """A certificate with a name of ours that says nothing, or with two that say different things."""
 
 
-def identity_of(uris: Iterable[str]) -> CertificateIdentity | None:
-    """What the URIs of a certificate say; None if none of them is ours. Raises WrongIdentity.
+def identity_in(uris: Iterable[str], namespace: str, quorum: str) -> CertificateIdentity | None:
+    """What a certificate is in this quorum; None if nothing: it may be that of another one. Raises WrongIdentity."""
+    here = [each for each in _all(uris) if (each.namespace, each.quorum) == (namespace, quorum)]
+    if len(here) > 1:
+        raise WrongIdentity(f"the certificate names several identities in {namespace}:{quorum}")
+    return here[0] if here else None
 
-    The prefix is compared in any case, as URNs are: a name that only looks like ours must not pass as a foreign one.
-    """
-    found = {_parsed(uri) for uri in uris if uri.lower().startswith(_PREFIX)}
-    if len(found) > 1:
-        raise WrongIdentity("the certificate names more than one identity of a quorum")
-    return found.pop() if found else None
+
+def own_identity(uris: Iterable[str], node_id: int) -> CertificateIdentity:
+    """What the certificate of this very node says. Which quorum it is in comes from there. Raises WrongIdentity."""
+    found = list(_all(uris))
+    if len(found) != 1:
+        many = "names several identities" if found else "names no identity of a node"
+        raise WrongIdentity(f"the certificate {many}: {_PREFIX}NAMESPACE:QUORUM:member:{node_id}")
+    if found[0].role is not Role.MEMBER or found[0].node_id != node_id:
+        raise WrongIdentity(f"the certificate {found[0].uri()} is not that of member {node_id}")
+    return found[0]
+
+
+def _all(uris: Iterable[str]) -> frozenset[CertificateIdentity]:
+    """The prefix is compared in any case, as URNs are: a name that only looks like ours is not a foreign one."""
+    return frozenset(_parsed(uri) for uri in uris if uri.lower().startswith(_PREFIX))
 
 
 def _parsed(uri: str) -> CertificateIdentity:

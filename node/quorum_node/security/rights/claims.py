@@ -1,0 +1,140 @@
+"""For which node a request speaks, and whether its caller may. PURE.
+
+Owns the rule that whoever speaks for node id N holds the certificate of N: without it, a broker could vote, and the key of one
+member would be that of all. The id is read from the request, the identity from the certificate of the connection.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from quorum_node.protocol.alter_partition import AlterPartitionRequest
+from quorum_node.protocol.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from quorum_node.protocol.broker_registration import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+)
+from quorum_node.protocol.controller_heartbeat import ControllerHeartbeatRequest
+from quorum_node.protocol.controller_registration import ControllerRegistrationRequest
+from quorum_node.protocol.discover_brokers import DiscoverBrokersRequest
+from quorum_node.protocol.elections import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    VoteRequest,
+)
+from quorum_node.protocol.fetch import FetchRequest
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
+from quorum_node.protocol.producer_ids import AllocateProducerIdsRequest
+from quorum_node.protocol.voters import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
+from quorum_node.schema.schema import Message
+from quorum_node.security.caller import Caller
+from quorum_node.security.certificate_identity import CertificateIdentity, Role
+
+NOBODYS_REPLICA = frozenset({-1, 0x7FFFFFFF})
+"""Ids of who reads the log and is no node: consumers, and the pipeline when it follows as an observer."""
+_MEMBER = frozenset({Role.MEMBER})
+_BROKER = frozenset({Role.BROKER})
+_REPLICA = _MEMBER | _BROKER
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The request comes from a node of one of these roles and ids. More than one id is more than one node: nobody."""
+
+    roles: frozenset[Role]
+    node_ids: frozenset[int]
+
+    @property
+    def text(self) -> str:
+        """As messages name it."""
+        kinds = " or ".join(sorted(role.value for role in self.roles))
+        return f"{kinds} {', '.join(map(str, sorted(self.node_ids)))}"
+
+
+def claim_of(body: Message) -> Claim | None:
+    """For whom the request speaks; None if for no node."""
+    found = _CLAIMS.get(type(body))
+    if found is None:
+        return None
+    roles, ids_of, nobody = found
+    node_ids = frozenset(ids_of(body))
+    return None if node_ids <= nobody else Claim(roles, node_ids)
+
+
+def is_from_no_replica(body: Message) -> bool:
+    """Whether a Fetch or FetchSnapshot comes from who reads the log and is no node."""
+    return isinstance(body, FetchRequest | FetchSnapshotRequest) and claim_of(body) is None
+
+
+def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:
+    """Whether a member asks to be added, or to have an earlier replica of its own id removed."""
+    return (
+        isinstance(body, AddRaftVoterRequest | RemoveRaftVoterRequest)
+        and identity is not None
+        and identity.role is Role.MEMBER
+        and body.voter_id == identity.node_id
+    )
+
+
+def why_not_speaker(caller: Caller, claim: Claim, voter_ids: frozenset[int]) -> str | None:
+    """Why the caller may not speak for that node, in words for the log; None if it may. A voter is a member."""
+    identity = caller.identity
+    if claim.node_ids & voter_ids and Role.MEMBER in claim.roles:
+        claim = Claim(_MEMBER, claim.node_ids)
+    if identity is None:
+        return (
+            f"{caller.principal} speaks for {claim.text} with no certificate of a node: it needs the name"
+            " urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID, or quorum.identity.binding=false"
+        )
+    if identity.role in claim.roles and claim.node_ids == {identity.node_id}:
+        return None
+    return f"{caller.principal} speaks for {claim.text} with the certificate {identity.uri()}"
+
+
+def why_not_dialled(identity: CertificateIdentity | None, node_id: int) -> str | None:
+    """Why a connection that this node opened to voter `node_id` did not end at it; None if it did."""
+    if identity is None:
+        return f"who answers for voter {node_id} shows no certificate of a member"
+    if identity.role is Role.MEMBER and identity.node_id == node_id:
+        return None
+    return f"who answers for voter {node_id} shows the certificate {identity.uri()}"
+
+
+def _in_partitions(field: str) -> Callable[[Any], tuple[int, ...]]:
+    return lambda body: tuple(
+        getattr(partition, field) for topic in body.topics for partition in topic.partitions
+    )
+
+
+def _in_body(field: str) -> Callable[[Any], tuple[int, ...]]:
+    return lambda body: (getattr(body, field),)
+
+
+_NOBODY: frozenset[int] = frozenset()
+_CLIENT = frozenset({-1})
+
+_CLAIMS: dict[
+    type[Message], tuple[frozenset[Role], Callable[[Any], tuple[int, ...]], frozenset[int]]
+] = {
+    VoteRequest: (_MEMBER, _in_partitions("replica_id"), _NOBODY),
+    BeginQuorumEpochRequest: (_MEMBER, _in_partitions("leader_id"), _NOBODY),
+    EndQuorumEpochRequest: (_MEMBER, _in_partitions("leader_id"), _NOBODY),
+    UpdateRaftVoterRequest: (_MEMBER, _in_body("voter_id"), _NOBODY),
+    DiscoverBrokersRequest: (_MEMBER, _in_body("replica_id"), _CLIENT),
+    ControllerRegistrationRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
+    ControllerHeartbeatRequest: (_MEMBER, _in_body("controller_id"), _NOBODY),
+    FetchRequest: (_REPLICA, _in_body("fetcher_id"), NOBODYS_REPLICA),
+    FetchSnapshotRequest: (_REPLICA, _in_body("replica_id"), NOBODYS_REPLICA),
+    BrokerRegistrationRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
+    BrokerHeartbeatRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
+    AlterPartitionRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
+    AllocateProducerIdsRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
+    AssignReplicasToDirsRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
+}
+"""Roles, where the id stands, and the ids that mean no node."""
+CLAIMING = frozenset(_CLAIMS)
+"""Requests that speak for a node."""

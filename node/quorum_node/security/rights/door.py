@@ -1,0 +1,153 @@
+"""Whether a caller may do what it asks: its certificate, its role, and the access control entries, in one answer. PURE.
+
+Owns the order in which they count. Without an authorizer there is no question of rights, and of ids only where connections
+prove an identity. A super user may everything, but speaks for its own node alone. An entry that denies wins over a role,
+except a member's: a quorum must not lose its majority by an entry.
+Must not know how a request is answered; `Denial` has the error and the words.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.image.access import AclsImage
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.schema.schema import Message
+from quorum_node.security.acl_terms import CLUSTER_NAME, AclOperation, AclResource
+from quorum_node.security.authorizer import (
+    AuthorizerSettings,
+    Reason,
+    Ruling,
+    authorize,
+)
+from quorum_node.security.caller import Caller
+from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.api_table import AS_A_READER, RULES
+from quorum_node.security.rights.claims import (
+    claim_of,
+    is_from_no_replica,
+    own_voter_change,
+    why_not_speaker,
+)
+from quorum_node.security.rights.http_table import CLOSED_METRICS, route_rule
+from quorum_node.security.rights.needs import Rule
+
+_KEYS = {api.request: api.key for api in APIS.values()}
+_METRICS_PATH = "/metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A request that is not served. `text` names the principal and what it lacks, for the log and the answer."""
+
+    error: ErrorCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DoorSettings:
+    """`binding`: `quorum.identity.binding`. `auto_join`: whether members add themselves. `open_metrics`: for anybody."""
+
+    authorizer: AuthorizerSettings
+    binding: bool = False
+    auto_join: bool = False
+    open_metrics: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One instant. `loaded`: whether the entries are all that is committed. `voter_ids`: of the latest voters record.
+
+    A broker that has the id of a voter, by mistake or on purpose, must not fetch in the name of that voter.
+    """
+
+    settings: DoorSettings
+    acls: AclsImage
+    loaded: bool = True
+    voter_ids: frozenset[int] = frozenset()
+
+    def request(self, caller: Caller, body: Message) -> "Asked | Denial":
+        """Asked before a request of the Kafka port is handled. `Asked` answers for what the request names."""
+        rule = _rule_of(body)
+        asked = Asked(self, caller, rule)
+        text = self._not_speaking(caller, body)
+        asks = self.settings.authorizer.enabled and not self._changes_itself(caller, rule, body)
+        if text is None and asks:
+            text = asked.why_not()
+        return asked if text is None else Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+
+    def route(self, caller: Caller, method: str, path: str) -> "Asked | Denial | None":
+        """Asked before the body of an HTTP request is read. None: there is no such route."""
+        rule = route_rule(method, path)
+        if rule is None:
+            return None
+        if path == _METRICS_PATH and not self.settings.open_metrics:
+            rule = CLOSED_METRICS
+        asked = Asked(self, caller, rule)
+        text = asked.why_not() if self.settings.authorizer.enabled else None
+        return asked if text is None else Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+
+    def _not_speaking(self, caller: Caller, body: Message) -> str | None:
+        claim = claim_of(body) if self.settings.binding else None
+        return None if claim is None else why_not_speaker(caller, claim, self.voter_ids)
+
+    def _changes_itself(self, caller: Caller, rule: Rule, body: Message) -> bool:
+        return (
+            rule.own_voter and self.settings.auto_join and own_voter_change(body, caller.identity)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A caller with a request whose rule is known."""
+
+    door: Door
+    caller: Caller
+    rule: Rule
+
+    def ruling(
+        self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> Ruling:
+        """Whether the caller may do it within this request. Handlers ask it for what the request names."""
+        settings = self.door.settings.authorizer
+        by_entries = authorize(
+            settings,
+            self.door.acls,
+            self.caller,
+            operation,
+            resource,
+            name,
+            loaded=self.door.loaded,
+        )
+        identity = self.caller.identity
+        if by_entries.allowed or identity is None:
+            return by_entries
+        if by_entries.reason is Reason.DENIED_BY_ENTRY and identity.role is not Role.MEMBER:
+            return by_entries
+        limited = self.rule.limited_roles.get(identity.role, frozenset())
+        of_this_name = resource is not AclResource.CLUSTER and name in limited
+        by_role = identity.role in self.rule.roles or of_this_name
+        return Ruling(True, Reason.ROLE) if by_role else by_entries
+
+    def why_not(self) -> str | None:
+        """Why it is refused before it is looked into, in words; None if it is not."""
+        rule = self.rule
+        if rule.members_only and not self._is_member_or_super_user():
+            return f"{self.caller.principal} is no member of the quorum"
+        if not rule.needs or not rule.is_asked_ahead:
+            return None
+        for need in rule.needs:
+            if self.ruling(need.operation, need.resource, need.name or CLUSTER_NAME).allowed:
+                return None
+        lacks = " and ".join(need.text for need in rule.needs)
+        return f"{self.caller.principal} lacks {lacks}"
+
+    def _is_member_or_super_user(self) -> bool:
+        identity = self.caller.identity
+        if identity is not None and identity.role is Role.MEMBER:
+            return True
+        return self.caller.principal in self.door.settings.authorizer.super_users
+
+
+def _rule_of(body: Message) -> Rule:
+    key = _KEYS[type(body)]
+    return AS_A_READER[key] if is_from_no_replica(body) else RULES[key]

@@ -1,0 +1,91 @@
+"""The tables as a page of documentation. PURE.
+
+Owns the words around them. `make api-permissions-doc` writes the page; a test keeps it equal to the tables.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.security.certificate_identity import Role
+from quorum_node.security.rights.api_table import AS_A_READER, RULES, STOCK
+from quorum_node.security.rights.claims import CLAIMING
+from quorum_node.security.rights.http_table import ROUTES
+from quorum_node.security.rights.needs import Need, Rule
+
+_HEAD = f"""# Who may call what
+
+Generated from `node/quorum_node/security/rights/` by `make api-permissions-doc`; a test keeps the two equal. A request that
+is refused by these tables gets {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or 403 over HTTP.
+
+**Needs** are rights in the words of Kafka's access control entries; one of several is enough. Super users
+(`super.users`) have all of them. A right `on TOPIC` or `on GROUP` without a name is asked for each one that the request names.
+
+**By default** names the roles that need no entry. A role comes from the certificate of the connection, never from a principal
+inside an Envelope. An entry that denies wins over a role, but not over that of a member.
+
+**Own id**: the request speaks for a node, and the certificate of the connection must be that node's
+(`urn:metadataquorum:NAMESPACE:QUORUM:ROLE:ID`), super user or not. `quorum.identity.binding=false` drops this. A request that
+only a **member** may send is refused to everybody else but super users, whatever entries say.
+
+## Kafka port
+"""
+_HTTP_HEAD = """
+## Admin port
+
+Needs are asked before the body is read. An admin token stands for the role admin.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    return "\n".join((_HEAD, *_apis(), _HTTP_HEAD, *_routes())) + "\n"
+
+
+def _apis() -> Iterator[str]:
+    columns = ("API", "key", "stock 4.3.1 needs", "needs", "beyond", "by default", "note")
+    yield from _header(columns)
+    for key, api in sorted(APIS.items()):
+        claims = api.request in CLAIMING
+        stock = STOCK[key]
+        stock_text = "not there" if stock is None else _needs(stock)
+        yield _row(api.name, str(key), stock_text, *_cells(RULES[key], claims=claims))
+        if key in AS_A_READER:
+            rule = AS_A_READER[key]
+            yield _row(f"{api.name}, reading", str(key), stock_text, *_cells(rule, claims=False))
+
+
+def _routes() -> Iterator[str]:
+    yield from _header(("route", "needs", "by default", "note"))
+    for (method, path), rule in ROUTES.items():
+        needs, _, roles, note = _cells(rule, claims=False)
+        yield _row(f"`{method} {path}`", needs, roles, note)
+
+
+def _cells(rule: Rule, *, claims: bool) -> tuple[str, str, str, str]:
+    beyond = ["member"] * rule.members_only + ["own id"] * claims
+    note = rule.note
+    if rule.own_voter:
+        note = "a member for its own id, where it joins by itself"
+    return _needs(rule.needs), ", ".join(beyond), _roles(rule), note
+
+
+def _needs(needs: Iterable[Need]) -> str:
+    return " or ".join(need.text for need in needs) or "nothing"
+
+
+def _roles(rule: Rule) -> str:
+    if rule.roles == frozenset(Role):
+        return "everybody" if not rule.needs else "every role"
+    names = [role.value for role in Role if role in rule.roles]
+    for role, topics in rule.limited_roles.items():
+        names.append(f"{role.value} ({', '.join(f'`{name}`' for name in sorted(topics))})")
+    return ", ".join(names)
+
+
+def _header(columns: tuple[str, ...]) -> tuple[str, str]:
+    return _row(*columns), f"|{' --- |' * len(columns)}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,52 @@
+"""A request of every API, as small as can be, that speaks for one node.
+
+Owns making them from the declarations, so that a new API has one as well. Must not know what is asked of them.
+"""
+
+from typing import Any
+
+from quorum_node.protocol.api import Api
+from quorum_node.schema.schema import (
+    ANY_UUID,
+    BOOL,
+    FLOAT64,
+    STRING,
+    UUID_TYPE,
+    Array,
+    Fixed,
+    Message,
+    WireType,
+)
+from quorum_node.schema.source import wire_fields
+
+SENDERS = frozenset({"broker_id", "controller_id", "leader_id", "replica_id", "voter_id"})
+
+
+def body_of(api: Api, node_id: int) -> Message:
+    """Whatever field may name the sender names this node."""
+    return _message(api.request, node_id)
+
+
+def _message(cls: type[Message], node_id: int) -> Message:
+    values: dict[str, Any] = {}
+    for name, spec in wire_fields(cls):
+        values[name] = node_id if name in SENDERS else _value(spec.type, node_id)
+    return cls(**values)
+
+
+def _value(kind: WireType, node_id: int) -> Any:
+    if kind is BOOL:
+        return False
+    if kind is FLOAT64:
+        return 0.0
+    if kind in (UUID_TYPE, ANY_UUID):
+        return None
+    if kind is STRING:
+        return "x"
+    if isinstance(kind, Fixed):
+        return 0
+    if isinstance(kind, Array):
+        return (_value(kind.element, node_id),)
+    if isinstance(kind, type):
+        return _message(kind, node_id)
+    return b""
