@@ -19,7 +19,6 @@ from quorum_node.security.rights.api_table import AS_A_READER, INTERNAL_TOPICS, 
 from quorum_node.security.rights.claims import (
     CLAIMING,
     claim_of,
-    is_from_no_replica,
     why_not_dialled,
 )
 from quorum_node.security.rights.door import Asked, Denial, Door, DoorSettings
@@ -157,7 +156,7 @@ def test_two_ids_in_one_request_are_nobodys() -> None:
 @pytest.mark.parametrize("observer", [-1, 0x7FFFFFFF])
 def test_reading_the_log_without_being_a_replica(name: str, observer: int) -> None:
     body = body_of(NAMES[name], node_id=observer)
-    assert is_from_no_replica(body)
+    assert claim_of(body) is None
     allowed = {each for each, caller in CALLERS.items() if lets_in(CLOSED, caller, body)}
     assert allowed == {"archiver", *ADMINS}
     entry = allow("User:x", AclOperation.READ, AclResource.TOPIC, "__cluster_metadata")

@@ -6,6 +6,7 @@ member would be that of all. The id is read from the request, the identity from 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from quorum_node.protocol.alter_partition import AlterPartitionRequest
@@ -65,11 +66,6 @@ def claim_of(body: Message) -> Claim | None:
     return None if node_ids <= nobody else Claim(roles, node_ids)
 
 
-def is_from_no_replica(body: Message) -> bool:
-    """Whether a Fetch or FetchSnapshot comes from who reads the log and is no node."""
-    return isinstance(body, FetchRequest | FetchSnapshotRequest) and claim_of(body) is None
-
-
 def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:
     """Whether a member asks to be added, or to have an earlier replica of its own id removed."""
     return (
@@ -83,7 +79,7 @@ def own_voter_change(body: Message, identity: CertificateIdentity | None) -> boo
 def why_not_speaker(caller: Caller, claim: Claim, voter_ids: frozenset[int]) -> str | None:
     """Why the caller may not speak for that node, in words for the log; None if it may. A voter is a member."""
     identity = caller.identity
-    if claim.node_ids & voter_ids and Role.MEMBER in claim.roles:
+    if claim.roles is _REPLICA and claim.node_ids & voter_ids:
         claim = Claim(_MEMBER, claim.node_ids)
     if identity is None:
         return (
@@ -111,7 +107,8 @@ def _in_partitions(field: str) -> Callable[[Any], tuple[int, ...]]:
 
 
 def _in_body(field: str) -> Callable[[Any], tuple[int, ...]]:
-    return lambda body: (getattr(body, field),)
+    value_of = attrgetter(field)
+    return lambda body: (value_of(body),)
 
 
 _NOBODY: frozenset[int] = frozenset()

@@ -24,7 +24,6 @@ from quorum_node.security.certificate_identity import Role
 from quorum_node.security.rights.api_table import AS_A_READER, RULES
 from quorum_node.security.rights.claims import (
     claim_of,
-    is_from_no_replica,
     own_voter_change,
     why_not_speaker,
 )
@@ -67,12 +66,17 @@ class Door:
 
     def request(self, caller: Caller, body: Message) -> "Asked | Denial":
         """Asked before a request of the Kafka port is handled. `Asked` answers for what the request names."""
-        rule = _rule_of(body)
+        claim = claim_of(body)
+        key = _KEYS[type(body)]
+        rule = RULES[key] if claim is not None or key not in AS_A_READER else AS_A_READER[key]
+        settings, text = self.settings, None
         asked = Asked(self, caller, rule)
-        text = self._not_speaking(caller, body)
-        asks = self.settings.authorizer.enabled and not self._changes_itself(caller, rule, body)
-        if text is None and asks:
-            text = asked.why_not()
+        if claim is not None and settings.binding:
+            text = why_not_speaker(caller, claim, self.voter_ids)
+        if text is None and settings.authorizer.enabled:
+            itself = rule.own_voter and settings.auto_join
+            if not (itself and own_voter_change(body, caller.identity)):
+                text = asked.why_not()
         return asked if text is None else Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
 
     def route(self, caller: Caller, method: str, path: str) -> "Asked | Denial | None":
@@ -85,15 +89,6 @@ class Door:
         asked = Asked(self, caller, rule)
         text = asked.why_not() if self.settings.authorizer.enabled else None
         return asked if text is None else Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
-
-    def _not_speaking(self, caller: Caller, body: Message) -> str | None:
-        claim = claim_of(body) if self.settings.binding else None
-        return None if claim is None else why_not_speaker(caller, claim, self.voter_ids)
-
-    def _changes_itself(self, caller: Caller, rule: Rule, body: Message) -> bool:
-        return (
-            rule.own_voter and self.settings.auto_join and own_voter_change(body, caller.identity)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +103,17 @@ class Asked:
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
     ) -> Ruling:
         """Whether the caller may do it within this request. Handlers ask it for what the request names."""
-        settings = self.door.settings.authorizer
-        by_entries = authorize(
+        settings, identity = self.door.settings.authorizer, self.caller.identity
+        if not settings.enabled or self.caller.principal in settings.super_users:
+            identity = None  # neither needs a role
+        by_role = False
+        if identity is not None:
+            limited = self.rule.limited_roles.get(identity.role, frozenset())
+            of_this_name = resource is not AclResource.CLUSTER and name in limited
+            by_role = identity.role in self.rule.roles or of_this_name
+            if by_role and identity.role is Role.MEMBER:
+                return _BY_ROLE  # no entry takes it away, so none is read
+        found = authorize(
             settings,
             self.door.acls,
             self.caller,
@@ -118,15 +122,9 @@ class Asked:
             name,
             loaded=self.door.loaded,
         )
-        identity = self.caller.identity
-        if by_entries.allowed or identity is None:
-            return by_entries
-        if by_entries.reason is Reason.DENIED_BY_ENTRY and identity.role is not Role.MEMBER:
-            return by_entries
-        limited = self.rule.limited_roles.get(identity.role, frozenset())
-        of_this_name = resource is not AclResource.CLUSTER and name in limited
-        by_role = identity.role in self.rule.roles or of_this_name
-        return Ruling(True, Reason.ROLE) if by_role else by_entries
+        if found.allowed or not by_role or found.reason is Reason.DENIED_BY_ENTRY:
+            return found
+        return _BY_ROLE
 
     def why_not(self) -> str | None:
         """Why it is refused before it is looked into, in words; None if it is not."""
@@ -148,6 +146,4 @@ class Asked:
         return self.caller.principal in self.door.settings.authorizer.super_users
 
 
-def _rule_of(body: Message) -> Rule:
-    key = _KEYS[type(body)]
-    return AS_A_READER[key] if is_from_no_replica(body) else RULES[key]
+_BY_ROLE = Ruling(True, Reason.ROLE)
