@@ -18,6 +18,9 @@ _HEAD = f"""# Who may call what
 Generated from `node/quorum_node/security/rights/` by `make api-permissions-doc`; a test keeps the two equal. A request that
 is refused by these tables gets {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or 403 over HTTP.
 
+The listeners do not ask these tables yet. Today, with an authorizer configured, the controller asks for the needs of its own APIs (topics, configs, entries,
+brokers), and changes over HTTP need the admin token; every caller of the Kafka port is `User:ANONYMOUS`.
+
 **Needs** are rights in the words of Kafka's access control entries; one of several is enough. Super users
 (`super.users`) have all of them. A right `on TOPIC` or `on GROUP` without a name is asked for each one that the request names.
 

@@ -1,0 +1,118 @@
+"""What each listener speaks: `listener.security.protocol.map`, `ssl.*` and `sasl.*` put together. PURE.
+
+Owns which combinations make sense. Members dial the first of `controller.listener.names`, and never by SASL: credentials come
+from the log, so after a full stop nobody could authenticate, and nobody would be elected.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.scram.mechanism import MECHANISMS, ScramMechanism
+from quorum_node.security.tls.ssl_settings import (
+    SSL_KEYS,
+    ListenerProperties,
+    SslSettings,
+    read_ssl_settings,
+)
+
+PROTOCOL_MAP = "listener.security.protocol.map"
+MECHANISMS_KEY = "sasl.enabled.mechanisms"
+LISTENER_KEYS = (*SSL_KEYS, MECHANISMS_KEY)
+"""Keys that may stand behind `listener.name.NAME.` as well."""
+
+
+class SecurityProtocol(Enum):
+    """Kafka's four."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether there is a handshake of TLS."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients log in."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSecurity:
+    """One listener. `mechanisms`: in the order in which clients are told; empty without SASL."""
+
+    name: str
+    protocol: SecurityProtocol
+    ssl: SslSettings | None = None
+    mechanisms: tuple[ScramMechanism, ...] = ()
+
+
+def read_listeners(
+    properties: Mapping[str, str], names: Iterable[str], dialled: str
+) -> tuple[ListenerSecurity, ...]:
+    """Each of these listeners. `dialled`: the one through which members reach each other. Raises SecuritySettingError."""
+    protocols = parse_protocol_map(properties.get(PROTOCOL_MAP, ""))
+    found = tuple(_listener(properties, name.upper(), protocols) for name in names)
+    for each in found:
+        if each.name == dialled.upper() and each.protocol.has_sasl:
+            why = (
+                f"members reach each other by {each.name}, and not by SASL: after a stop of all of them"
+                " nobody could log in; put a listener with SSL first in controller.listener.names"
+            )
+            raise SecuritySettingError(PROTOCOL_MAP, why, properties.get(PROTOCOL_MAP, ""))
+    return found
+
+
+def parse_protocol_map(text: str) -> dict[str, SecurityProtocol]:
+    """By listener. Raises SecuritySettingError."""
+    found: dict[str, SecurityProtocol] = {}
+    for item in (each.strip() for each in text.split(",") if each.strip()):
+        name, colon, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not colon or not name:
+            raise SecuritySettingError(PROTOCOL_MAP, f"{item!r} is not LISTENER:PROTOCOL", text)
+        if protocol not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol.__members__)
+            raise SecuritySettingError(PROTOCOL_MAP, f"{protocol!r} is none of {known}", text)
+        if name in found:
+            raise SecuritySettingError(PROTOCOL_MAP, f"{name} is there twice", text)
+        found[name] = SecurityProtocol[protocol]
+    return found
+
+
+def _listener(
+    properties: Mapping[str, str], name: str, protocols: Mapping[str, SecurityProtocol]
+) -> ListenerSecurity:
+    """A listener that is called like a protocol speaks it; any other that the map does not name is PLAINTEXT.
+
+    As in Kafka, that holds only while there is no map at all: a listener that was forgotten must not be open.
+    """
+    protocol = protocols.get(name) or SecurityProtocol.__members__.get(name)
+    if protocol is None and protocols:
+        raise SecuritySettingError(
+            PROTOCOL_MAP, f"does not say what listener {name} speaks", properties[PROTOCOL_MAP]
+        )
+    protocol = protocol or SecurityProtocol.PLAINTEXT
+    return ListenerSecurity(
+        name,
+        protocol,
+        read_ssl_settings(properties, name) if protocol.has_tls else None,
+        _mechanisms(properties, name) if protocol.has_sasl else (),
+    )
+
+
+def _mechanisms(properties: Mapping[str, str], listener: str) -> tuple[ScramMechanism, ...]:
+    seen = ListenerProperties(properties, listener)
+    names = [each.strip() for each in seen.text(MECHANISMS_KEY).split(",") if each.strip()]
+    if not names:
+        why = f"not set: listener {listener} has SASL and needs one of {', '.join(MECHANISMS)}"
+        raise SecuritySettingError(seen.key(MECHANISMS_KEY), why)
+    for name in names:
+        if name not in MECHANISMS:
+            why = f"{name} is not supported; there are {', '.join(MECHANISMS)}"
+            raise seen.wrong(MECHANISMS_KEY, why)
+    return tuple(dict.fromkeys(MECHANISMS[name] for name in names))
