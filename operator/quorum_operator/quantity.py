@@ -8,6 +8,7 @@ spaces within, an exponent beside a suffix. A test holds one against the other.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 _BINARY = {f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)}
 _DECIMAL = {
@@ -20,6 +21,8 @@ _QUANTITY = re.compile(
 )
 
 
+# Few different sizes are compared over and over: every step of a plan compares those of all claims.
+@lru_cache(maxsize=256)
 def value_of(text: str) -> Fraction | None:
     """The exact value; None for what is no quantity."""
     found = _QUANTITY.fullmatch(text.strip())

@@ -6,6 +6,7 @@ serves what must be remembered for people: transition times, since when a plan s
 
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from quorum_operator.crd import (
     Condition,
@@ -31,6 +32,8 @@ from quorum_operator.planner.suspicion import suspicion_of
 MAX_REPAIRS = 10
 
 
+# The time of a look is in every condition of its status.
+@lru_cache(maxsize=256)
 def text_of(at: float) -> str:
     """Seconds since 1970 as Kubernetes writes times."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
