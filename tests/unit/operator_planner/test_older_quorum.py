@@ -23,7 +23,7 @@ from support.recovery_model import RecoveryModel
 
 pytestmark = pytest.mark.requirement("OP-07")
 SETTINGS = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

@@ -1,7 +1,6 @@
 """The planner on a simulated cluster: every step safe, always converging, always the same step."""
 
 import random
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,7 @@ from support.model_rules import majority
 from support.quorum_model import STORAGE, Model
 
 SETTINGS = settings(
-    max_examples=90, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 CALM_LIMIT = 600
 
@@ -263,8 +262,13 @@ def test_a_replica_that_lost_records_is_shown_and_condemned_by_nobody() -> None:
 
 
 def test_the_runs_above_reach_every_kind_of_step() -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(40):
+    wanted = {
+        *("CreateIdentity", "ApplyObjects", "CreateMember", "UpdateMember", "RecordReplicaUuid"),
+        *("RecordFormed", "LatchFailure", "ScaleToZero", "AddVoter", "RemoveVoter", "Wait"),
+        *("TransferLeadership", "RestartMember", "DeleteIncarnation", "Nothing", "Unlatch"),
+    }
+    seen: set[str] = set()
+    for seed in (38, *range(60)):  # what takes a latch back again is rare
         draw = random.Random(seed)
         model = Model(random.Random(seed), Wanted(3, STORAGE, debounce_s=5.0))
         model.wanted = replace(model.wanted, max_replacements_per_hour=60)
@@ -273,10 +277,7 @@ def test_the_runs_above_reach_every_kind_of_step() -> None:
             _act(model, draw.choice(ACTIONS), draw)
         model.target = None
         _converge(model)
-        seen.update(type(each).__name__ for each in model.steps)
-    wanted = {
-        *("CreateIdentity", "ApplyObjects", "CreateMember", "UpdateMember", "RecordReplicaUuid"),
-        *("RecordFormed", "LatchFailure", "ScaleToZero", "AddVoter", "RemoveVoter", "Wait"),
-        *("TransferLeadership", "RestartMember", "DeleteIncarnation", "Nothing", "Unlatch"),
-    }
-    assert wanted <= seen.keys(), wanted - seen.keys()
+        seen |= {type(each).__name__ for each in model.steps}
+        if wanted <= seen:
+            return
+    raise AssertionError(wanted - seen)

@@ -153,7 +153,7 @@ def _live(view: QuorumView) -> set[Key]:
     return {v.key for v in view.voters if (v.fetching and v.caught_up) or v.key == view.leader}
 
 
-@settings(max_examples=700, deadline=None, derandomize=True)
+@settings(max_examples=350, deadline=None, derandomize=True)
 @given(observations)
 def test_one_step_whatever_is_seen(seen: Observation) -> None:
     step = plan(seen)

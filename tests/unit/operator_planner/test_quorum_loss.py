@@ -113,7 +113,7 @@ def test_whatever_a_lost_majority_died_of_and_whatever_is_wanted_of_it_every_cop
 
 @pytest.mark.requirement("OP-07")
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 @given(
     seed=st.integers(0, 2**32),

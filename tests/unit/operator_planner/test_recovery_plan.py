@@ -21,7 +21,7 @@ from support.recovery_model import RecoveryModel, voters
 pytestmark = pytest.mark.requirement("OP-07")
 
 SETTINGS = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 ORDER = ("ScaleToZero", "UpdateMember", "RestartMember", "RecordReplicaUuid", "LatchFailure")
 LOSSES = ("failed", "host-gone", "mount-fails")

@@ -15,7 +15,7 @@ from support.quorum_model import STORAGE, Model
 
 pytestmark = pytest.mark.requirement("OP-04")
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

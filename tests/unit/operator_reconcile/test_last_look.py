@@ -26,7 +26,7 @@ from support.kept_objects import (
 from support.model_rules import majority
 
 pytestmark = pytest.mark.requirement("OP-07")
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
 SIZE = 5
 WISHES: dict[str, dict[str, Any]] = {
     "nothing": {},
