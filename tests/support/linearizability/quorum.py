@@ -42,6 +42,9 @@ class FilteredQuorum(LocalQuorum):
     def place_of(self, node_id: int) -> tuple[str, tuple[str, ...]]:
         return self.network.address(node_id), self.network.command(node_id)
 
+    def form(self, timeout_seconds: float = PATIENCE_SECONDS) -> None:
+        super().form(timeout_seconds)
+
     def look(self, node: LocalNode, path: str) -> dict[str, Any] | None:
         """An answer within moments, or None."""
         if node.id in self.frozen or not node.is_running:
