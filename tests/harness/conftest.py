@@ -46,7 +46,7 @@ def _programs() -> dict[str, Program | Crowd]:
     node = str(Path(sys.executable).with_name("quorum-node"))
     return {
         STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
-        NODE_IMAGE: Program([node], _listen_on),
+        NODE_IMAGE: Program([node], _listen_on, module="quorum_node.server"),
         OTHER_NODE_IMAGE: Program([node], _listen_on),
         CROWD_IMAGE: CROWD,
     }
@@ -105,7 +105,7 @@ def api(api_server: ControlPlane, cluster: HarnessCluster) -> Iterator[Kube]:
 @pytest.fixture
 def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]:
     """Removed after the test, with everything in it. No operator may have lacked a right."""
-    made = Scene(api, cluster, tmp_path)
+    made = Scene(api, cluster, tmp_path, warm=True)
     try:
         yield made
     finally:

@@ -45,7 +45,7 @@ def place(
     api: Kube, cluster: HarnessCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
     """One namespace for all: what is refused leaves nothing, the rest is a dry run."""
-    made = Scene(api, cluster, tmp_path_factory.mktemp("admission"))
+    made = Scene(api, cluster, tmp_path_factory.mktemp("admission"), warm=True)
     try:
         yield made
     finally:

@@ -225,7 +225,7 @@ def place(
     api: Kube, cluster: HarnessCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
     """One namespace for all; no operator looks at it."""
-    made = Scene(api, cluster, tmp_path_factory.mktemp("reassignments"))
+    made = Scene(api, cluster, tmp_path_factory.mktemp("reassignments"), warm=True)
     try:
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""Pytest plugin: one run in stages. Says what begins, how long each stage took, and the sum.
+"""Pytest plugin: one run in stages. Says what begins, how long each stage took and how much CPU, and the sum.
 
 A stage is a folder of tests/. Stages run in the order below, cheap ones first. Folders that need
 more than Python mark their tests, so that nobody can forget to.
@@ -11,12 +11,14 @@ mostly waiting for processes.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 import pytest
 from _pytest.terminal import TerminalReporter
 from xdist.scheduler import LoadScopeScheduling
+
+from support.spent_cpu import spent_cpu_s
 
 STAGES = {
     "tidy": "lint, types, import contracts, style",
@@ -65,6 +67,7 @@ class Stage:
     ended: int = 0
     failed: int = 0
     duration_s: float = 0.0
+    cpu_s: float = 0.0
 
     @property
     def verdict(self) -> str:
@@ -90,6 +93,18 @@ class StageOrder:
 
     def __init__(self, config: pytest.Config) -> None:
         self._side_by_side = hasattr(config, "workerinput")
+        self._counted_cpu_s = 0.0
+
+    def pytest_collection_finish(self) -> None:
+        self._counted_cpu_s = spent_cpu_s()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """With the CPU that was spent since the report before; workers hand it over with the report."""
+        report = yield
+        spent = spent_cpu_s()
+        report.cpu_s, self._counted_cpu_s = spent - self._counted_cpu_s, spent  # type: ignore[attr-defined]
+        return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -128,6 +143,7 @@ class Stages:
         stage = self._stages.get(stage_of(report.nodeid))
         if stage is not None:
             stage.failed += report.failed
+            stage.cpu_s += getattr(report, "cpu_s", 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if len(self._stages) < 2:
@@ -135,10 +151,12 @@ class Stages:
         terminalreporter.section("stages")
         for stage in self._stages.values():
             terminalreporter.write_line(
-                f"{stage.name:<12} {stage.tests:>5} tests {stage.duration_s:>8.1f} s  {stage.verdict}"
+                f"{stage.name:<15} {stage.tests:>5} tests {stage.duration_s:>8.1f} s"
+                f" {stage.cpu_s:>8.1f} s CPU  {stage.verdict}"
             )
         total = time.time() - self._started
-        terminalreporter.write_line(f"{'total':<12} {'':>11} {total:>8.1f} s")
+        cpu = sum(stage.cpu_s for stage in self._stages.values())
+        terminalreporter.write_line(f"{'total':<15} {'':>11} {total:>8.1f} s {cpu:>8.1f} s CPU")
 
 
 class OneByOne(Stages):

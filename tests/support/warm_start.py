@@ -1,79 +1,40 @@
-"""Pytest plugin: nodes begin as copies of a process that has loaded the node's code already.
+"""Pytest plugin: nodes begin as copies of a process that has loaded the node's code already (see `warm_process`).
 
-Each is a process of its own that runs the node's own `main`, with its own arguments and log; only loading the
-code again, half of what a short-lived node costs, is saved. Nodes of another module, or behind a prefix, and all
-nodes outside of pytest (the benchmark) start cold, as does the product on kind.
+Nodes behind a prefix other than another network, and all nodes outside of pytest (the benchmark), start from nothing, as
+does the product on kind.
 """
 
-import os
-import subprocess
-import sys
-from multiprocessing import get_context
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from signal import Signals
 
 import pytest
 
-from support import local_quorum
-from support.local_quorum import NODE_MODULE, NodeProcess, NodeStart
+from support import local_quorum, warm_process
+from support.local_quorum import NodeProcess, NodeStart
+from support.stages import stage_of
+from support.warm_process import WarmProcess, WarmStart
 
-_CONTEXT = get_context("forkserver")
-
-
-class WarmProcess:
-    """What the tests use of `subprocess.Popen`."""
-
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        self._process: ForkServerProcess = _CONTEXT.Process(
-            target=_run, args=(arguments, str(log)), daemon=True
-        )
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    def poll(self) -> int | None:
-        """The exit code, None while it runs; -n after signal n."""
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code, when it has ended. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
-        code = self._process.exitcode
-        if code is None:
-            raise subprocess.TimeoutExpired("quorum-node", timeout or 0)
-        return code
-
-    def send_signal(self, number: Signals) -> None:
-        """Nothing happens once it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._process.kill()
-
-
-def _run(arguments: list[str], log: str) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    from quorum_node.server.process.main import main
-
-    sys.exit(main(arguments))
+_OF_PROCESSES = ("cluster", "linearizability", "interop", "harness")
+_IN_NETWORK = ["ip", "netns", "exec"]
 
 
 def _start(cold: NodeStart) -> NodeStart:
     def start(prefix: list[str], module: str, arguments: list[str], log: Path) -> NodeProcess:
-        if prefix or module != NODE_MODULE:
+        network = prefix[-1] if prefix[:-1] == _IN_NETWORK else None
+        if prefix and network is None:
             return cold(prefix, module, arguments, log)
-        return WarmProcess(arguments, log)
+        return WarmProcess(WarmStart(module, arguments, log, network=network))
 
     return start
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    _CONTEXT.set_forkserver_preload(
-        ["quorum_node.server.process.main", "pydantic.v1", "support.warm_start"]
-    )
     local_quorum.start_process = _start(local_quorum.start_process)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What is copied is loaded before the test may enter a network of its own: the copies would be caught in it."""
+    stage = stage_of(item.nodeid)
+    if stage in _OF_PROCESSES:
+        operator = warm_process.OPERATOR if stage == "harness" else ()
+        warm_process.load(*warm_process.NODE, *operator)

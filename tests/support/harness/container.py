@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
+from support import warm_process
 from support.harness.kube_api import Json
 from support.harness.probes import Probes
+from support.warm_process import WarmStart
 
 _FIRST_BACKOFF_S = 0.2
 _LAST_BACKOFF_S = 3.0
@@ -32,6 +34,21 @@ class Launch:
     environment: Mapping[str, str]
 
 
+class Process(Protocol):
+    """What is used of `asyncio.subprocess.Process`."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    async def wait(self) -> int: ...
+
+    def send_signal(self, signal: signal.Signals, /) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class Container:
     """Runs until told to stop. `changed` is called after each change of `status()`."""
 
@@ -40,7 +57,7 @@ class Container:
         spec: Json,
         address: str,
         folder: Path,
-        prepare: Callable[[Path], Launch],
+        prepare: Callable[[Path], Launch | WarmStart],
         changed: Callable[[], None],
     ) -> None:
         self.spec = spec
@@ -55,7 +72,7 @@ class Container:
         self._changed = changed
         self._state: Json = {"waiting": {"reason": "ContainerCreating"}}
         self._last_state: Json = {}
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._stopped = asyncio.Event()
 
     def status(self) -> Json:
@@ -124,15 +141,10 @@ class Container:
         self.message_path.write_text("")
         launch = self._prepare(root)
         started_at = now_text()
-        with self._open_log() as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *launch.command,
-                env=dict(launch.environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        if isinstance(launch, WarmStart):
+            self._process = await warm_process.started(launch)
+        else:
+            self._process = await self._executed(launch)
         self.process_id = self._process.pid
         self._state = {"running": {"startedAt": started_at}}
         self._changed()
@@ -141,7 +153,18 @@ class Container:
         self._state = {"terminated": self._ended(code, started_at)}
         self._changed()
 
-    async def _ended_under_probes(self, process: asyncio.subprocess.Process) -> int:
+    async def _executed(self, launch: Launch) -> Process:
+        with self._open_log() as log:
+            return await asyncio.create_subprocess_exec(
+                *launch.command,
+                env=dict(launch.environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def _ended_under_probes(self, process: Process) -> int:
         """The exit status. A process that is alive when this is cancelled is killed."""
         probes = Probes(self.spec, self._address, self._set_ready, process.kill)
         probing = asyncio.create_task(probes.run())

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import yaml
 
+from support.warm_process import WarmProcess, WarmStart
+
+_MODULE = "quorum_operator"
 _STOP_TIMEOUT_S = 20.0
 
 
@@ -31,10 +34,19 @@ def kubeconfig(port: int) -> str:
 
 
 class OperatorProcess:
-    """One operator. `start` after `kill` is a restart with the same log file, appended."""
+    """One operator. `start` after `kill` is a restart with the same log file, appended.
+
+    `warm`: it begins as a copy of a process that has loaded its code.
+    """
 
     def __init__(
-        self, folder: Path, proxy_port: int, namespace: str, settings: Mapping[str, str]
+        self,
+        folder: Path,
+        proxy_port: int,
+        namespace: str,
+        settings: Mapping[str, str],
+        *,
+        warm: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / "operator.log"
@@ -45,16 +57,25 @@ class OperatorProcess:
         self._namespace = namespace
         self._settings = dict(settings)
         self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._warm = warm
+        self._process: subprocess.Popen[bytes] | WarmProcess | None = None
 
     def start(self) -> None:
         """Begins; does not wait until it has seen the cluster."""
         assert self._process is None or self._process.poll() is not None
         with open(self.log_path, "ab") as log:
             log.write(f"--- start {self.starts}\n".encode())
-            log.flush()
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *self._command()],
+        self._process = self._copied() if self._warm else self._executed()
+        self.starts += 1
+
+    def _copied(self) -> WarmProcess:
+        start = WarmStart(_MODULE, (), self.log_path, self._environment(), self._folder)
+        return WarmProcess(start)
+
+    def _executed(self) -> subprocess.Popen[bytes]:
+        with open(self.log_path, "ab") as log:
+            return subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", _MODULE],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -62,7 +83,6 @@ class OperatorProcess:
                 start_new_session=True,
                 cwd=self._folder,
             )
-        self.starts += 1
 
     def kill(self) -> None:
         """kill -9."""
@@ -93,10 +113,6 @@ class OperatorProcess:
 
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
-
-    @staticmethod
-    def _command() -> list[str]:
-        return [sys.executable, "-m", "quorum_operator"]
 
     def _environment(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}

@@ -16,6 +16,7 @@ from support.harness.container import Container, Launch, now_text
 from support.harness.kube_api import ApiError, Json, KubeApi
 from support.harness.pod_files import MountFailed, NotYet, PodFiles, expand
 from support.harness.sandbox import Mount
+from support.warm_process import WarmStart
 
 _RETRY_S = 0.2
 _LAST_WORDS_S = 3.0
@@ -31,6 +32,8 @@ class Program:
 
     entrypoint: Sequence[str]
     extra: Callable[[str], Sequence[str]] = lambda address: ()
+    module: str | None = None
+    """What the entrypoint runs, where it is to begin as a copy of a process that has it loaded."""
 
 
 class PodRuntime:
@@ -113,18 +116,24 @@ class PodRuntime:
         folder = self._folder / spec["name"]
         folder.mkdir()
 
-        def prepare(root: Path) -> Launch:
+        def prepare(root: Path) -> Launch | WarmStart:
             program = self._programs[spec["image"]]
-            words = list(spec.get("command") or program.entrypoint)
-            words += [*spec.get("args", []), *program.extra(self.address)]
+            command = list(spec.get("command") or program.entrypoint)
+            words = [*spec.get("args", []), *program.extra(self.address)]
+            words = [expand(word, variables) for word in words]
             message = spec.get("terminationMessagePath", "/dev/termination-log")
             mounts = [
                 *self._files.mounts(spec),
                 Mount(folder / "termination-message", PurePosixPath(message)),
                 Mount(self._hosts_file, PurePosixPath("/etc/hosts"), read_only=True),
             ]
-            command = sandbox.command(root, mounts, [expand(word, variables) for word in words])
-            return Launch(command, sandbox.environment({**variables, "HOSTNAME": self.name}))
+            environment = sandbox.environment({**variables, "HOSTNAME": self.name})
+            if program.module is not None and command == program.entrypoint:
+                view = sandbox.view(root, mounts)
+                log = folder / "log"
+                return WarmStart(program.module, words, log, environment, view=view)
+            command = [expand(word, variables) for word in command]
+            return Launch(sandbox.command(root, mounts, [*command, *words]), environment)
 
         return Container(spec, self.address, folder, prepare, self._dirty.set)
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from support.warm_process import View
+
 _HOST = "/.host"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -32,6 +34,12 @@ def command(root: Path, mounts: Sequence[Mount], program: Sequence[str]) -> list
     script = "\n".join(["set -eu", *_build(root, mounts), _become(root, program)])
     isolated = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script]
     return ["setpriv", "--pdeathsig", "KILL", *isolated]
+
+
+def view(root: Path, mounts: Sequence[Mount]) -> View:
+    """The same for a program that is started as a copy."""
+    lines = ["set -eu", "mount --make-rprivate /", *_build(root, mounts)]
+    return View("\n".join(lines), str(root))
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:

@@ -62,6 +62,7 @@ class Fleet:
 
     def _operator(self) -> tuple[OperatorProcess, RecordingProxy]:
         seconds = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10"}
+        self._scene.warm = False  # a copy would have the memory of what it is copied from
         return self._scene.add_operator(lease=True, **seconds, **_DIRECT)
 
     def create(self, *, timeout_s: float) -> None:

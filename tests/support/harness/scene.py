@@ -77,7 +77,9 @@ def install_definitions(api: Kube) -> None:
 class Scene:
     """`api` and `cluster` are the session's. `operators` run with one proxy each."""
 
-    def __init__(self, api: Kube, cluster: HarnessCluster, folder: Path) -> None:
+    def __init__(
+        self, api: Kube, cluster: HarnessCluster, folder: Path, *, warm: bool = False
+    ) -> None:
         self.api = api
         self.cluster = cluster
         self.namespace = cluster.new_namespace("scene")
@@ -86,6 +88,8 @@ class Scene:
         self.proxies: list[RecordingProxy] = []
         self.quorums: list[HarnessQuorum] = []
         self.loads: list[Load] = []
+        self.warm = warm
+        """How operators begin."""
         self.refuses = False
         """The test itself lets the API server refuse calls."""
 
@@ -102,7 +106,9 @@ class Scene:
             "METADATAQUORUM_OPERATOR_IDENTITY": name,
         }
         told = {**_SETTINGS, **(shared if lease else {}), **settings}
-        operator = OperatorProcess(self.folder / name, proxy.port, self.namespace, told)
+        operator = OperatorProcess(
+            self.folder / name, proxy.port, self.namespace, told, warm=self.warm
+        )
         self.operators.append(operator)
         return operator, proxy
 

@@ -1,0 +1,170 @@
+"""A program as a copy of a process that has loaded its code already: a second of CPU less than a start from nothing.
+
+The copy is a process of its own that runs the same module, with its own arguments, environment, log and, where it is
+asked for, network and view of the file system. Only loading the code is saved. It ends with the process that was copied,
+and that ends with the test run.
+"""
+
+import asyncio
+import ctypes
+import os
+import runpy
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing import connection, get_context
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.forkserver import ensure_running
+from pathlib import Path
+from signal import SIGKILL, Signals
+
+NODE = ("quorum_node.server.process.main", "pydantic.v1")
+OPERATOR = ("quorum_operator.run",)
+"""What is loaded for copies that run the node, and the operator."""
+_CONTEXT = get_context("forkserver")
+_LOCK = threading.Lock()
+"""Starting one process asks all others whether they have ended, and only one caller is ever told."""
+_CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
+_PR_SET_PDEATHSIG = 1
+_READ_ON_IMPORT = (("kubernetes.config.kube_config", "KUBE_CONFIG_DEFAULT_LOCATION", "KUBECONFIG"),)
+"""Module, its variable, and the variable of the environment that it keeps the value of."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`script` (shell) makes, in a mount namespace of its own, what is below `root`; that is the root of the program."""
+
+    script: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """What a copy is to become: `python -m module arguments`, with all output appended to the log."""
+
+    module: str
+    arguments: Sequence[str]
+    log: Path
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    directory: Path | None = None
+    network: str | None = None
+    """Name of a network namespace."""
+    view: View | None = None
+
+
+def load(*modules: str) -> None:
+    """Begins to load what is to be copied, in the background. Does nothing once that has begun."""
+    _CONTEXT.set_forkserver_preload([*modules, __name__])
+    ensure_running()
+
+
+class WarmProcess:
+    """What the tests use of `subprocess.Popen`."""
+
+    def __init__(self, start: WarmStart) -> None:
+        self._process: ForkServerProcess = _CONTEXT.Process(
+            target=_become, args=(start,), daemon=True
+        )
+        with _LOCK:
+            self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that can be read when the process has ended."""
+        return self._process.sentinel
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs; -n after signal n."""
+        with _LOCK:
+            return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, when it has ended. Raises subprocess.TimeoutExpired."""
+        connection.wait([self.sentinel], timeout)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired(self._process.name, timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Nothing happens once it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(SIGKILL)
+
+
+class AwaitedProcess:
+    """What the harness uses of `asyncio.subprocess.Process`. Made in the loop that awaits it."""
+
+    def __init__(self, process: WarmProcess) -> None:
+        self._process = process
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.pid = process.pid
+        self.returncode: int | None = None
+        self._loop.add_reader(process.sentinel, self._note_end)
+
+    def _note_end(self) -> None:
+        self._loop.remove_reader(self._process.sentinel)
+        self.returncode = self._process.poll()
+        self._ended.set()
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended."""
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: Signals) -> None:
+        """Nothing happens once it has ended."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+
+async def started(start: WarmStart) -> AwaitedProcess:
+    """The first copy waits until the code is loaded."""
+    return AwaitedProcess(await asyncio.to_thread(WarmProcess, start))
+
+
+def _become(start: WarmStart) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    os.setsid()
+    _checked(libc.prctl(_PR_SET_PDEATHSIG, int(SIGKILL)), "prctl")
+    log = os.open(start.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    if start.network is not None:
+        namespace = os.open(f"/run/netns/{start.network}", os.O_RDONLY)
+        _checked(libc.setns(namespace, _CLONE_NEWNET), "setns")
+        os.close(namespace)
+    if start.view is not None:
+        _checked(libc.unshare(_CLONE_NEWNS), "unshare")
+        subprocess.run(["sh", "-c", start.view.script], check=True)
+        os.chroot(start.view.root)
+        os.chdir("/")
+    if start.directory is not None:
+        os.chdir(start.directory)
+    os.environ.clear()
+    os.environ.update(start.environment)
+    for module, name, variable in _READ_ON_IMPORT:
+        if module in sys.modules and variable in start.environment:
+            setattr(sys.modules[module], name, start.environment[variable])
+    sys.argv = [start.module, *start.arguments]
+    runpy.run_module(start.module, run_name="__main__", alter_sys=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
