@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +24,14 @@ SMALL = {
     "metadata_log_segment_bytes": "16384",
     "quorum_snapshot_heartbeat_interval_ms": "100",
 }
-LONGEST_GAP_SECONDS = 2.0
-"""Between two acknowledgements of one writer while all three replicas write snapshots. Measured on an idle machine
-with two cores: 20 to 60 ms; the bound leaves room for one that is busy with other tests."""
+GAP_SECONDS = 1.0
+"""Between the acknowledgements of one writer before and after a leader handed over to write a snapshot, in most cases.
+Measured on an idle machine with two cores: 20 to 60 ms. Other work on the machine delays single ones, a defect all."""
 PART_BYTES = 8 << 20
 
 
 class Writer:
-    """Puts one value after the other and keeps the time of every acknowledgement."""
+    """Puts one value after the other and keeps the time of every acknowledgement (seconds since 1970)."""
 
     def __init__(self, quorum: LocalQuorum) -> None:
         self._quorum = quorum
@@ -46,15 +47,15 @@ class Writer:
                     return
                 name, value = f"k{number % 200}", f"{number} " + "v" * 300
                 self._quorum.put(name, value)
-                self.acknowledged_at.append(time.monotonic())
+                self.acknowledged_at.append(time.time())
                 self.values[name] = value
         except BaseException as error:
             self.failure = error
 
-    @property
-    def longest_gap_seconds(self) -> float:
+    def gap_seconds(self, at: float) -> float:
+        """Between the acknowledgements before and after that time."""
         pairs = itertools.pairwise(self.acknowledged_at)
-        return max(later - earlier for earlier, later in pairs)
+        return next((later - earlier for earlier, later in pairs if earlier <= at <= later), 0.0)
 
     def stop(self) -> None:
         self._stop.set()
@@ -117,11 +118,9 @@ def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
     with writing(quorum) as writer:
         for node_id in (1, 2, 3):
             wait_start_moved(quorum, node_id)
-    print(
-        f"longest gap {writer.longest_gap_seconds * 1000:.0f} ms"
-        f" over {len(writer.acknowledged_at)} writes"
-    )
-    assert writer.longest_gap_seconds < LONGEST_GAP_SECONDS
+    gaps = [writer.gap_seconds(at) for at in handovers(quorum)]
+    print(f"gaps of {gaps} s over {len(writer.acknowledged_at)} writes")
+    assert statistics.median(gaps) < GAP_SECONDS
     for node_id in (1, 2, 3):
         assert metric(quorum, node_id, "metadata_quorum_snapshots_written_total") >= 2
         wait_values(quorum, node_id, writer.values)
@@ -130,6 +129,18 @@ def test_the_life_of_a_quorum_with_snapshots(make_quorum: MakeQuorum) -> None:
     newcomer_joins(quorum, writer.values)
     restarted(quorum, writer.values)
     damaged(quorum, writer.values)
+
+
+def handovers(quorum: LocalQuorum) -> list[float]:
+    """When leaders handed over to write a snapshot, in seconds since 1970."""
+    entries = [
+        json.loads(line) for node in quorum.nodes.values() for line in node.log_text.splitlines()
+    ]
+    return [
+        datetime.fromisoformat(entry["at"]).timestamp()
+        for entry in entries
+        if "hands leadership over" in entry["message"]
+    ]
 
 
 def written_in_turn(quorum: LocalQuorum) -> None:
