@@ -113,7 +113,9 @@ class Application:
         assert self._http is not None
         resync_s = self._settings.resync_s
         nodes, clock = QuorumClient(self._http), self._api.clock.now
-        reconciler = Reconciler(self._api, nodes, self.metrics, self._cache, clock)
+        reconciler = Reconciler(
+            self._api, nodes, self.metrics, self._cache, clock, self._settings.home
+        )
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(
             self._api, PartitionClient(self._http), self.metrics, self._turns, clock

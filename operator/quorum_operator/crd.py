@@ -14,6 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from quorum_operator.network_policy_crd import NetworkPolicySpec
+
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
 KIND = "MetadataQuorum"
@@ -316,6 +318,9 @@ class MetadataQuorumSpec(_Model):
         default=None,
         description="Confirms that a lost quorum is recovered from this survivor. Anything but what"
         " status.quorumLoss.offer says at that moment does nothing, nor does it a second time.",
+    )
+    network_policy: NetworkPolicySpec | None = Field(
+        default=None, description="Who reaches the members: docs/how-to/network-policies.md."
     )
     spread: Spread = Field(
         default=Spread.PREFERRED,

@@ -157,12 +157,14 @@ class Executor:
             founder_uuid=founding.founder_uuid,
             initial_voters=founding.initial_voters,
             formed=step.formed,
+            network_policy=step.network_policy,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)
 
     async def _apply_objects(self, step: steps.ApplyObjects) -> Outcome:
-        return await OwnedObjects(self._api, self._owner, self._spec).apply(step.objects)
+        owned = OwnedObjects(self._api, self._owner, self._spec, self._seen.identities)
+        return await owned.apply(step.objects)
 
     async def _restore_labels(self, objects: tuple[LabelDrift, ...]) -> Outcome:
         """Of the very objects that were seen; Kubernetes gives a pod back to its StatefulSet by them."""

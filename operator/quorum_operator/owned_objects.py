@@ -1,4 +1,4 @@
-"""What belongs to a quorum and to no member: its ConfigMap, Services, disruption budget and token Secret.
+"""What belongs to a quorum and to no member: its ConfigMap, Services, disruption budget, network policy and token Secret.
 
 Owns bringing them to what is wanted, each by itself: one that is refused keeps no other from being made.
 """
@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, token_secret
+from quorum_operator.desired import base_objects, network_policy, token_secret
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -15,6 +15,7 @@ from quorum_operator.kube.drift import removals
 from quorum_operator.kube.errors import ApiError
 from quorum_operator.kube.token import token_of
 from quorum_operator.outcome import Outcome, not_done, together
+from quorum_operator.planner.observed import Identity
 from quorum_operator.refused import is_frozen
 
 Object = dict[str, Any]
@@ -23,15 +24,26 @@ Object = dict[str, Any]
 class OwnedObjects:
     """Of one quorum."""
 
-    def __init__(self, api: KubeApi, owner: Owner, spec: MetadataQuorumSpec) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        owner: Owner,
+        spec: MetadataQuorumSpec,
+        identities: tuple[Identity, ...],
+    ) -> None:
         self._api, self._owner, self._spec = api, owner, spec
+        self._policed = network_policy.is_wanted(spec, identities)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
         """Make or mend these, named as `Kind/name`."""
         outcomes = []
         for each in base_objects.build_all(self._owner, self._spec):
             subject = f"{each['kind']}/{each['metadata']['name']}"
-            if subject in objects:
+            if subject not in objects:
+                continue
+            if each["kind"] == network_policy.KIND and self._policed is False:
+                outcomes.append(await self._remove(subject, each))
+            else:
                 outcomes.append(await self._apply(subject, each))
         subject = f"Secret/{self._owner.token_secret}"
         if subject in objects:
@@ -49,8 +61,19 @@ class OwnedObjects:
                 await self._api.merge(path, {"metadata": {}, **patch})
             await self._api.apply(path, wanted)
         except ApiError as error:
-            if live is not None and is_frozen(error) and _belongs_to(live, self._owner):
+            if live is not None and is_frozen(error) and base_objects.belongs_to(live, self._owner):
                 return await self._make_anew(subject, path, live, wanted)
+            return not_done(subject, error)
+        return Outcome(True)
+
+    async def _remove(self, subject: str, unwanted: Object) -> Outcome:
+        """Only this resource's own."""
+        path = base_objects.path_of(unwanted)
+        try:
+            live = await self._api.get(path)
+            if live is not None and base_objects.belongs_to(live, self._owner):
+                await self._api.delete(path, uid=live["metadata"]["uid"])
+        except ApiError as error:
             return not_done(subject, error)
         return Outcome(True)
 
@@ -79,8 +102,3 @@ class OwnedObjects:
         except ApiError as error:
             return not_done(subject, error)
         return Outcome(True)
-
-
-def _belongs_to(found: Object, owner: Owner) -> bool:
-    references = found["metadata"].get("ownerReferences") or ()
-    return any(each.get("uid") == owner.uid for each in references)

@@ -71,7 +71,8 @@ class Next:
 
 
 class Reconciler:
-    """Reconciles any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known."""
+    """Reconciles any MetadataQuorum. `clock`: seconds since 1970, the API server's where it is known. `home`: the namespace
+    of the operator's own pods."""
 
     def __init__(
         self,
@@ -80,8 +81,10 @@ class Reconciler:
         metrics: Metrics,
         kept: Reads | None = None,
         clock: Callable[[], float] = time.time,
+        home: str = "",
     ) -> None:
         self._api, self._nodes, self._metrics = api, nodes, metrics
+        self._home = home
         self._clock = clock
         self._kept = kept
         self._memory = Memory(nodes)
@@ -103,7 +106,8 @@ class Reconciler:
             resource = await self._kept.get(paths.namespaced(PLURAL, namespace, name))
             if resource is None or resource["metadata"]["uid"] != known.uid:
                 return None
-            owner, earlier = Owner(name, namespace, known.uid), earlier_status(resource)
+            owner = Owner(name, namespace, known.uid, self._home)
+            earlier = earlier_status(resource)
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
             seen = await self._observe(owner, spec, resource, earlier, self._kept)
             refusals = known.attempts.refusals(seen.generation, seen.now)
@@ -125,7 +129,7 @@ class Reconciler:
         if resource is None:
             self._memory.forget(namespace, name)
             return Next(gone=True)
-        owner = Owner(name, namespace, resource["metadata"]["uid"])
+        owner = Owner(name, namespace, resource["metadata"]["uid"], self._home)
         self._memory.of(owner)
         try:
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
@@ -212,7 +216,7 @@ class Reconciler:
             wide=search.wide,
             copies=self._kept if reads is self._api else None,
         )
-        if check and not cluster.stale_objects:
+        if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())
         incarnations, described = await self._ask_nodes(
             known, cluster, newest, all_of_them=reads is self._api

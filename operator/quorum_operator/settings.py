@@ -13,7 +13,7 @@ class Settings:
     """What one operator process is started with."""
 
     namespaces: tuple[str, ...] = ()
-    """Watch these namespaces only; none: the whole cluster."""
+    """Watch these namespaces only; none (WATCH_NAMESPACE is empty or *): the whole cluster."""
     resync_s: float = 10.0
     call_limits: CallLimits = USUAL_LIMITS
     """Of calls to the API server, but for watches and the lease."""
@@ -22,6 +22,8 @@ class Settings:
     log_level: str = "INFO"
     lease: tuple[str, str] | None = None
     """Namespace and name of the Lease whose holder works; None: this operator has no others."""
+    home: str = ""
+    """Namespace of the operator's own pod; empty: it runs in none."""
     identity: str = ""
     """Holder of the lease, the same after a restart of the pod's container; empty: one of this process."""
 
@@ -32,13 +34,16 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"METADATAQUORUM_OPERATOR_LISTEN={listen}: expected host:port")
-    watched = (name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(","))
+    watched = {name.strip() for name in environment.get("WATCH_NAMESPACE", "").split(",")} - {""}
+    if "*" in watched and len(watched) > 1:
+        message = "* stands for all namespaces and is not named beside others"
+        raise ValueError(f"WATCH_NAMESPACE={environment['WATCH_NAMESPACE']}: {message}")
     lease = environment.get("METADATAQUORUM_OPERATOR_LEASE", "")
     space, _, name = lease.partition("/")
     if lease and (not space or not name or "/" in name):
         raise ValueError(f"METADATAQUORUM_OPERATOR_LEASE={lease}: expected namespace/name")
     return Settings(
-        namespaces=tuple(name for name in watched if name),
+        namespaces=tuple(sorted(watched - {"*"})),
         resync_s=_positive(environment, "RESYNC_SECONDS", 10.0, "number of seconds"),
         call_limits=CallLimits(
             _limit(environment, "API", USUAL_LIMITS.all),
@@ -48,6 +53,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         http_port=int(port),
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
         lease=(space, name) if lease else None,
+        home=environment.get("METADATAQUORUM_OPERATOR_NAMESPACE") or space,
         identity=environment.get("METADATAQUORUM_OPERATOR_IDENTITY", ""),
     )
 

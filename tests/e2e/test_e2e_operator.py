@@ -146,7 +146,7 @@ def test_the_plain_manifests_run_a_quorum_as_well(arena: Arena) -> None:
     kubeconfig, image = arena.stage.kubeconfig, project_images.OPERATOR.name
     installation.helm_uninstall(kubeconfig)
     try:
-        installation.apply_manifests(arena.stage.api, kubeconfig, image)
+        installation.apply_manifests(arena.stage.api, kubeconfig, image, arena.namespace)
         quorum = arena.create_under_load(3)
         arena.prove_nothing_lost()
         arena.stage.api.delete(quorum.path)

@@ -224,6 +224,18 @@ def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
     assert allowed == {"blue": True, "green": True, "default": False}
 
 
+@pytest.mark.long
+def test_an_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
+    """The version before watched all of the cluster by default."""
+    empty.install("watchNamespaces={*}")
+    empty.add_quorum()
+    with pytest.raises(TestbedError, match=r"those in default without an operator") as refused:
+        empty.install("replicaCount=1")  # with no value at all helm keeps those of before
+    assert f"watchNamespaces={{{chart.NAMESPACE},default}}" in str(refused.value)
+    empty.install(f"watchNamespaces={{{chart.NAMESPACE},default}}")
+    empty.install("replicaCount=1")  # a release that was given names may be given others
+
+
 def may(api: Kube, user: str, namespace: str) -> bool:
     """Whether this account may make a StatefulSet there."""
     asked = {"namespace": namespace, "group": "apps", "resource": "statefulsets", "verb": "create"}

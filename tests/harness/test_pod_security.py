@@ -44,7 +44,9 @@ def admit(scene: Scene, template: Json) -> None:
     named = {each["name"] for each in spec.setdefault("volumes", [])}
     mounted = {each["name"] for one in spec["containers"] for each in one.get("volumeMounts", ())}
     # A StatefulSet's controller adds the claims.
-    claims = ({"name": name, "persistentVolumeClaim": {"claimName": name}} for name in mounted - named)
+    claims = (
+        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in mounted - named
+    )
     spec["volumes"] += claims
     meta = {**template.get("metadata", {}), "name": "made-of-a-template"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}

@@ -13,7 +13,11 @@ pytestmark = pytest.mark.harness
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-APPLIED = {("", "services", "create"), ("policy", "poddisruptionbudgets", "create")}
+APPLIED = {
+    ("", "services", "create"),
+    ("policy", "poddisruptionbudgets", "create"),
+    ("networking.k8s.io", "networkpolicies", "create"),
+}
 """An apply (PATCH) that finds nothing creates, and needs the right to."""
 
 
@@ -58,6 +62,56 @@ def test_a_call_is_traced_to_its_rule(
     assert right(Call(0, method, "", path, query, b"")) == expected
 
 
+_ACCOUNT = f"system:serviceaccount:{chart.NAMESPACE}:{chart.RELEASE}"
+_ASKED = sorted(
+    chart.granted(chart.of_kind(chart.plain(), "ClusterRole", "Role"))
+    | {("", "secrets", verb) for verb in ("list", "watch", "delete", "update")}
+    | {("", "pods/exec", "create"), ("rbac.authorization.k8s.io", "roles", "create")}
+    | {("", "nodes", "patch"), ("", "persistentvolumes", "delete"), ("", "namespaces", "list")}
+)
+
+
+def allowed(scene: Scene, space: str) -> set[tuple[str, str, str]]:
+    """What of `_ASKED` the API server allows the operator's account in a namespace; in all of them for an empty one."""
+    found = set()
+    for group, resource, verb in _ASKED:
+        kind, _, part = resource.partition("/")
+        asked = {"namespace": space, "group": group, "resource": kind, "subresource": part}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": _ACCOUNT, "resourceAttributes": {**asked, "verb": verb}},
+        }
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        if scene.api.create(path, review)["status"]["allowed"]:
+            found.add((group, resource, verb))
+    return found
+
+
+def test_it_may_do_its_work_where_it_watches_and_nothing_elsewhere(scene: Scene) -> None:
+    own = next(iter(chart.of_kind(chart.watched(scene.namespace), "Role")))
+    of_cluster = chart.granted(chart.of_kind(chart.plain(), "ClusterRole"))
+    assert allowed(scene, scene.namespace) == chart.granted([own]) | of_cluster
+    for elsewhere in ("default", "kube-system", ""):
+        assert allowed(scene, elsewhere) == of_cluster, f"in namespace {elsewhere or '(all)'}"
+
+
+def test_it_reads_no_secret_of_another_namespace(scene: Scene) -> None:
+    """Asked with the operator's own credentials, as a stolen token would be used."""
+    name = scene.namespace  # unlike that of any other test
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+    for space in ("default", scene.namespace):
+        scene.api.create(kube.core(space, "secrets"), secret)
+    answers = {
+        space: scene.api.as_user(_ACCOUNT, kube.core(space, "secrets", name))
+        for space in ("default", scene.namespace)
+    }
+    assert answers == {"default": 403, scene.namespace: 200}
+    for space in ("default", scene.namespace, "kube-system"):
+        assert scene.api.as_user(_ACCOUNT, kube.core(space, "secrets")) == 403, "no list at all"
+    scene.api.delete(kube.core("default", "secrets", name))
+
+
 def unlabel(scene: Scene, plural: str, name: str) -> None:
     """Takes a label away, and waits until the operator has put it back."""
     group = kube.apps if plural == "statefulsets" else kube.core
@@ -98,6 +152,10 @@ def test_a_whole_life_uses_every_right_and_needs_no_other(scene: Scene) -> None:
     unlabel(scene, "persistentvolumeclaims", "data-q-3-1-0")
     unlabel(scene, "secrets", "q-admin")
     freeze(scene, "q-config")
+    policy = kube.network_policies(scene.namespace, "q-members")
+    assert scene.api.find(policy)
+    quorum.patch({"networkPolicy": {"mode": "Disabled"}})
+    wait_for("no network policy", lambda: scene.api.find(policy) is None, timeout_s=30)
     reassignment = scene.api.create(kube.reassignments(scene.namespace), REASSIGNMENT)
     path = kube.reassignments(scene.namespace, reassignment["metadata"]["name"])
     wait_for("its status", lambda: "status" in scene.api.get(path), timeout_s=30)

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "metadataquorum"
 PLAIN = ROOT / "manifests" / "install.yaml"
 CRDS = tuple(sorted((ROOT / "crds").glob("*.yaml")))
+WATCHED = ROOT / "manifests" / "watched-namespace.yaml"
 RELEASE = "metadataquorum"
 NAMESPACE = "metadataquorum-system"
 # A helm that was compiled from its module does not know which Kubernetes it was made for.
@@ -65,6 +66,14 @@ def objects(text: str) -> Iterator[Json]:
 def plain() -> list[Json]:
     """The checked-in manifests."""
     return list(objects(PLAIN.read_text()))
+
+
+def watched(namespace: str) -> list[Json]:
+    """The operator's rights in one more namespace, as `kubectl apply -n` makes them."""
+    documents = list(objects(WATCHED.read_text()))
+    for document in documents:
+        document["metadata"]["namespace"] = namespace
+    return documents
 
 
 def key(document: Json) -> tuple[str, str, str]:

@@ -13,6 +13,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/part-of: metadataquorum
 {{- end }}
 
+{{- /* What a quorum's network policy lets in, in its namespace. Its name is the beginning of its bootstrap service's. */ -}}
+{{- define "mq.pipeline.clientLabels" -}}
+{{- $service := regexFind "^[a-z0-9-]+-bootstrap[.:]" .Values.pipeline.bootstrap }}
+{{- if $service }}
+metadataquorum.dev/quorum: {{ regexReplaceAll "-bootstrap[.:]$" $service "" }}
+metadataquorum.dev/role: client
+{{- end }}
+{{- end }}
+
+{{- /* Labels of driver and executors, of which those in the values go first. */ -}}
+{{- define "mq.pipeline.podLabels" -}}
+{{- merge (dict) .Values.pipeline.podLabels (include "mq.pipeline.labels" . | fromYaml) (include "mq.pipeline.clientLabels" . | fromYaml) | toYaml }}
+{{- end }}
+
 {{- define "mq.pipeline.image" -}}
 {{ .Values.pipeline.image.repository }}:{{ .Values.pipeline.image.tag | default .Chart.AppVersion }}
 {{- end }}
@@ -113,11 +127,8 @@ affinity:
 {{- define "mq.pipeline.driver" -}}
 metadata:
   labels:
-    {{- include "mq.pipeline.labels" . | nindent 4 }}
+    {{- include "mq.pipeline.podLabels" . | nindent 4 }}
     app.kubernetes.io/component: driver
-    {{- with .Values.pipeline.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
   annotations:
     # Other settings are another pod.
     checksum/settings: {{ include (print .Template.BasePath "/pipeline-settings.yaml") . | sha256sum }}

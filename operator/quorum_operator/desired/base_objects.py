@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import config, disruption_budget, services
+from quorum_operator.desired import config, disruption_budget, network_policy, services
 from quorum_operator.desired.names import ANNOTATION_CONTENT, Owner
 
 Object = dict[str, Any]
@@ -13,18 +13,20 @@ Object = dict[str, Any]
 _COLLECTIONS = {
     "ConfigMap": "/api/v1/namespaces/{}/configmaps/{}",
     "Service": "/api/v1/namespaces/{}/services/{}",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies/{}",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/{}",
 }
 
 
 def build_all(owner: Owner, spec: MetadataQuorumSpec) -> list[Object]:
-    """The config, the Services and the disruption budget, annotated with their content's hash."""
+    """The config, the Services, the disruption budget and the network policy, annotated with their content's hash."""
     built = [
         config.build(owner, spec.config or {}),
         services.build_nodes(owner),
         services.build_admin(owner),
         services.build_bootstrap(owner),
         disruption_budget.build(owner),
+        network_policy.build(owner, spec),
     ]
     for each in built:
         text = json.dumps(each, sort_keys=True)
@@ -43,3 +45,9 @@ def path_of(wanted: Object) -> str:
     """Its path in the Kubernetes API."""
     meta = wanted["metadata"]
     return _COLLECTIONS[wanted["kind"]].format(meta["namespace"], meta["name"])
+
+
+def belongs_to(found: Object, owner: Owner) -> bool:
+    """Whether the resource owns it."""
+    references = found["metadata"].get("ownerReferences") or ()
+    return any(each.get("uid") == owner.uid for each in references)

@@ -21,10 +21,12 @@ def build(
     founder_uuid: str,
     initial_voters: int,
     formed: bool = False,
+    network_policy: bool = True,
 ) -> dict[str, Any]:
     """The ConfigMap; whoever creates it first decides, every later attempt is refused.
 
     `formed`: it is made again for a quorum that has formed. That stands in its data, which nobody can change.
+    `network_policy`: what is so unless the spec says otherwise; identities of an earlier version don't have it.
     """
     meta = metadata(owner, owner.identity(index))
     meta["labels"] = labels(owner, index)
@@ -39,5 +41,6 @@ def build(
             "founderUuid": founder_uuid,
             "initialVoters": str(initial_voters),
             **({"formed": "true"} if formed else {}),
+            **({"networkPolicy": "true"} if network_policy else {}),
         },
     }

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 
 APP = "metadataquorum"
+OPERATOR_APP = "metadataquorum-operator"
+"""LABEL_NAME of the operator's own pods."""
 MANAGER = "metadataquorum-operator"
 PREFIX = "metadataquorum.dev"
 
@@ -12,6 +14,8 @@ LABEL_INSTANCE = "app.kubernetes.io/instance"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_QUORUM = f"{PREFIX}/quorum"
 """The name of the quorum, by which StatefulSets select: Argo CD prunes claims that carry LABEL_INSTANCE."""
+LABEL_ROLE = f"{PREFIX}/role"
+"""On pods of others: broker or client of the quorum that LABEL_QUORUM names."""
 LABEL_NODE_ID = f"{PREFIX}/node-id"
 LABEL_INCARNATION = f"{PREFIX}/incarnation"
 LABEL_FORMATION = f"{PREFIX}/formation"
@@ -37,6 +41,8 @@ ANNOTATION_REBUILT = f"{PREFIX}/rebuilt"
 ANNOTATION_FENCED = f"{PREFIX}/fenced"
 ANNOTATION_REMOVED = f"{PREFIX}/removed"
 ANNOTATION_CONTENT = f"{PREFIX}/content-hash"
+ANNOTATION_NETWORK_POLICY = f"{PREFIX}/network-policy"
+"""On claims: their quorum was formed with a NetworkPolicy. It tells that where the identity is gone."""
 
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
@@ -62,6 +68,8 @@ class Owner:
     name: str
     namespace: str
     uid: str
+    operator_namespace: str = ""
+    """Where the operator's own pods are; empty: not known, or outside of the cluster."""
 
     def reference(self) -> dict[str, object]:
         """Owner reference: deleting the resource deletes its objects, without any finalizer."""
@@ -103,6 +111,11 @@ class Owner:
     def bootstrap_service(self) -> str:
         """Kafka protocol of any ready pod."""
         return f"{self.name}-bootstrap"
+
+    @property
+    def network_policy(self) -> str:
+        """Who reaches the members."""
+        return f"{self.name}-members"
 
     @property
     def config_map(self) -> str:

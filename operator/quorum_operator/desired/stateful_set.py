@@ -17,6 +17,7 @@ from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
     ANNOTATION_FORMATION,
+    ANNOTATION_NETWORK_POLICY,
     ANNOTATION_REBUILT,
     ANNOTATION_RECOVERY,
     ANNOTATION_REPLACES,
@@ -184,6 +185,8 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
         ANNOTATION_FORMATION: str(member.identity.index),
         ANNOTATION_STORAGE: storage_text(storage),
     }
+    if member.identity.network_policy:
+        notes[ANNOTATION_NETWORK_POLICY] = "true"
     if member.may_format and member.replica_uuid is None:
         notes[ANNOTATION_UUID] = member.identity.founder_uuid
     marks = claim_labels(owner, member.node_id, member.number, member.identity.index)

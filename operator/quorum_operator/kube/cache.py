@@ -38,6 +38,7 @@ SELECTED = (
     Kind("/api/v1", "configmaps"),
     Kind("/api/v1", "services"),
     Kind("/apis/policy/v1", "poddisruptionbudgets"),
+    Kind("/apis/networking.k8s.io/v1", "networkpolicies"),
 )
 """Only those with the operator's label: of other people's there may be any number."""
 QUORUMS = Kind(f"/apis/{GROUP}/{VERSION}", PLURAL)

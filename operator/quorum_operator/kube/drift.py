@@ -13,6 +13,7 @@ Object = dict[str, Any]
 _EXACT = {
     "ConfigMap": ("data", "binaryData"),
     "Service": ("spec.selector", "spec.externalIPs", "spec.externalName"),
+    "NetworkPolicy": ("spec",),
     "PodDisruptionBudget": ("spec.selector", "spec.minAvailable", "spec.maxUnavailable"),
 }
 """Parts of a kind in which nothing may be added."""

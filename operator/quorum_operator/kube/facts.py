@@ -40,6 +40,7 @@ def identity_facts(config_map: Object, index: int) -> Identity:
         formed="true" in (notes.get(names.ANNOTATION_FORMED), data.get("formed")),
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),
+        network_policy=data.get("networkPolicy") == "true",
     )
 
 
@@ -146,6 +147,8 @@ def claim_facts(claim: Object) -> ClaimFacts:
         phase=claim.get("status", {}).get("phase", "Pending"),
         deleting="deletionTimestamp" in claim["metadata"],
         volume=claim["spec"].get("volumeName"),
+        network_policy=names.ANNOTATION_NETWORK_POLICY
+        in (claim["metadata"].get("annotations") or {}),
     )
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, names, stateful_set
+from quorum_operator.desired import base_objects, names, network_policy, stateful_set
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
-from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.errors import ApiError, Forbidden
 from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
 from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
@@ -81,16 +81,17 @@ async def observe(
 
     `known` and `wide`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`).
     """
-    parts, (stale, token), has_class = await asyncio.gather(
-        find_parts(api, owner, known=known, wide=wide),
-        _stale_objects(api, owner, spec) if check_objects else _nothing_stale(),
-        _has_storage_class(api, spec, copies),
-    )
-    volumes, events = await asyncio.gather(
-        _volumes(api, parts, copies), _events(api, owner.namespace, parts)
+    parts, has_class = await asyncio.gather(
+        find_parts(api, owner, known=known, wide=wide), _has_storage_class(api, spec, copies)
     )
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
+    )
+    policed = network_policy.is_wanted(spec, identities)
+    volumes, events, (stale, token) = await asyncio.gather(
+        _volumes(api, parts, copies),
+        _events(api, owner.namespace, parts),
+        _stale_objects(api, owner, spec, policed) if check_objects else _nothing_stale(),
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
@@ -154,19 +155,33 @@ async def _nothing_stale() -> tuple[tuple[str, ...], str | None]:
 
 
 async def _stale_objects(
-    api: Reads, owner: Owner, spec: MetadataQuorumSpec
+    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None
 ) -> tuple[tuple[str, ...], str | None]:
-    """What is missing or changed, and the admin token."""
+    """What is missing or changed, or should not be there, and the admin token."""
     wanted = base_objects.build_all(owner, spec)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
-    found = await asyncio.gather(
-        api.get(secret), *(api.get(base_objects.path_of(each)) for each in wanted)
-    )
+    found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
     for each, live in zip(wanted, found[1:], strict=True):
-        if live is None or drift(each, live) is not None:
+        if each["kind"] == network_policy.KIND and policed is not True:
+            unwanted = policed is False
+            is_stale = unwanted and live is not None and base_objects.belongs_to(live, owner)
+        else:
+            is_stale = live is None or drift(each, live) is not None
+        if is_stale:
             stale.append(f"{each['kind']}/{each['metadata']['name']}")
     return tuple(stale), None if found[0] is None else token_of(found[0])
+
+
+async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
+    """A network policy may be beyond the rights that an earlier version was given: then there is none to be seen, and
+    making one is refused in words."""
+    try:
+        return await api.get(base_objects.path_of(wanted))
+    except Forbidden:
+        if wanted["kind"] != network_policy.KIND:
+            raise
+        return None
 
 
 async def _events(api: Reads, space: str, parts: Parts) -> dict[str, list[Object]]:

@@ -14,6 +14,7 @@ _GROUPS = {
     "services": "/api/v1",
     "statefulsets": "/apis/apps/v1",
     "leases": "/apis/coordination.k8s.io/v1",
+    "networkpolicies": "/apis/networking.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
     PLURAL: f"/apis/{GROUP}/{VERSION}",
     REASSIGNMENT_PLURAL: f"/apis/{GROUP}/{VERSION}",

@@ -34,6 +34,7 @@ def plan_missing_identity(at: Situation) -> Step:
         founding=founding,
         formed=founding is None or not left.is_forming,
         reason=f"{_GONE}: {left.proof}",
+        network_policy=left.network_policy,
     )
 
 
@@ -66,6 +67,14 @@ class IdentityLeft:
         """As the founder's StatefulSet still has it."""
         found = {each.founding for each in self.at.current if each.founding is not None}
         return found.pop() if len(found) == 1 else None
+
+    @cached_property
+    def network_policy(self) -> bool:
+        """Whether it was formed with one, as any claim of its cluster says."""
+        claims = [each.claim for each in self.at.current if each.claim is not None]
+        claims += [each.claim for each in self.at.seen.lone_claims]
+        ids = (self.cluster_id, None)
+        return any(each.network_policy and each.marks.cluster_id in ids for each in claims)
 
     @cached_property
     def _reports(self) -> list[NodeReport]:

@@ -91,6 +91,8 @@ class Identity:
     resource_version: str = ""
     restarting: str | None = None
     """UID of the pod that was picked last for a restart (see `RestartMember`)."""
+    network_policy: bool = False
+    """Formed with a NetworkPolicy: it has one unless the spec says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,8 @@ class ClaimFacts:
     volume: str | None = None
     marks: Marks = Marks()
     resource_version: str = ""
+    network_policy: bool = False
+    """Its quorum was formed with a NetworkPolicy. Written when the claim is made, and never later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class RebuildIdentity:
     founding: Founding | None
     formed: bool
     reason: str
+    network_policy: bool = False
+    """It was formed with a NetworkPolicy, as its claims say."""
 
 
 @dataclass(frozen=True, slots=True)

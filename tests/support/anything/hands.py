@@ -160,6 +160,7 @@ class Hands:
             "config": self.core("configmaps", f"{self.name}-config"),
             "identity": self.core("configmaps", f"{self.name}-identity"),
             "token secret": self.core("secrets", f"{self.name}-admin"),
+            "network policy": kube.network_policies(self.namespace, f"{self.name}-members"),
             "disruption budget": kube.policy(self.namespace, "poddisruptionbudgets", self.name),
         }
 

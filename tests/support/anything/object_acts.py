@@ -59,7 +59,14 @@ _EARLIER = Ending("ClaimsInDoubt", _ADOPT.pattern, _adopts)
 _TOKEN = Ending("Refused", "token", _restarts_one_by_one)
 _FOREIGN = Ending("ForeignObjects", "Delete or rename", _deletes_what_is_named)
 
-_BASE = ("service nodes", "service admin", "service bootstrap", "config", "disruption budget")
+_BASE = (
+    "service nodes",
+    "service admin",
+    "service bootstrap",
+    "config",
+    "disruption budget",
+    "network policy",
+)
 
 
 @act(destroys=1)

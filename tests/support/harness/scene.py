@@ -71,7 +71,17 @@ def install_definitions(api: Kube) -> None:
         conditions = api.get(path).get("status", {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
-    wait_for("the definitions are served", lambda: all(map(established, definitions)), timeout_s=20)
+    def listed() -> bool:
+        """Established is a little earlier than ready: 429, storage is initializing."""
+        try:
+            return api.list(kube.quorums("default")) is not None
+        except ApiError as error:
+            if error.status not in {404, 429}:
+                raise
+            return False
+
+    wait_for("the definitions are there", lambda: all(map(established, definitions)), timeout_s=20)
+    wait_for("MetadataQuorums are served", listed, timeout_s=20)
 
 
 class Scene:
@@ -83,6 +93,8 @@ class Scene:
         self.api = api
         self.cluster = cluster
         self.namespace = cluster.new_namespace("scene")
+        for found in chart.watched(self.namespace):
+            api.apply(_path_of(found), found)
         self.folder = folder
         self.operators: list[OperatorProcess] = []
         self.proxies: list[RecordingProxy] = []

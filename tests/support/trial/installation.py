@@ -13,6 +13,7 @@ from support.trial.waiting import wait_for
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
 MANIFESTS = REPOSITORY / "manifests" / "install.yaml"
+WATCHED = REPOSITORY / "manifests" / "watched-namespace.yaml"
 EXAMPLE = REPOSITORY / "examples" / "quorum.yaml"
 RELEASE = "metadataquorum"
 OPERATOR_NAMESPACE = "metadataquorum-system"
@@ -29,6 +30,7 @@ def helm_install(kubeconfig: Path, operator_image: str) -> None:
     command = [*helm_command(kubeconfig), "upgrade", "--install", RELEASE, str(CHART)]
     command += ["--namespace", OPERATOR_NAMESPACE, "--create-namespace"]
     command += ["--set", f"image.repository={repository},image.tag={tag}"]
+    command += ["--set", "watchNamespaces={*}"]  # each test has a namespace of its own
     command += ["--set", f"podAnnotations.image-id={inspected.stdout.strip()}"]
     run([*command, "--wait", "--timeout", "180s"], timeout_s=240)
 
@@ -38,9 +40,12 @@ def helm_uninstall(kubeconfig: Path) -> None:
     run([*command, "--wait"], timeout_s=240)
 
 
-def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str) -> None:
-    """The plain manifests, with the image named in them; waits until the operator is ready."""
-    text = yaml.safe_dump_all(_manifests(operator_image))
+def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str, namespace: str) -> None:
+    """The plain manifests, with the image and `namespace`, which is watched, named in them; waits until the operator
+    is ready."""
+    rights = ["apply", "-n", namespace, "-f", str(WATCHED)]
+    run([*kubectl_command(kubeconfig), *rights], timeout_s=60)
+    text = yaml.safe_dump_all(_manifests(operator_image, namespace))
     run([*kubectl_command(kubeconfig), "apply", "-f", "-"], stdin=text, timeout_s=60)
     path = kube.apps(OPERATOR_NAMESPACE, "deployments", RELEASE)
     wait_for("the operator", lambda: deployment_is_current(api, path), timeout_s=120)
@@ -49,15 +54,20 @@ def apply_manifests(api: Kube, kubeconfig: Path, operator_image: str) -> None:
 def delete_manifests(kubeconfig: Path, operator_image: str) -> None:
     """Everything in them but the definition, with which every MetadataQuorum would go."""
     kept = ("CustomResourceDefinition", "Namespace")
-    gone = [each for each in _manifests(operator_image) if each["kind"] not in kept]
+    gone = [
+        each for each in _manifests(operator_image, OPERATOR_NAMESPACE) if each["kind"] not in kept
+    ]
     command = [*kubectl_command(kubeconfig), "delete", "--timeout=60s", "-f", "-"]
     run(command, stdin=yaml.safe_dump_all(gone), timeout_s=90)
 
 
-def _manifests(operator_image: str) -> list[Json]:
+def _manifests(operator_image: str, watched: str) -> list[Json]:
     documents: list[Json] = list(yaml.safe_load_all(MANIFESTS.read_text()))
     (deployment,) = (each for each in documents if each["kind"] == "Deployment")
-    deployment["spec"]["template"]["spec"]["containers"][0]["image"] = operator_image
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container["image"] = operator_image
+    (told,) = (each for each in container["env"] if each["name"] == "WATCH_NAMESPACE")
+    told["value"] = watched
     return documents
 
 

@@ -34,6 +34,10 @@ def policy(namespace: str, plural: str, name: str = "") -> str:
     return _joined(f"/apis/policy/v1/namespaces/{namespace}/{plural}", name)
 
 
+def network_policies(namespace: str, name: str = "") -> str:
+    return _joined(f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies", name)
+
+
 def quorums(namespace: str, name: str = "") -> str:
     group = "/apis/metadataquorum.dev/v1alpha1"
     return _joined(f"{group}/namespaces/{namespace}/metadataquorums", name)
@@ -99,6 +103,11 @@ class Kube:
             if not answer.is_success:
                 raise ApiError("GET", path, answer.status_code, answer.read().decode())
             yield from answer.iter_lines()
+
+    def as_user(self, user: str, path: str) -> int:
+        """The status of a GET with the rights of `user`."""
+        groups = [("Impersonate-Group", "system:authenticated")]
+        return self._client.get(path, headers=[("Impersonate-User", user), *groups]).status_code
 
     def find(self, path: str) -> Json | None:
         """The object, or None when there is none."""

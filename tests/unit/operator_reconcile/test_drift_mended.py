@@ -22,6 +22,7 @@ from support.kept_objects import (
 CONFIG = f"/api/v1/namespaces/{SPACE}/configmaps/demo-config"
 SECRET = f"/api/v1/namespaces/{SPACE}/secrets/demo-admin"
 ADMIN = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
+POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
 BUDGET = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/demo"
 
 
@@ -48,6 +49,12 @@ CHANGES: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
     "service": (ADMIN, lambda found: found["spec"]["selector"].update(no="body")),
     "budget": (BUDGET, lambda found: found["spec"].update(maxUnavailable=3)),
     "budget more": (BUDGET, lambda found: found["spec"].update(minAvailable=1)),
+    "policy opened": (POLICY, lambda found: found["spec"]["ingress"].append({})),
+    "policy of one way": (POLICY, lambda found: found["spec"].update(policyTypes=["Ingress"])),
+    "policy of nobody": (
+        POLICY,
+        lambda found: found["spec"]["podSelector"]["matchLabels"].update(no="body"),
+    ),
     "replicas": (set_path(2), lambda found: found["spec"].update(replicas=2)),
     "scaled down": (set_path(2), lambda found: found["spec"].update(replicas=0)),
     "image": (

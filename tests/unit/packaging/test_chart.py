@@ -54,10 +54,12 @@ def test_definitions_are_kept_unless_told_otherwise(helm: Path) -> None:
 
 
 def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
-    everywhere = chart.render(helm)
+    everywhere = chart.render(helm, "watchNamespaces={*}")
     named = chart.render(helm, "watchNamespaces={blue,green}")
     assert {verb for *_, verb in rules(named, "ClusterRole")} <= chart.READ_VERBS
-    lease, *roles = chart.of_kind(named, "Role")
+    roles = chart.of_kind(named, "Role")
+    (lease,) = (role for role in roles if role["metadata"]["name"].endswith("-lease"))
+    roles.remove(lease)
     assert chart.granted([lease]) == LEASE_RIGHTS
     assert [role["metadata"]["namespace"] for role in roles] == ["blue", "green"]
     everything = rules(everywhere, "ClusterRole")
@@ -67,16 +69,41 @@ def test_with_named_namespaces_it_writes_nowhere_else(helm: Path) -> None:
         assert not own & rules(named, "ClusterRole")
     bindings = chart.of_kind(named, "RoleBinding")
     spaces = [binding["metadata"]["namespace"] for binding in bindings]
-    assert spaces == [chart.NAMESPACE, "blue", "green"]
+    assert sorted(spaces) == ["blue", "green", chart.NAMESPACE]
     for binding in bindings:
         assert binding["subjects"][0]["namespace"] == chart.NAMESPACE
     assert from_environment(environment(named)).namespaces == ("blue", "green")
 
 
+def test_without_names_it_watches_the_namespace_of_the_release(helm: Path) -> None:
+    rendered = chart.render(helm)
+    assert from_environment(environment(rendered)).namespaces == (chart.NAMESPACE,)
+    spaces = {role["metadata"]["namespace"] for role in chart.of_kind(rendered, "Role")}
+    assert spaces == {chart.NAMESPACE}
+    assert not [found for found in rules(rendered, "ClusterRole") if found[1] == "secrets"]
+
+
+def test_an_asterisk_is_all_of_the_cluster(helm: Path) -> None:
+    rendered = chart.render(helm, "watchNamespaces={*}")
+    assert from_environment(environment(rendered)).namespaces == ()
+    (lease,) = chart.of_kind(rendered, "Role")
+    assert chart.granted([lease]) == LEASE_RIGHTS
+    assert ("", "secrets", "get") in rules(rendered, "ClusterRole")
+
+
+def test_an_asterisk_beside_names_is_refused_by_the_operator_as_well() -> None:
+    with pytest.raises(ValueError, match=r"WATCH_NAMESPACE=blue,\*: .*all namespaces"):
+        from_environment({"WATCH_NAMESPACE": "blue,*"})
+
+
 def test_the_lease_that_is_named_is_the_one_that_may_be_written(helm: Path) -> None:
     rendered = chart.render(helm, "replicaCount=2")
     space, name = from_environment(environment(rendered)).lease or ("", "")
-    (role,) = chart.of_kind(rendered, "Role")
+    (role,) = (
+        found
+        for found in chart.of_kind(rendered, "Role")
+        if found["metadata"]["name"].endswith("-lease")
+    )
     assert role["metadata"]["namespace"] == space == chart.NAMESPACE
     assert chart.granted([role]) == LEASE_RIGHTS
     bound = {verb: rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]}
@@ -177,6 +204,7 @@ def test_extras_reach_the_pod(helm: Path) -> None:
     [
         ("watchNamespaces={Bad_Name}", "watchNamespaces"),
         ("watchNamespaces=blue", "watchNamespaces"),
+        ("watchNamespaces={*,blue}", "watchNamespaces"),
         ("image.repository=", "image"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),
         ("replicaCount=3", "replicaCount"),

@@ -48,7 +48,13 @@ def test_definitions_are_the_generated_ones_in_every_copy() -> None:
 def test_what_is_needed_first_comes_first() -> None:
     """kubectl applies from top to bottom."""
     order = ["Namespace", "ServiceAccount", *["CustomResourceDefinition"] * 2]
-    order += ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment"]
+    order += [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        *["Role"] * 2,
+        *["RoleBinding"] * 2,
+        "Deployment",
+    ]
     assert [document["kind"] for document in PLAIN] == order
 
 
@@ -99,7 +105,9 @@ def test_image_has_a_tag_that_stays() -> None:
 
 def test_environment_is_what_the_operator_reads() -> None:
     lease = (chart.NAMESPACE, chart.RELEASE)
-    assert from_environment(environment()) == Settings(lease=lease)
+    assert from_environment(environment()) == Settings(
+        (chart.NAMESPACE,), lease=lease, home=chart.NAMESPACE
+    )
     listening = int(environment()["METADATAQUORUM_OPERATOR_LISTEN"].rpartition(":")[2])
     assert [port["containerPort"] for port in container()["ports"]] == [listening] == [ADMIN_PORT]
 
@@ -126,6 +134,29 @@ def test_roles_are_bound_to_the_account_that_runs() -> None:
     assert bound == {(role["kind"], role["metadata"]["name"]) for role in ROLES}
 
 
+def test_of_the_cluster_it_only_reads_what_has_no_namespace() -> None:
+    of_cluster = chart.granted(chart.of_kind(PLAIN, "ClusterRole"))
+    assert {verb for *_, verb in of_cluster} <= chart.READ_VERBS
+    kinds = {(group, resource) for group, resource, _ in of_cluster}
+    assert kinds == {("", "nodes"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
+
+
+def test_another_namespace_is_watched_with_the_same_rights() -> None:
+    own = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in chart.of_kind(PLAIN, "Role", "RoleBinding")
+    }
+    made = chart.objects(chart.WATCHED.read_text())
+    kinds = []
+    for document in made:
+        assert "namespace" not in document["metadata"], "kubectl is told it by -n"
+        expected = own[document["kind"], document["metadata"]["name"]]
+        document["metadata"]["namespace"] = chart.NAMESPACE
+        assert document == expected
+        kinds.append(document["kind"])
+    assert kinds == ["Role", "RoleBinding"]
+
+
 def test_no_rule_says_everything() -> None:
     assert not [rule for rule in GRANTED if "*" in rule]
     for role in ROLES:
@@ -137,6 +168,11 @@ def test_no_rule_says_everything() -> None:
     [
         ("", "secrets", {"get", "create", "patch"}),
         ("", "persistentvolumeclaims", {"get", "list", "watch", "patch"}),
+        (
+            "networking.k8s.io",
+            "networkpolicies",
+            {"get", "list", "watch", "create", "patch", "delete"},
+        ),
         ("", "persistentvolumes", {"get", "list", "watch"}),
         ("", "nodes", {"list", "watch"}),
         ("", "pods", {"get", "list", "watch", "patch", "delete"}),

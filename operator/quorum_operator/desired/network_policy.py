@@ -1,0 +1,115 @@
+"""The NetworkPolicy of the members: who reaches which port, and whom members reach. Pure.
+
+New quorums have it. Whether a quorum is new stands in its identity, which was written when it formed: an upgrade of the
+operator isolates nobody.
+"""
+
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired.names import (
+    ADMIN_PORT,
+    CONTROLLER_PORT,
+    LABEL_INSTANCE,
+    LABEL_NAME,
+    LABEL_QUORUM,
+    LABEL_ROLE,
+    OPERATOR_APP,
+    Owner,
+    metadata,
+)
+from quorum_operator.network_policy_crd import NetworkPeer, NetworkPolicyMode, NetworkPolicySpec
+from quorum_operator.planner.observed import Identity
+
+KIND = "NetworkPolicy"
+ROLES = ("broker", "client")
+"""Values of LABEL_ROLE of pods that reach the Kafka port."""
+DNS_PORTS = (53, 5353)
+"""A policy judges the port of the pod that serves; the DNS pods of OpenShift listen on 5353."""
+
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Label of every namespace; the API server sets it, and nobody can change it."""
+
+Rule = dict[str, Any]
+
+
+def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> bool | None:
+    """Whether there should be one. None: not known, as there is no identity; then nothing is made and nothing deleted."""
+    asked = spec.network_policy.mode if spec.network_policy is not None else None
+    if asked is not None:
+        return asked is NetworkPolicyMode.ENABLED
+    if not identities:
+        return None
+    return max(identities, key=lambda each: each.index).network_policy
+
+
+def build(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
+    """The policy."""
+    asked = spec.network_policy or NetworkPolicySpec()
+    members: Rule = {"podSelector": {"matchLabels": _members(owner)}}
+    holders = {
+        "matchLabels": {LABEL_QUORUM: owner.name},
+        "matchExpressions": [{"key": LABEL_ROLE, "operator": "In", "values": list(ROLES)}],
+    }
+    admin = [members, *_operator(owner), *_peers(asked.admin_from), *_peers(asked.metrics_from)]
+    controller = [members, {"podSelector": holders}, *_peers(asked.controller_from)]
+    egress = [
+        {"ports": [_port(port, kind) for port in DNS_PORTS for kind in ("UDP", "TCP")]},
+        {"to": [members], "ports": [_port(CONTROLLER_PORT), _port(ADMIN_PORT)]},
+    ]
+    if asked.egress_to:
+        egress.append({"to": _peers(asked.egress_to)})
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": KIND,
+        "metadata": metadata(owner, owner.network_policy),
+        "spec": {
+            "podSelector": {"matchLabels": _members(owner)},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {"from": controller, "ports": [_port(CONTROLLER_PORT)]},
+                {"from": admin, "ports": [_port(ADMIN_PORT)]},
+            ],
+            "egress": egress,
+        },
+    }
+
+
+def _members(owner: Owner) -> dict[str, str]:
+    # As the Services select: pods of an earlier version have no LABEL_QUORUM.
+    return {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
+
+
+def _operator(owner: Owner) -> list[Rule]:
+    """An operator that runs outside of the cluster is let in by spec.networkPolicy.adminFrom."""
+    if not owner.operator_namespace:
+        return []
+    space = {"matchLabels": {_NAMESPACE_NAME: owner.operator_namespace}}
+    pods = {"matchLabels": {LABEL_NAME: OPERATOR_APP}}
+    return [{"namespaceSelector": space, "podSelector": pods}]
+
+
+def _port(number: int, protocol: str = "TCP") -> Rule:
+    return {"protocol": protocol, "port": number}
+
+
+def _peers(peers: list[NetworkPeer] | None) -> list[Rule]:
+    return [_peer(each) for each in peers or ()]
+
+
+def _peer(peer: NetworkPeer) -> Rule:
+    found: Rule = peer.model_dump(by_alias=True, exclude_none=True, mode="json")
+    # The API server keeps no empty list and no empty map inside of a selector; the selector itself it keeps.
+    return {
+        name: {key: _filled(value) for key, value in part.items() if value}
+        for name, part in found.items()
+    }
+
+
+def _filled(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [
+        {key: part for key, part in each.items() if part} if isinstance(each, dict) else each
+        for each in value
+    ]

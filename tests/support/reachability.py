@@ -1,0 +1,107 @@
+"""Who is around a quorum, and who of them reaches which port by the network policies that are there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from support.packet_filter import Packet, Pod, derive
+
+CONTROLLER, ADMIN, OTHER = 9093, 8080, 22
+HOST = "172.16.0.1"
+OUTSIDE = "203.0.113.9"
+OPERATOR_SPACE = "metadataquorum-system"
+
+Json = dict[str, Any]
+
+
+def namespaces(*names: str) -> dict[str, Mapping[str, str]]:
+    """With the label that the API server gives every namespace."""
+    return {name: {"kubernetes.io/metadata.name": name} for name in names}
+
+
+def around(space: str, quorum: str, members: Iterable[Mapping[str, str]]) -> list[Pod]:
+    """Two or more members, given by their labels, and everybody whose right to reach them is in question."""
+    broker = {"metadataquorum.dev/quorum": quorum, "metadataquorum.dev/role": "broker"}
+    operator = {"app.kubernetes.io/name": "metadataquorum-operator"}
+    others: list[tuple[str, str, Mapping[str, str]]] = [
+        ("operator", OPERATOR_SPACE, operator),
+        ("pod that calls itself operator", space, operator),
+        ("broker", space, broker),
+        ("client", space, {**broker, "metadataquorum.dev/role": "client"}),
+        ("broker of another namespace", "elsewhere", broker),
+        ("broker of another quorum", space, {**broker, "metadataquorum.dev/quorum": "other"}),
+        ("pod with another role", space, {**broker, "metadataquorum.dev/role": "reader"}),
+        ("member of another quorum", space, _member("other")),
+        ("member of a namesake", "elsewhere", _member(quorum)),
+        ("scraper", "monitoring", {"app": "prometheus"}),
+        ("stranger", space, {"app": "web"}),
+        ("stranger elsewhere", "elsewhere", {}),
+    ]
+    found = [
+        Pod(f"member {number}", space, f"10.0.1.{number}", labels, host=HOST)
+        for number, labels in enumerate(members, 1)
+    ]
+    found += [
+        Pod(name, where, f"10.0.2.{number}", labels)
+        for number, (name, where, labels) in enumerate(others, 1)
+    ]
+    return found
+
+
+def _member(quorum: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "metadataquorum", "app.kubernetes.io/instance": quorum}
+
+
+def reaches(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, set[int]]:
+    """Who reaches which ports of member 1: the pods, its host (the kubelet), and an address outside of the cluster."""
+    known = namespaces(space, "elsewhere", "monitoring", OPERATOR_SPACE)
+    derived = derive(policies, pods, known)
+    (member,) = (pod for pod in pods if pod.name == "member 1")
+    asking = {pod.name: pod.address for pod in pods if pod is not member}
+    asking |= {"its host": HOST, "outside": OUTSIDE}
+    return {
+        name: {
+            port
+            for port in (CONTROLLER, ADMIN, OTHER)
+            if derived.passes(Packet(address, member.address, port))
+        }
+        for name, address in asking.items()
+    }
+
+
+def reached(policies: Iterable[Json], space: str, pods: list[Pod]) -> dict[str, set[int]]:
+    """Whom member 1 reaches, and on which ports; `dns` stands for a pod that serves names."""
+    known = namespaces(space, "elsewhere", "monitoring", OPERATOR_SPACE, "kube-system")
+    dns = Pod("dns", "kube-system", "10.0.3.1")
+    derived = derive(policies, [*pods, dns], known)
+    (member,) = (pod for pod in pods if pod.name == "member 1")
+    asked = {pod.name: pod.address for pod in (*pods, dns) if pod is not member}
+    asked["outside"] = OUTSIDE
+    return {
+        name: {
+            port
+            for port in (53, CONTROLLER, ADMIN, 443)
+            if derived.passes(Packet(member.address, address, port))
+        }
+        for name, address in asked.items()
+    }
+
+
+EVERYTHING = {CONTROLLER, ADMIN, OTHER}
+BY_DEFAULT: dict[str, set[int]] = {
+    "member 2": {CONTROLLER, ADMIN},
+    "operator": {ADMIN},
+    "pod that calls itself operator": set(),
+    "broker": {CONTROLLER},
+    "client": {CONTROLLER},
+    "broker of another namespace": set(),
+    "broker of another quorum": set(),
+    "pod with another role": set(),
+    "member of another quorum": set(),
+    "member of a namesake": set(),
+    "scraper": set(),
+    "stranger": set(),
+    "stranger elsewhere": set(),
+    "its host": EVERYTHING,
+    "outside": set(),
+}
+"""Who reaches which ports of a member, where the spec says nothing."""

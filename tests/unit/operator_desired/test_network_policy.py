@@ -1,0 +1,127 @@
+"""Who reaches a member by its network policy, and whom a member reaches: the whole matrix of pods and ports."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import network_policy, stateful_set
+from quorum_operator.desired.names import Owner
+from quorum_operator.planner.observed import Identity
+from support.packet_filter import Pod
+from support.reachability import (
+    ADMIN,
+    BY_DEFAULT,
+    CONTROLLER,
+    EVERYTHING,
+    OPERATOR_SPACE,
+    around,
+    reached,
+    reaches,
+)
+
+OWNER = Owner("demo", "space", "uid-1", OPERATOR_SPACE)
+IDENTITY = Identity(1, "cluster", 1, "u", 3, formed=True, network_policy=True)
+SCRAPER = {
+    "podSelector": {"matchLabels": {"app": "prometheus"}},
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+}
+ELSEWHERE = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}}
+
+
+def spec(**asked: Any) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"networkPolicy": asked} if asked else {})
+
+
+def pods() -> list[Pod]:
+    """Members with the labels that their template gives them."""
+    templates = [
+        stateful_set.build_template(OWNER, spec(), stateful_set.Member(number, 1, IDENTITY))
+        for number in (1, 2)
+    ]
+    return around("space", "demo", [each["metadata"]["labels"] for each in templates])
+
+
+def matrix(**asked: Any) -> dict[str, set[int]]:
+    return reaches([network_policy.build(OWNER, spec(**asked))], "space", pods())
+
+
+def test_by_default_it_lets_in_members_the_operator_and_labelled_pods() -> None:
+    assert matrix() == BY_DEFAULT
+
+
+def test_without_it_everybody_reaches_everything() -> None:
+    assert set(map(frozenset, reaches([], "space", pods()).values())) == {frozenset(EVERYTHING)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes"),
+    [
+        (
+            {"controllerFrom": [ELSEWHERE]},
+            {
+                "broker of another namespace": {CONTROLLER},
+                "member of a namesake": {CONTROLLER},
+                "stranger elsewhere": {CONTROLLER},
+            },
+        ),
+        ({"adminFrom": [{"podSelector": {"matchLabels": {"app": "web"}}}]}, {"stranger": {ADMIN}}),
+        ({"metricsFrom": [SCRAPER]}, {"scraper": {ADMIN}}),
+        ({"adminFrom": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}, {"outside": {ADMIN}}),
+        (
+            {"adminFrom": [{"ipBlock": {"cidr": "203.0.113.0/24", "except": ["203.0.113.8/30"]}}]},
+            {},
+        ),
+        ({"egressTo": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}, {}),
+    ],
+)
+def test_each_list_lets_in_whom_it_names_and_nobody_else(
+    asked: dict[str, Any], changes: dict[str, set[int]]
+) -> None:
+    assert matrix(**asked) == BY_DEFAULT | changes
+
+
+def test_an_operator_whose_namespace_is_not_known_is_let_in_by_nobody() -> None:
+    """A label alone would let in whoever gives it to his pod."""
+    outside = replace(OWNER, operator_namespace="")
+    found = reaches([network_policy.build(outside, spec())], "space", pods())
+    assert found == BY_DEFAULT | {"operator": set()}
+
+
+def test_members_reach_members_and_names_and_nothing_else() -> None:
+    found = reached([network_policy.build(OWNER, spec())], "space", pods())
+    assert {name: ports for name, ports in found.items() if ports - {53}} == {
+        "member 2": {CONTROLLER, ADMIN}
+    }
+    assert {name for name, ports in found.items() if 53 not in ports} == {"member 2"}
+
+
+def test_egress_to_voters_elsewhere_is_opened_by_name() -> None:
+    asked = spec(egressTo=[{"ipBlock": {"cidr": "203.0.113.9/32"}}])
+    found = reached([network_policy.build(OWNER, asked)], "space", pods())
+    assert found["outside"] == {53, CONTROLLER, ADMIN, 443}
+    assert found["stranger"] == {53}
+
+
+def test_a_new_quorum_has_it_and_one_of_an_earlier_version_by_choice() -> None:
+    new, old = IDENTITY, replace(IDENTITY, network_policy=False)
+    assert network_policy.is_wanted(spec(), (new,)) is True
+    assert network_policy.is_wanted(spec(), (old,)) is False
+    assert network_policy.is_wanted(spec(), (old, replace(new, index=2))) is True
+    assert network_policy.is_wanted(spec(), ()) is None, "nothing is taken from a quorum unseen"
+    assert network_policy.is_wanted(spec(mode="Enabled"), (old,)) is True
+    assert network_policy.is_wanted(spec(mode="Disabled"), (new,)) is False
+    assert network_policy.is_wanted(spec(adminFrom=[ELSEWHERE]), (old,)) is False
+
+
+def test_what_the_api_server_would_not_keep_is_not_written() -> None:
+    """An empty list inside of a selector would be told as a change for ever; an empty selector means all."""
+    everyone = {"podSelector": {"matchLabels": {}, "matchExpressions": []}}
+    expression = {"key": "a", "operator": "Exists", "values": []}
+    one = {"namespaceSelector": {"matchExpressions": [expression]}}
+    built = network_policy.build(OWNER, spec(adminFrom=[everyone, one]))
+    *_, first, second = built["spec"]["ingress"][1]["from"]
+    assert first == {"podSelector": {}}
+    kept = {"key": "a", "operator": "Exists"}
+    assert second == {"namespaceSelector": {"matchExpressions": [kept]}}

@@ -1,0 +1,108 @@
+"""The network policy of a quorum in the real reconcile: on for new ones, by choice for others, never lost by accident."""
+
+import asyncio
+from typing import Any
+
+from quorum_operator.desired import names
+from quorum_operator.kube.errors import Forbidden
+from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
+
+POLICY = f"/apis/networking.k8s.io/v1/namespaces/{SPACE}/networkpolicies/demo-members"
+IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
+
+CLAIM = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims/data-demo-2-1-0"
+
+
+def reconcile(api: KeptObjects, times: int = 3) -> None:
+    made = reconciler(api, SoundNodes(3))
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def earlier() -> KeptObjects:
+    """A quorum that was formed by the version before."""
+    api = running_quorum(3)
+    del api.objects[POLICY]
+    api.objects[IDENTITY]["data"].pop("networkPolicy", None)
+    for path, found in api.objects.items():
+        if "/persistentvolumeclaims/" in path:
+            found["metadata"].get("annotations", {}).pop(names.ANNOTATION_NETWORK_POLICY, None)
+    return api
+
+
+def test_a_quorum_of_the_version_before_is_left_as_it_is() -> None:
+    api = earlier()
+    reconcile(api)
+    assert POLICY not in api.objects
+    assert not [path for _, path in api.writes if "networkpolicies" in path]
+
+
+def test_it_is_switched_on_and_off_by_the_spec() -> None:
+    api = earlier()
+    api.change_spec(networkPolicy={"mode": "Enabled"})
+    reconcile(api)
+    assert api.objects[POLICY]["metadata"]["ownerReferences"][0]["name"] == NAME
+    api.change_spec(networkPolicy={"mode": "Disabled"})
+    reconcile(api)
+    assert POLICY not in api.objects
+    assert not [path for _, path in api.writes if "statefulsets" in path or "/pods/" in path]
+
+
+def test_a_policy_of_somebody_else_is_not_deleted() -> None:
+    api = earlier()
+    foreign: dict[str, Any] = {
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "demo-members", "namespace": SPACE, "uid": "foreign"},
+        "spec": {"podSelector": {}},
+    }
+    api.objects[POLICY] = foreign
+    reconcile(api)
+    assert api.objects[POLICY] == foreign
+
+
+def test_a_policy_that_is_deleted_is_made_again() -> None:
+    api = running_quorum(3)
+    before = api.objects.pop(POLICY)
+    reconcile(api)
+    assert api.objects[POLICY]["spec"] == before["spec"]
+
+
+def test_an_identity_that_is_made_again_remembers_it() -> None:
+    """Else whoever deletes a ConfigMap would open the ports of all members."""
+    api = running_quorum(3)
+    claim = api.objects[CLAIM]["metadata"]
+    claim["annotations"] = {names.ANNOTATION_NETWORK_POLICY: "true"}
+    del api.objects[IDENTITY]
+    reconcile(api, times=6)
+    assert api.objects[IDENTITY]["data"]["networkPolicy"] == "true"
+    assert POLICY in api.objects
+
+
+def test_an_identity_of_the_version_before_that_is_made_again_isolates_nobody() -> None:
+    api = earlier()
+    del api.objects[IDENTITY]
+    reconcile(api, times=6)
+    assert IDENTITY in api.objects
+    assert POLICY not in api.objects
+
+
+def test_without_the_right_to_policies_the_rest_goes_on_and_it_is_told() -> None:
+    """An operator whose image was upgraded before its role."""
+    api = running_quorum(3)
+    service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
+
+    def forbidden(verb: str, path: str) -> None:
+        if "networkpolicies" in path:
+            raise Forbidden(403, "Forbidden", "networkpolicies is forbidden")
+
+    api.refuse = forbidden
+    del api.objects[service]
+    reconcile(api)
+    assert service in api.objects
+    refused = api.condition("Refused")
+    assert refused["status"] == "True"
+    assert "NetworkPolicy/demo-members" in refused["message"]
