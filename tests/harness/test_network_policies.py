@@ -19,6 +19,7 @@ from support.trial.waiting import wait_for
 pytestmark = pytest.mark.harness
 
 _HOME = {"METADATAQUORUM_OPERATOR_NAMESPACE": chart.NAMESPACE}
+_OF_THREE = BY_DEFAULT | {"member 3": BY_DEFAULT["member 2"]}
 _SCRAPER = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
     "podSelector": {"matchLabels": {"app": "prometheus"}},
@@ -46,23 +47,23 @@ def test_members_are_reached_by_whom_they_should_be(scene: Scene) -> None:
     operator, _ = scene.add_operator(**_HOME)
     operator.start()
     quorum = scene.create(3)
-    assert matrix(scene, quorum) == BY_DEFAULT
+    assert matrix(scene, quorum) == _OF_THREE
     before = scene.api.get(path_of(scene))
     scene.api.merge(path_of(scene), {"spec": {"ingress": [{}]}})
-    assert matrix(scene, quorum) == dict.fromkeys(BY_DEFAULT, EVERYTHING)
-    wait_for("a mended policy", lambda: matrix(scene, quorum) == BY_DEFAULT, timeout_s=40)
+    assert matrix(scene, quorum) == dict.fromkeys(_OF_THREE, EVERYTHING)
+    wait_for("a mended policy", lambda: matrix(scene, quorum) == _OF_THREE, timeout_s=40)
     scene.api.delete(path_of(scene))
     wait_for("a policy made again", lambda: scene.api.find(path_of(scene)), timeout_s=40)
     assert scene.api.get(path_of(scene))["spec"] == before["spec"]
     quorum.patch({"networkPolicy": {"metricsFrom": [_SCRAPER]}})
     wait_for(
         "metrics for whom they are",
-        lambda: matrix(scene, quorum) == BY_DEFAULT | {"scraper": {ADMIN}},
+        lambda: matrix(scene, quorum) == _OF_THREE | {"scraper": {ADMIN}},
         timeout_s=40,
     )
     quorum.patch({"networkPolicy": {"mode": "Disabled", "metricsFrom": None}})
     wait_for("no policy", lambda: scene.api.find(path_of(scene)) is None, timeout_s=40)
-    assert matrix(scene, quorum) == dict.fromkeys(BY_DEFAULT, EVERYTHING)
+    assert matrix(scene, quorum) == dict.fromkeys(_OF_THREE, EVERYTHING)
     assert all(pod["status"]["containerStatuses"][0]["restartCount"] == 0 for pod in quorum.pods())
 
 

@@ -128,6 +128,7 @@ class KafkaBrokers:
 def documents(quorum: str, image: str) -> list[Json]:
     """The example, with this quorum and this image in it."""
     text = EXAMPLE.read_text().replace(f"{_EXAMPLE_QUORUM}-", f"{quorum}-")
+    text = text.replace(f"/quorum: {_EXAMPLE_QUORUM}\n", f"/quorum: {quorum}\n")
     found: list[Json] = list(yaml.safe_load_all(text))
     (brokers,) = (each for each in found if each["kind"] == "StatefulSet")
     brokers["spec"]["template"]["spec"]["containers"][0]["image"] = image
