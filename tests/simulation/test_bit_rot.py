@@ -53,6 +53,10 @@ def _restart_with_rot(host: SimulatedHost, position: int) -> int:
     return int(path.stem)
 
 
+def _is_lost(host: SimulatedHost) -> bool:
+    return host.machine.counts_as_lost
+
+
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("which", ["leader", "observer"])
 def test_it_is_no_other_record_and_is_noticed(
@@ -69,3 +73,50 @@ def test_it_is_no_other_record_and_is_noticed(
     world.until(lambda: rotten.halted is HaltReason.STORAGE_FAILED, NOTICED_MS)
     assert well.up
     assert rotten.machine.counts_as_lost
+
+
+def test_a_disk_whose_snapshots_were_set_aside_counts_as_lost_until_there_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash in between costs it: the log alone does not reach back."""
+    monkeypatch.setattr(machine, "SEGMENT_BYTES", (700,))
+    world = World()
+    host = world.hosts[1]
+    host.keeps_log = False
+    world.cluster.snapshot_every = None
+    world.until(lambda: host.log.first_offset > 0)
+    world.cluster.snapshot_every, host.keeps_log = 1_000_000, True
+    written_at_ms = world.cluster.scheduler.now_ms + 100
+    world.until(lambda: world.cluster.scheduler.now_ms > written_at_ms)
+    assert not _is_lost(host)
+    for each in host.disk.snapshots:
+        host.machine.rot(host.disk.directory / each.file_name, 61, 0)
+    assert _is_lost(host)
+    world.until(lambda: not host.disk.snapshots)
+    assert not host.machine.is_rotten
+    assert _is_lost(host)
+    world.until(lambda: host.disk.snapshots)
+    assert not _is_lost(host)
+    assert host.up
+
+
+def test_a_start_may_find_an_older_snapshot_that_it_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also one of which nothing is known any more: a loss of power undid its deletion."""
+    monkeypatch.setattr(machine, "SEGMENT_BYTES", (700,))
+    world = World()
+    host = world.hosts[1]
+    host.keeps_log = True
+    world.cluster.snapshot_every = None
+    world.until(lambda: len(host.disk.snapshots) > 1)
+    older = min(host.disk.snapshots)
+    held = host.disk.snapshots[older]
+    host.machine.rot(host.disk.directory / older.file_name, 61, 0)
+    host.machine.crash(power=False)
+    del host.disk.snapshots[older]
+    host.machine.start()
+    assert host.up
+    assert host.disk.snapshots[older] == held
+    world.until(lambda: older not in host.disk.snapshots, NOTICED_MS)
+    assert host.up

@@ -52,6 +52,11 @@ class SimulatedLog:
         return self._log.start_offset
 
     @property
+    def first_offset(self) -> int:
+        """Of the first segment, which the start may lie within."""
+        return self._log.segments[0].base_offset
+
+    @property
     def end_offset(self) -> int:
         return self._log.end_offset
 

@@ -98,10 +98,14 @@ class Machine:
     def counts_as_lost(self) -> bool:
         """Whether what this disk once held can't be relied on.
 
-        It is broken, spoilt or given up, will be given up with its next sync, or has not caught up since it went back.
+        It is broken, spoilt or given up, will be given up with its next sync or start, or has not caught up since it went back.
         """
         doomed = self.keeps_mark and self.files.failing_sync in FAILED_SYNCS
-        return self.files.broken or self.given_up or doomed or self.is_rotten or self._is_behind()
+        beheaded = "bit rot" in self.disk_faults and any(
+            replica.has_run and replica.disk.lacks_the_beginning for replica in self.replicas
+        )
+        lost = self.files.broken or self.given_up or doomed or beheaded
+        return lost or self.is_rotten or self._is_behind()
 
     @property
     def is_rotten(self) -> bool:
