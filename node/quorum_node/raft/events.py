@@ -1,6 +1,6 @@
 """What can happen to a replica: the input of `Replica.step`.
 
-Owns the event types. Must not know who raises them (`server/partition/driver.py`, the simulation).
+Owns the event types. Must not know who raises them (`server/driver.py`, the simulation).
 """
 
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ their sender knows of none. Then
 * a leader of the old quorum serves nobody that knows of a recovery, does not learn epochs from it, and reports it. It
   does not stop: without authentication anybody could say so.
 
-Must not know how a recovery is made (`server/starting/recovering.py`). Stock replicas know nothing of this, and go by the epoch.
+Must not know how a recovery is made (`server/recovering.py`). Stock replicas know nothing of this, and go by the epoch.
 """
 
 from dataclasses import replace

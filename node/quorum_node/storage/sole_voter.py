@@ -9,7 +9,7 @@ that is started in between without the option does no harm:
    UUID is not that of meta.properties.
 3. meta.properties gets the new UUID: done.
 
-Must not know whether it is right to do this: that is asked in `server/starting/recovering.py`.
+Must not know whether it is right to do this: that is asked in `server/recovering.py`.
 """
 
 import json
