@@ -26,11 +26,12 @@ from quorum_node.records.metadata import (
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
-from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.partition.port import AppendOutcome, Committed
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
 from support.broker_requests import registration
+from support.hosted_process import QuietProcess
 from support.local_quorum import LocalNode, LocalQuorum, wait_until
 from support.one_request import ask
 from support.previous_version import NoHistory, previous_node
@@ -53,13 +54,15 @@ def founded(node: LocalNode) -> None:
         config = check_config(pairs)
         directory = open_replica(config, Termination())
         reserve = DiskReserve(Path(pairs["metadata.log.dir"]), 0)
-        hosted = HostedPartitions(config, directory, Metrics(), MalformedBytes(), reserve)
+        hosted = HostedPartitions(
+            config, directory, Metrics(), MalformedBytes(), reserve, QuietProcess()
+        )
         hosted.start()
         level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=OLD_LEVEL)
         outcome: AppendOutcome | None = None
         for _ in range(1000):  # refused until its own voters record is committed
             done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
-            hosted.first.appends.submit((encode_metadata(level),), done.set_result)
+            hosted.first.append((encode_metadata(level),), done.set_result)
             outcome = await asyncio.wait_for(done, 10)
             if isinstance(outcome, Committed):
                 break

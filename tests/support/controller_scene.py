@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
-from quorum_node.controller.view import ANONYMOUS, Caller, Settings
+from quorum_node.controller.snapshot_turns import SnapshotTurns
+from quorum_node.controller.view import ANONYMOUS, Caller, Replicas, Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
@@ -21,6 +22,7 @@ from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.appends import AppendQueue
+from quorum_node.server.partition.port import Append, AppendDone, AppendOutcome
 
 CLUSTER_ID = "the-cluster"
 VOTERS = tuple(ReplicaKey(each, UUID(int=(1 << 90) + each)) for each in (1, 2, 3))
@@ -55,19 +57,23 @@ class Scene:
         self.high_watermark = 0
         self.log: list[tuple[int, tuple[bytes, ...]]] = []
         self.committed = CommittedImage()
+        self.voters = VOTERS
+        self.seen = Replicas()
+        """What the replica tells of others."""
+        self.turns: Callable[[float], SnapshotTurns] | None = None
+        """Makes the order of snapshots, where a test has one."""
         self.foreseen = 0
         """Batches that replay took over from the controller."""
         self.metrics = Metrics().partition(0)
-        self.appends = AppendQueue(self._propose, self.metrics)
+        self.appends = AppendQueue(self._propose, self._settled, self.metrics)
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._ids = first_uuid
         self._open: list[tuple[int, int, tuple[bytes, ...]]] = []
         chance = Chance(lambda: self.now_ms, self._uuid, lambda n: 0)
         events = ControllerEvents()
         self.controller = ActiveController(
-            self, chance, events, session_timeout_ms=9000, settings=Settings(**settings)
+            self, chance, events, self, session_timeout_ms=9000, settings=Settings(**settings)
         )
-        self.controller.identity = lambda: (CLUSTER_ID, 1, VOTERS)
         self.maintenance = (
             Maintenance(self.controller, events, self.metrics, lambda: False)
             if maintained
@@ -97,7 +103,45 @@ class Scene:
         """Through the loop, as ever."""
         asyncio.get_running_loop().call_soon(callback)
 
+    def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:
+        """Cluster id, own id, voters."""
+        return CLUSTER_ID, 1, self.voters
+
+    def replicas(self) -> Replicas:
+        """Set by the test."""
+        return self.seen
+
+    # -- what the active controller tells
+
+    def activated(self) -> None:
+        """See `ActivePort`."""
+        if self.maintenance is not None:
+            self.maintenance.activated()
+
+    def pending_changed(self) -> None:
+        """See `ActivePort`."""
+        if self.maintenance is not None:
+            self.maintenance.look()
+
+    def elected_unclean(self, partitions: int) -> None:
+        """See `ActivePort`."""
+        if self.maintenance is not None:
+            self.maintenance.elected_unclean(partitions)
+
+    def snapshot_turns(self, now_ms: float) -> SnapshotTurns | None:
+        """See `ActivePort`."""
+        return None if self.turns is None else self.turns(now_ms)
+
+    def _settled(self, append: Append, outcome: AppendOutcome) -> None:
+        self.controller.settled(append, outcome)
+
     # -- what the test does
+
+    def append(self, values: tuple[bytes, ...], done: AppendDone) -> None:
+        """What somebody else than the controller appends."""
+        append = self.appends.submit(values, done)
+        if append is not None:
+            self.controller.appended(append)
 
     async def lead(self, epoch: int = 1) -> None:
         """Win an election, and commit a record of that epoch."""

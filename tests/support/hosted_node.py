@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 
 from quorum_node.configuration.node_config import NodeConfig, check_config
-from quorum_node.raft.outputs import Halt
+from quorum_node.raft.outputs import Halt, VotersChanged
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
 from quorum_node.server.admin.app import create_app
@@ -20,7 +20,9 @@ from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
-from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.partition.led_replica import LedReplica
+from quorum_node.server.partition.port import AppendOutcome, Committed, HostedPartition
+from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.starting.replica_building import own_endpoints
 from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
@@ -42,23 +44,35 @@ class Node:
         self.metrics = Metrics()
         self.reserve = DiskReserve(directory, 0)
         self.hosted = HostedPartitions(
-            self.config, self.directory, self.metrics, MalformedBytes(), self.reserve
-        )
-        self.controller = HostedController(
-            self.hosted.first,
-            self.metrics.partition(0),
-            session_timeout_ms=self.config.controller.session_timeout_ms,
-            settings=self.config.controller.settings,
-            snapshot_policy=self.config.snapshots,
-            request_timeout_ms=self.config.timeouts.request_timeout_ms,
+            self.config,
+            self.directory,
+            self.metrics,
+            MalformedBytes(),
+            self.reserve,
+            self,
+            self._make_controller,
         )
         self.halts: list[Halt] = []
-        self.halted = asyncio.Event()
-        self.hosted.on_halt = self._on_halt
+        self.has_halted = asyncio.Event()
 
-    def _on_halt(self, halt: Halt) -> None:
+    def _make_controller(self, host: ReplicaHost) -> HostedController:
+        metrics = self.metrics.partition(host.partition)
+        self.controller = HostedController(
+            LedReplica(host), host.snapshotter, host.peers, metrics, self.config
+        )
+        return self.controller
+
+    def broken(self, error: BaseException) -> None:
+        """See `ProcessPort`."""
+        raise error
+
+    def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
+        """See `ProcessPort`."""
+
+    def halted(self, halt: Halt) -> None:
+        """See `ProcessPort`."""
         self.halts.append(halt)
-        self.halted.set()
+        self.has_halted.set()
 
     async def start(self) -> None:
         """Until both partitions take writes."""
@@ -75,7 +89,7 @@ class Node:
         """One config, and what became of it."""
         done: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         record = encode_metadata(config(2, "t", name, value))
-        self.hosted.hosts[number].appends.submit((record,), done.set_result)
+        self.hosted.hosts[number].append((record,), done.set_result)
         return await asyncio.wait_for(done, 10)
 
     def close(self) -> None:
@@ -88,7 +102,7 @@ class Node:
     def client(self, token: str | None = None) -> httpx.AsyncClient:
         """The admin API of this node; with a token it is asked for."""
         view = NodeView(
-            hosted=self.hosted,
+            hosts=self.hosted.hosts,
             controller=self.controller.controller,
             metrics=self.metrics,
             reserve=self.reserve,

@@ -55,6 +55,10 @@ class CommittedImage:
         changes.configs.set_all(records)
         self.image = changes.finish()
 
+    def take_over(self, image: ClusterImage) -> None:
+        """What replay of the next records would make of it, from whoever has done so already."""
+        self.image = image
+
     def reached(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         """Everything below `end_offset` was replayed; the last batch had this epoch and time."""
         self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms

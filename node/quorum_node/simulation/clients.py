@@ -18,7 +18,7 @@ from quorum_node.raft.outputs import (
     ReadFailed,
 )
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
-from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.partition.port import AppendOutcome, Committed
 
 if TYPE_CHECKING:
     from quorum_node.simulation.cluster import Cluster

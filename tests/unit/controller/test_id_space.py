@@ -86,7 +86,7 @@ def test_a_broker_does_not_get_the_id_of_a_registered_controller() -> None:
     async def test(made: PartitionScene) -> None:
         assert await code(made, controller(9, U9)) == ErrorCode.NONE
         assert await code(made, registration(9)) == TAKEN
-        made.controller.replicas = lambda: Replicas(fetching=(ReplicaKey(9, U9),))
+        made.seen = Replicas(fetching=(ReplicaKey(9, U9),))
         assert await code(made, registration(9)) == TAKEN
 
     scene(test)
@@ -95,7 +95,7 @@ def test_a_broker_does_not_get_the_id_of_a_registered_controller() -> None:
 @pytest.mark.parametrize("uuid", [U9, None])
 def test_a_broker_does_not_get_the_id_of_a_coming_voter(uuid: UUID | None) -> None:
     async def test(made: PartitionScene) -> None:
-        made.controller.replicas = lambda: Replicas(joining=(ReplicaKey(9, uuid),))
+        made.seen = Replicas(joining=(ReplicaKey(9, uuid),))
         assert await code(made, registration(9)) == TAKEN
         assert await code(made, registration(8)) == ErrorCode.NONE
 
@@ -136,9 +136,9 @@ def test_of_a_stock_controller_the_replicas_that_fetch_tell_whether_it_is_the_sa
             (ReplicaKey(9, U9), ReplicaKey(9, V9)),
             (other,),
         ):
-            made.controller.replicas = lambda found=fetching: Replicas(fetching=found)
+            made.seen = Replicas(fetching=fetching)
             assert await code(made, registration(9, log_dirs=(U9,))) == TAKEN
-        made.controller.replicas = lambda: Replicas(fetching=(other, ReplicaKey(9, U9)))
+        made.seen = Replicas(fetching=(other, ReplicaKey(9, U9)))
         assert await code(made, registration(9, log_dirs=(U9,))) == ErrorCode.NONE
 
     scene(test)
@@ -161,9 +161,9 @@ def test_a_controller_does_not_get_a_brokers_id() -> None:
 def test_a_stock_controller_beside_a_broker_is_told_by_the_replicas_that_fetch() -> None:
     async def test(made: PartitionScene) -> None:
         assert await code(made, registration(9, log_dirs=(V9,))) == ErrorCode.NONE
-        made.controller.replicas = lambda: Replicas(fetching=(ReplicaKey(9, V9), ReplicaKey(9, U9)))
+        made.seen = Replicas(fetching=(ReplicaKey(9, V9), ReplicaKey(9, U9)))
         assert await code(made, controller(9)) == TAKEN
-        made.controller.replicas = lambda: Replicas(fetching=(ReplicaKey(9, V9),))
+        made.seen = Replicas(fetching=(ReplicaKey(9, V9),))
         assert await code(made, controller(9)) == ErrorCode.NONE
 
     scene(test)

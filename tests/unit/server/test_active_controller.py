@@ -184,7 +184,7 @@ def test_what_others_append_is_part_of_the_state_that_commands_see() -> None:
         scene = Scene()
         await scene.lead()
         record = ConfigRecord(resource_type=2, resource_name="t", name="a", value="b")
-        scene.appends.submit((encode_metadata(record),), lambda outcome: None)
+        scene.append((encode_metadata(record),), lambda outcome: None)
         assert scene.controller.pending is not None
         assert dict(scene.controller.pending.configs.of(2, "t")) == {"a": "b"}
         await scene.commit()
@@ -239,7 +239,7 @@ def test_a_format_switches_with_the_finalized_level_and_not_with_a_restart() -> 
             max_version_level=1,
             upgrade_type=UpgradeType.SAFE_DOWNGRADE,
         )
-        scene.controller.identity = lambda: ("the-cluster", 1, VOTERS[:1])
+        scene.voters = VOTERS[:1]
         answer = await scene.do(UpdateFeaturesRequest(feature_updates=(level,)))
         assert answer.error_code == 0, answer.error_message
         assert scene.committed.image.features.level("transaction.version") == 1
@@ -272,10 +272,10 @@ def test_a_broker_without_heartbeats_is_fenced_when_its_lease_ends() -> None:
     async def test() -> None:
         scene, epoch = await scene_with_broker()
         scene.now_ms += 8_999
-        scene.controller.on_changed()
+        scene.pending_changed()
         assert await scene.commit() == []
         scene.now_ms += 1
-        scene.controller.on_changed()
+        scene.pending_changed()
         (record,) = await scene.commit()
         assert isinstance(record, BrokerRegistrationChangeRecord)
         assert (record.broker_id, record.fenced) == (7, 1)
@@ -294,7 +294,7 @@ def test_a_new_controller_gives_every_broker_the_time_of_a_lease() -> None:
         await scene.lead(2)
         assert await scene.commit() == []
         scene.now_ms += 9_000
-        scene.controller.on_changed()
+        scene.pending_changed()
         (record,) = await scene.commit()
         assert isinstance(record, BrokerRegistrationChangeRecord)
 

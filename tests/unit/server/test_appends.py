@@ -7,13 +7,8 @@ import pytest
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.partition.appends import (
-    MAX_BATCH_BYTES,
-    MAX_BATCHES_IN_FLIGHT,
-    AppendQueue,
-    Committed,
-    TooLarge,
-)
+from quorum_node.server.partition.appends import MAX_BATCHES_IN_FLIGHT, AppendQueue
+from quorum_node.server.partition.port import MAX_BATCH_BYTES, Committed, TooLarge
 
 Proposals = list[tuple[int, tuple[bytes, ...]]]
 
@@ -22,7 +17,9 @@ def scenario(test: Callable[[AppendQueue, Proposals], Coroutine[None, None, None
     async def body() -> None:
         proposals: Proposals = []
         queue = AppendQueue(
-            lambda number, values: proposals.append((number, values)), Metrics().partition(0)
+            lambda number, values: proposals.append((number, values)),
+            lambda append, outcome: None,
+            Metrics().partition(0),
         )
         await test(queue, proposals)
 

@@ -8,6 +8,7 @@ from quorum_node.records.batches import CorruptBatch, encode_batch
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
+from support.applier_port import NotingPort
 
 
 def batch(base_offset: int) -> bytes:
@@ -39,15 +40,11 @@ def test_a_flipped_bit_of_a_base_offset_stops_the_replay(damaged: int, bit: int)
 
     async def body() -> Applier:
         log = Log([*batches[:damaged], bytes(broken), *batches[damaged + 1 :]])
-        noticed = asyncio.Event()
-
-        def note(error: Exception) -> None:
-            failures.append(error)
-            noticed.set()
-
-        applier = Applier(log, note, Metrics().partition(0))
+        port = NotingPort()
+        applier = Applier(log, port, Metrics().partition(0))
         applier.advance(3)
-        await noticed.wait()
+        await port.noticed.wait()
+        failures.extend(port.failures)
         return applier
 
     applier = asyncio.run(asyncio.wait_for(body(), 10))

@@ -70,7 +70,7 @@ def test_metadata_lag_is_what_is_committed_and_not_applied(tmp_path: Path, recor
             seen.append(value(node, "metadata_lag"))
             done.set_result(outcome)
 
-        node.hosted.first.appends.submit(values, committed)
+        node.hosted.first.append(values, committed)
         await done
         assert seen == [records], "committed in this turn of the loop, applied in the next"
         await until(lambda: value(node, "metadata_lag") == 0)

@@ -52,7 +52,7 @@ class Client:
     def take_turn(self) -> None:
         self._loop.now += self._cost
         self.done_at.append(self._loop.now)
-        self._turns.spent(self, self._cost)
+        self.served_until = self._turns.spent(self, self._cost)
         self._pieces -= 1
         if self._pieces > 0:
             self._turns.add(self)
@@ -133,7 +133,7 @@ def test_a_burst_after_a_pause_waits_for_nobody() -> None:
     turns = FairTurns(loop, share=0.2, burst_seconds=0.2, clock=loop.clock)
     client = Client(turns, loop, 1, 0.0001)
     assert turns.may_go_on(client)
-    turns.spent(client, 0.3)
+    client.served_until = turns.spent(client, 0.3)
     assert not turns.may_go_on(client)
     loop.turn()
     assert not turns.may_go_on(client), "the credit is used up"
@@ -169,10 +169,10 @@ def test_light_work_is_bounded_too_and_does_not_lengthen_the_turn_of_other_work(
     loop = Clockwork()
     turns = FairTurns(loop, clock=loop.clock)
     light, other = LightClient(turns, loop, 1, 0.0001), Client(turns, loop, 1, 0.0001)
-    turns.spent(light, TURN_SECONDS)
+    light.served_until = turns.spent(light, TURN_SECONDS)
     assert turns.may_go_on(light)
     assert not turns.may_go_on(other)
-    turns.spent(light, LIGHT_TURN_SECONDS - TURN_SECONDS)
+    light.served_until = turns.spent(light, LIGHT_TURN_SECONDS - TURN_SECONDS)
     assert not turns.may_go_on(light)
     for number in range(1000):
         turns.add((LightClient if number % 2 else Client)(turns, loop, 5, 0.0001))

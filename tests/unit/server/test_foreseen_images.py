@@ -29,6 +29,7 @@ from quorum_node.server.controller.foreseen import (
 )
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.applier import Applier
+from support.applier_port import NotingPort
 from support.broker_requests import heartbeat, registration
 from support.controller_scene import Scene, play
 
@@ -159,7 +160,7 @@ def test_a_deposed_controller_forgets_what_is_committed_and_not_applied() -> Non
 
 def append(scene: Scene, *records: MetadataMessage) -> None:
     """As the admin API does."""
-    scene.appends.submit(tuple(map(encode_metadata, records)), lambda outcome: None)
+    scene.append(tuple(map(encode_metadata, records)), lambda outcome: None)
 
 
 def decide(scene: Scene, *records: MetadataMessage, atomic: bool = True) -> None:
@@ -259,15 +260,18 @@ class Log:
 def applied(log: Log, known: ForeseenImages) -> Applier:
     """An applier that has gone through the log; its image at the beginning must be `FIRST`."""
 
+    port = NotingPort(known)
+
     async def apply() -> Applier:
-        applier = Applier(log, lambda error: pytest.fail(repr(error)), Metrics().partition(0))
-        applier.committed.image = FIRST
-        applier.foreseen = known.behind
+        applier = Applier(log, port, Metrics().partition(0))
+        applier.committed.take_over(FIRST)
         applier.advance(log.end_offset)
         applier.when_applied(log.end_offset, lambda: None)
         return applier
 
-    return asyncio.run(apply())
+    made = asyncio.run(apply())
+    assert port.failures == []
+    return made
 
 
 def test_replay_asks_batch_by_batch() -> None:

@@ -18,13 +18,13 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
 from quorum_node.protocol.topic_apis import ELECT_LEADERS
 from quorum_node.schema.schema import Message
-from quorum_node.server.controller.forwarded import ForwardedRequest, says, unwrap
 from quorum_node.server.listener.kafka_listener import (
     InboundRequest,
     KafkaConnection,
     KafkaListener,
 )
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.requests.forwarded import ForwardedRequest, says, unwrap
 
 ALICE = encode_principal(DefaultPrincipal(type="User", name="alice", token_authenticated=False))
 ADDRESS = bytes((10, 0, 0, 7))

@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from quorum_node.api import ErrorCode
-from quorum_node.raft.outputs import HaltReason
-from quorum_node.server.partition.appends import Committed
+from quorum_node.raft.outputs import Halt, HaltReason
+from quorum_node.server.observing.node_events import ReplicaEvents
+from quorum_node.server.partition.port import Committed
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from support.hosted_node import NODE_ID, Node, with_node
 
@@ -27,7 +28,7 @@ def test_a_failed_disk_stops_all_partitions_and_is_told_once(
 ) -> None:
     async def scenario(node: Node) -> None:
         node.hosted.hosts[fails].fail_storage(failure)
-        await asyncio.wait_for(node.halted.wait(), 10)
+        await asyncio.wait_for(node.has_halted.wait(), 10)
         for number in range(2):
             assert not isinstance(await node.append(number, "late", "x"), Committed)
         reasons = [host.halt.reason for host in node.hosted.hosts if host.halt]
@@ -50,14 +51,31 @@ def test_a_failed_log_of_one_partition_stops_the_other() -> None:
         with_node(Path(directory), scenario)
 
 
+def test_the_process_hears_of_the_end_before_anybody_logs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(events: ReplicaEvents, halt: Halt) -> None:
+        raise OSError("stdout is closed")
+
+    monkeypatch.setattr(ReplicaEvents, "halted", closed)
+
+    async def scenario(node: Node) -> None:
+        with pytest.raises(OSError, match="stdout is closed"):
+            node.hosted.hosts[0].fail_storage(StorageFailure("EIO"))
+        assert node.has_halted.is_set() or node.hosted.hosts[1].halt is not None
+        assert all(host.halt is not None for host in node.hosted.hosts)
+
+    with_node(tmp_path, scenario)
+
+
 def test_a_stop_ends_when_all_partitions_have_handed_over(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         node.hosted.hosts[0].request_shutdown()
         await asyncio.sleep(0)
-        assert not node.halted.is_set(), "the other partition still serves"
+        assert not node.has_halted.is_set(), "the other partition still serves"
         assert isinstance(await node.append(1, "still", "x"), Committed)
         node.hosted.request_shutdown()
-        await asyncio.wait_for(node.halted.wait(), 10)
+        await asyncio.wait_for(node.has_halted.wait(), 10)
         assert [halt.reason for halt in node.halts] == [HaltReason.SHUTDOWN]
 
     with_node(tmp_path, scenario)

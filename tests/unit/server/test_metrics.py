@@ -92,11 +92,13 @@ def test_every_line_of_the_drafts_tables_has_a_metric() -> None:
 def test_every_metric_is_in_the_text_that_prometheus_reads(metrics: Metrics) -> None:
     replica = metrics.partition(0)
     for counted in (metrics, replica):
-        counted.gauges = lambda of=counted is replica: {
-            name: {"leader": 1.0} if spec.label else 1.0
-            for name, spec in BY_NAME.items()
-            if spec.kind == "gauge" and not spec.derived and spec.partition is of
-        }
+        counted.ask_at_scrape(
+            lambda of=counted is replica: {
+                name: {"leader": 1.0} if spec.label else 1.0
+                for name, spec in BY_NAME.items()
+                if spec.kind == "gauge" and not spec.derived and spec.partition is of
+            }
+        )
         for name, spec in BY_NAME.items():
             if spec.partition is (counted is replica) and spec.label:
                 if spec.kind == "counter":
@@ -172,7 +174,7 @@ def test_senders_cannot_make_labels_without_end(metrics: Metrics) -> None:
 def test_addresses_of_one_peer_are_added_up(metrics: Metrics) -> None:
     metrics.count_labelled("outbound_requests", ("host", 1), 2)
     metrics.count_labelled("outbound_requests", ("host", 2), 3)
-    metrics.label_text = lambda label: "7"
+    metrics.write_labels_by(lambda label: "7")
     assert samples(metrics)["outbound_requests_total", "7"] == 5
 
 

@@ -56,6 +56,7 @@ class Node:
             ControllerEvents(),
             policy,
         )
+        self.scene.turns = self.coordinator.turns
 
     @property
     def committed(self) -> CommittedImage:
@@ -262,7 +263,7 @@ def test_the_active_controller_tells_replicas_of_one_id_apart() -> None:
         assert not node.beats(2, 0, 100, VOTERS[1].uuid), "and has not ended"
         assert not node.beats(3, 1, 0, VOTERS[2].uuid)
         assert node.beats(2, 0, 100), "without a UUID: there is one replica with that id"
-        node.scene.controller.replicas = lambda: Replicas(fetching=(*VOTERS, new))
+        node.scene.seen = Replicas(fetching=(*VOTERS, new))
         assert not node.beats(2, 1, 0)
         assert node.beats(3, 0, 100), "one of the two, which does not say which"
         assert not node.beats(3, 2, 0)

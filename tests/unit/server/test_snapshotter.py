@@ -12,7 +12,7 @@ import pytest
 from quorum_node.configuration.node_config import check_config
 from quorum_node.image.configs import ConfigKey
 from quorum_node.image.resource_types import TOPIC
-from quorum_node.raft.outputs import Halt, HaltReason
+from quorum_node.raft.outputs import HaltReason
 from quorum_node.records.metadata import UnknownMetadata, encode_metadata
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.admin.views import state_document
@@ -21,15 +21,16 @@ from quorum_node.server.ending.termination import Termination
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition import applier as applier_module
-from quorum_node.server.partition.appends import AppendOutcome, Committed
+from quorum_node.server.partition.port import AppendOutcome, Committed
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.snapshots import snapshotter as snapshotter_module
-from quorum_node.server.snapshots.snapshotter import Outcome
+from quorum_node.server.snapshots.port import Outcome
 from quorum_node.server.starting.startup import open_replica
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull
 from quorum_node.storage.snapshot_writer import SnapshotWriter
+from support.hosted_process import QuietProcess
 from support.metadata_records import config
 
 UUID_TEXT = "AAAAAAAAAAAAAAAAAAAABQ"
@@ -59,11 +60,11 @@ class Running:
         self.metrics = Metrics()
         self.reserve = DiskReserve(path, 0)
         self.reserve.measure()
+        process = QuietProcess()
         self.hosted = HostedPartitions(
-            config, self.directory, self.metrics, MalformedBytes(), self.reserve
+            config, self.directory, self.metrics, MalformedBytes(), self.reserve, process
         )
-        self.halts: list[Halt] = []
-        self.hosted.on_halt = self.halts.append
+        self.halts = process.halts
         self.hosted.start()
         self.number = 0
 
@@ -81,7 +82,7 @@ class Running:
             future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
             record = config(TOPIC, "t", f"k{self.number % 50}", f"{self.number}" + "x" * size)
             self.number += 1
-            self.host.appends.submit((encode_metadata(record),), future.set_result)
+            self.host.append((encode_metadata(record),), future.set_result)
             outcome = await asyncio.wait_for(future, 20)
         assert isinstance(outcome, Committed)
         return outcome
@@ -171,7 +172,7 @@ def test_a_restart_loads_the_snapshot_and_the_log_behind_it(
         wanted = node.values()
         again = start()
         replayed: list[int] = []
-        again.host.applier.on_applied = replayed.append
+        monkeypatch.setattr(again.host, "applied", replayed.append)
         await until(lambda: again.host.applier.committed.end_offset >= last.end_offset)
         assert again.values() == wanted
         assert sum(replayed) < 30 * 250, "the log before the snapshot was replayed too"
@@ -381,7 +382,7 @@ def test_a_log_with_records_that_are_not_modelled_is_kept_whole(runs: Runs) -> N
         await node.write(1)
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         unknown = encode_metadata(UnknownMetadata(99, 0, b"?"))
-        node.host.appends.submit((unknown,), future.set_result)
+        node.host.append((unknown,), future.set_result)
         await asyncio.wait_for(future, 20)
         last = await node.write(20)
         await until(lambda: node.host.applier.committed.end_offset >= last.end_offset)

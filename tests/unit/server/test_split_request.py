@@ -14,7 +14,7 @@ from quorum_node.raft import messages as raft
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.schema.schema import Message
-from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.requests.split_request import PartitionRequests
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.fetch import fetch_request
@@ -65,6 +65,9 @@ class Asker:
     def __init__(self) -> None:
         self.on_abandoned: Callable[[], None] | None = None
         self.replies: list[Message] = []
+
+    def when_abandoned(self, abandoned: Callable[[], None]) -> None:
+        self.on_abandoned = abandoned
 
     def reply(self, body: Message) -> None:
         self.on_abandoned = None

@@ -26,9 +26,9 @@ from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.ending.fail_stop import is_half_a_step
+from quorum_node.server.listener.port import ON_AUTHORIZED
 from quorum_node.server.version import VERSION
 
-ON_AUTHORIZED = "quorum.on_authorized"
 """Key of the scope: what the connection wants to be told when its caller showed the token."""
 _LOG = structlog.get_logger("quorum_node")
 

@@ -75,7 +75,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
     ) -> ConfigValue:
         key = _key(resource_type, resource_name, name)
         age_ms = await _read(replica, consistency, timeout_ms)
-        committed = replica.host.applier.committed
+        committed = replica.host.committed
         value = committed.image.configs.get(key)
         if value is None:
             text = (
@@ -100,7 +100,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> Response:
         age_ms = await _read(replica, consistency, timeout_ms)
-        committed = replica.host.applier.committed
+        committed = replica.host.committed
         parts: list[bytes] = []
         async with node.pace.one_reader() as pace:
             async for key, value in pace.each(committed.image.configs.entries()):

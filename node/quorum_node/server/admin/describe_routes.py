@@ -25,7 +25,7 @@ from quorum_node.server.admin.views import (
     quorum_document,
     snapshot_document,
 )
-from quorum_node.server.partition.replica_host import clock_ms
+from quorum_node.server.partition.port import clock_ms
 
 _CLIENT = ReplicaKey(-1)
 TimeoutMs = Annotated[int, Query(alias="timeoutMs", ge=1, le=MAX_TIMEOUT_MS)]
@@ -44,7 +44,7 @@ def router(node: NodeView) -> APIRouter:
             node.started_text(),
             node.endpoints,
             partition=replica.partition,
-            partitions=len(node.hosted.hosts),
+            partitions=len(node.hosts),
             latest_snapshot=_latest_snapshot(replica),
             state_held=replica.state(),
         )

@@ -13,7 +13,7 @@ def router(node: NodeView) -> APIRouter:
     @routes.get("/livez")
     async def livez(response: Response) -> Liveness:
         storage = node.storage()
-        if node.hosted.halted() is None and storage.state is not StorageState.FAILED:
+        if node.halted() is None and storage.state is not StorageState.FAILED:
             return Liveness(live=True)
         response.status_code = 503
         return Liveness(live=False, reason=storage.detail or "the replica has stopped")

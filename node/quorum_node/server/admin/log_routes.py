@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query, Response
 from quorum_node.api import ErrorCode, LogPage, LogRecord, VoterHistory
 from quorum_node.records.batches import CorruptBatch
 from quorum_node.records.identity import uuid_text
+from quorum_node.server.admin.log_reader import committed_records, voter_sets
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.partition.log_reader import committed_records, voter_sets
 from quorum_node.storage.errors import StorageFailure
 
 MAX_RECORDS = 10_000
@@ -67,7 +67,7 @@ def router(node: NodeView) -> APIRouter:
                 history = await voter_sets(
                     replica.host.log,
                     description.high_watermark,
-                    replica.host.driver.replica.voters.entries,
+                    replica.host.voter_sets(),
                     rest=pace.rest,
                 )
         except (StorageFailure, CorruptBatch) as error:

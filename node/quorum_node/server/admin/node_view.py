@@ -1,5 +1,6 @@
 """What the routes see of the node: its replicas, its disk, its token. Shared by all route modules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
@@ -7,16 +8,16 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 
 from quorum_node.api import ErrorCode, StorageDescription, StorageState
-from quorum_node.raft.outputs import HaltReason
+from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.paced import Pace
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.admin.replica_view import ReplicaView
 from quorum_node.server.admin.token_file import TokenFile
-from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.fail_stop import OnBug
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.partition.port import HostedPartition
 from quorum_node.storage.disk_reserve import DiskReserve
 
 
@@ -24,8 +25,8 @@ from quorum_node.storage.disk_reserve import DiskReserve
 class NodeView:
     """Handed to every route."""
 
-    hosted: HostedPartitions
-    controller: ActiveController
+    hosts: Sequence[HostedPartition]
+    controller: Decider
     metrics: Metrics
     reserve: DiskReserve
     token: str | None
@@ -43,7 +44,7 @@ class NodeView:
 
     def replica(self, partition: int) -> ReplicaView:
         """The replica of a partition. Raises a 404 ApiProblem."""
-        hosts = self.hosted.hosts
+        hosts = self.hosts
         if not 0 <= partition < len(hosts):
             known = "partition 0" if len(hosts) == 1 else f"partitions 0 to {len(hosts) - 1}"
             text = f"partition {partition} is not here: this node has {known} (quorum.partitions)"
@@ -52,11 +53,15 @@ class NodeView:
 
     def replicas(self) -> list[ReplicaView]:
         """All of them, by partition."""
-        return [ReplicaView(host, self.fetch_timeout_ms) for host in self.hosted.hosts]
+        return [ReplicaView(host, self.fetch_timeout_ms) for host in self.hosts]
+
+    def halted(self) -> Halt | None:
+        """Why the first replica that halted did."""
+        return next((host.halt for host in self.hosts if host.halt is not None), None)
 
     def storage(self) -> StorageDescription:
         """State of the data directory."""
-        halt = self.hosted.halted()
+        halt = self.halted()
         free_bytes = self.reserve.free_bytes
         if halt is not None and halt.reason in (HaltReason.STORAGE_FAILED, HaltReason.CORRUPTION):
             return StorageDescription(

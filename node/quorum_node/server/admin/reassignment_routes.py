@@ -40,8 +40,8 @@ from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out
 from quorum_node.server.admin.replica_view import ReplicaView
-from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.server.partition.appends import TooLarge
+from quorum_node.server.controller.port import Decider
+from quorum_node.server.partition.port import TooLarge
 
 STALE_REPLICAS = "STALE_REPLICAS"
 """Not an error of Kafka, which has no conditional reassignment."""
@@ -77,7 +77,7 @@ def router(node: NodeView) -> APIRouter:
     return routes
 
 
-async def change(controller: ActiveController, body: ReassignRequest) -> ReassignResult:
+async def change(controller: Decider, body: ReassignRequest) -> ReassignResult:
     """Decide, and wait for the commit. Raises ApiProblem; then nothing was changed, or nobody knows (504)."""
     view = controller.view()
     if view is None:
@@ -110,7 +110,7 @@ async def change(controller: ActiveController, body: ReassignRequest) -> Reassig
     return ReassignResult(accepted=len(body.partitions) - len(refused), refused=refused)
 
 
-def _inactive(controller: ActiveController) -> ApiProblem:
+def _inactive(controller: Decider) -> ApiProblem:
     if controller.is_held_back:
         text = "this node leads, but a finalized feature level keeps it from being the controller"
         return ApiProblem(409, ErrorCode.UNSUPPORTED, text)
@@ -187,7 +187,7 @@ def _moving(image: ClusterImage) -> Named:
 
 
 def _descriptions(replica: ReplicaView, choose: Chosen) -> PartitionDescriptions:
-    committed = replica.host.applier.committed
+    committed = replica.host.committed
     image = committed.image
     return PartitionDescriptions(
         partitions=[

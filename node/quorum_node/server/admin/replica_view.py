@@ -11,8 +11,13 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.roles import RoleName
 from quorum_node.server.admin.problems import ApiProblem, problem, timed_out, unconfirmed
 from quorum_node.server.admin.views import CatchUp, catch_up, state_document
-from quorum_node.server.partition.appends import AppendOutcome, Committed, TooLarge
-from quorum_node.server.partition.replica_host import ReplicaHost, clock_ms
+from quorum_node.server.partition.port import (
+    AppendOutcome,
+    Committed,
+    HostedPartition,
+    TooLarge,
+    clock_ms,
+)
 
 T = TypeVar("T")
 
@@ -21,7 +26,7 @@ T = TypeVar("T")
 class ReplicaView:
     """The replica that a request chose with `?partition=`."""
 
-    host: ReplicaHost
+    host: HostedPartition
     fetch_timeout_ms: float
 
     @property
@@ -43,7 +48,7 @@ class ReplicaView:
 
     def state(self) -> StateDescription:
         """What the image holds."""
-        return state_document(self.describe(), self.host.applier.committed.end_offset, clock_ms())
+        return state_document(self.describe(), self.host.committed.end_offset, clock_ms())
 
     def state_age_ms(self) -> int | None:
         """How old the image may be; None if no leader was ever heard."""
@@ -65,7 +70,7 @@ class ReplicaView:
     async def append(self, values: tuple[bytes, ...], timeout_ms: int) -> Committed:
         """Append and wait for the commit. Raises ApiProblem."""
         future: asyncio.Future[AppendOutcome] = _future()
-        self.host.appends.submit(values, lambda outcome: _resolve(future, outcome))
+        self.host.append(values, lambda outcome: _resolve(future, outcome))
         try:
             outcome = await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:

@@ -10,7 +10,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
 from quorum_node.server.admin.problems import ApiProblem, timed_out
 from quorum_node.server.admin.views import snapshot_document
-from quorum_node.server.snapshots.snapshotter import Outcome
+from quorum_node.server.snapshots.port import Outcome
 
 _DEFAULT_TIMEOUT_MS = 60_000
 
@@ -33,7 +33,7 @@ def router(node: NodeView) -> APIRouter:
             if not future.done():
                 future.set_result(outcome)
 
-        replica.host.snapshotter.request(done)
+        replica.host.request_snapshot(done)
         try:
             outcome = await asyncio.wait_for(future, timeout_ms / 1000)
         except TimeoutError:

@@ -45,11 +45,11 @@ from quorum_node.server.controller.foreseen import (
     say_the_same,
     take_effect_at_once,
 )
-from quorum_node.server.partition.appends import (
+from quorum_node.server.partition.port import (
     MAX_BATCH_BYTES,
     Append,
     AppendOutcome,
-    AppendQueue,
+    Appends,
     Committed,
     TooLarge,
 )
@@ -62,7 +62,7 @@ class ControlledReplica(Protocol):
     """The replica whose leader this is the controller of."""
 
     @property
-    def appends(self) -> AppendQueue: ...
+    def appends(self) -> Appends: ...
 
     @property
     def committed(self) -> CommittedImage:
@@ -83,6 +83,28 @@ class ControlledReplica(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None:
         """On the next turn of the loop."""
 
+    def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:
+        """Cluster id, own id, voters."""
+
+    def replicas(self) -> Replicas:
+        """See `View`."""
+
+
+class ActivePort(Protocol):
+    """Who works for the active controller, and hears of it."""
+
+    def activated(self) -> None:
+        """It takes commands from now on."""
+
+    def pending_changed(self) -> None:
+        """`pending` is another one."""
+
+    def elected_unclean(self, partitions: int) -> None:
+        """So many leaders from outside of the ISR are committed."""
+
+    def snapshot_turns(self, now_ms: float) -> SnapshotTurns | None:
+        """The order of snapshots in this activity."""
+
 
 @dataclass(slots=True, eq=False)
 class _Flight:
@@ -100,40 +122,28 @@ class ActiveController:
         replica: ControlledReplica,
         chance: Chance,
         events: ControllerEvents,
+        port: ActivePort,
         *,
         session_timeout_ms: float,
         settings: Settings,
     ) -> None:
         self.settings = settings
         self.leases = BrokerLeases(session_timeout_ms)
-        self.on_activated: Callable[[], None] = lambda: None
-        self.on_changed: Callable[[], None] = lambda: None
-        """`pending` is another one."""
-        self.on_unclean_elections: Callable[[int], None] = lambda partitions: None
-        """So many leaders from outside of the ISR are committed."""
-        self.identity: Callable[[], tuple[str, int, tuple[ReplicaKey, ...]]] = lambda: ("", -1, ())
-        """Cluster id, own id, voters."""
-        self.replicas: Callable[[], Replicas] = Replicas
-        """See `View`."""
-        self.snapshot_turns: Callable[[float], SnapshotTurns] | None = None
-        """Makes the order of snapshots, once it is active."""
         self.foreseen = ForeseenImages()
         """For replay."""
         self._replica = replica
         self._chance = chance
         self._events = events
+        self._port = port
         self._pending: ClusterImage | None = None
         self._snapshot_turns: SnapshotTurns | None = None
         self._epoch = -1
         self._held_back: int | None = -1
         self._in_flight: dict[Append, _Flight] = {}
-        self._own = False
-        self._own_step: Step | None = None
         self._checking = False
         self._settling = False
         self._commits: deque[tuple[float, int]] = deque()
         self._stale_offset = 0
-        replica.appends.watcher = self
 
     @property
     def pending(self) -> ClusterImage | None:
@@ -194,8 +204,7 @@ class ActiveController:
             self._hold_back(epoch, levels)
             return
         self._epoch = epoch
-        if self.snapshot_turns is not None:
-            self._snapshot_turns = self.snapshot_turns(self._chance.now_ms())
+        self._snapshot_turns = self._port.snapshot_turns(self._chance.now_ms())
         self._commits.clear()
         self._stale_offset = 0
         pending = self._replica.committed.image
@@ -204,7 +213,7 @@ class ActiveController:
         self._pending = pending
         self._renew_all(pending)
         self._events.activated(epoch)
-        self.on_activated()
+        self._port.activated()
 
     def _hold_back(self, epoch: int, levels: tuple[str, ...]) -> None:
         """Told once per epoch; a change of a level is seen with the next commit."""
@@ -247,8 +256,8 @@ class ActiveController:
         if self._pending is None:
             return None
         now_ms = self._chance.now_ms()
-        cluster_id, node_id, voters = self.identity()
         replica = self._replica
+        cluster_id, node_id, voters = replica.identity()
         return View(
             image=self._pending,
             leases=self.leases,
@@ -263,7 +272,7 @@ class ActiveController:
             stale_offset=self._stale_by(now_ms),
             settings=self.settings,
             caller=caller,
-            replicas=self.replicas,
+            replicas=replica.replicas,
             snapshot_turns=self._snapshot_turns,
         )
 
@@ -283,19 +292,20 @@ class ActiveController:
         before, self._pending = self._pending, self._pending.replay_all(decision.records)
         chunks = _chunks(values)
         records = decision.records
+        step: Step | None = None
         if len(chunks) == 1 and take_effect_at_once(records) and say_the_same(records, values):
-            self._own_step = Step(before, self._pending)
-        self._own = True
+            step = Step(before, self._pending)
         for chunk in chunks:
-            self._replica.appends.submit(chunk, _nobody_waits)
-        self._own, self._own_step = False, None
+            append = self._replica.appends.submit(chunk, _nobody_waits)
+            assert append is not None, "a chunk fits into a batch"
+            self._in_flight[append] = _Flight(step)
         unclean = unclean_elections(before, records)
         if unclean:
             self.after_all(
-                lambda error: None if error is not None else self.on_unclean_elections(unclean)
+                lambda error: None if error is not None else self._port.elected_unclean(unclean)
             )
         self.after_all(settled)
-        self.on_changed()
+        self._port.pending_changed()
 
     def after_all(self, settled: Settled) -> None:
         """Once everything is committed that is on its way now."""
@@ -310,16 +320,16 @@ class ActiveController:
             self._stale_offset = self._commits.popleft()[1]
         return self._stale_offset
 
-    # -- the append queue's watcher
+    # -- appends on their way
 
-    def accepted(self, append: Append) -> None:
-        """Somebody appends; if it was not decided here it becomes part of `pending` all the same."""
-        step = self._own_step
-        if not self._own and self._pending is not None:
+    def appended(self, append: Append) -> None:
+        """Somebody else appends: what was not decided here becomes part of `pending` all the same."""
+        step: Step | None = None
+        if self._pending is not None:
             records = [decode_metadata(each) for each in append.values]
             before, self._pending = self._pending, self._pending.replay_all(records)
             step = Step(before, self._pending) if take_effect_at_once(records) else None
-            self._replica.call_soon(self.on_changed)
+            self._replica.call_soon(self._port.pending_changed)
         self._in_flight[append] = _Flight(step)
 
     def settled(self, append: Append, outcome: AppendOutcome) -> None:

@@ -4,30 +4,19 @@ Owns who may ask and what a caller hears when this node is not, or no longer, th
 know what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
 """
 
-from typing import Protocol
-
 from quorum_node.controller.authorization import AclResource
-from quorum_node.controller.view import Caller
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.active_controller import ActiveController
+from quorum_node.server.controller.port import Asking
 from quorum_node.server.controller.route import Route
 from quorum_node.server.controller.routes import ROUTES
 from quorum_node.server.observing.metrics import PartitionMetrics
-from quorum_node.server.partition.appends import TooLarge
+from quorum_node.server.partition.port import TooLarge
 from quorum_node.server.wire.errors import controller_error
 
 _NOT_HERE = "this node is not the active controller"
-
-
-class Asking(Protocol):
-    """A request that waits for its answer."""
-
-    @property
-    def caller(self) -> Caller: ...
-
-    def reply(self, body: Message) -> None: ...
 
 
 class ControllerApi:

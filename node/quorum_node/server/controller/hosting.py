@@ -1,136 +1,29 @@
-"""The controller on top of a hosted replica: what it needs of it, and who tells it what.
+"""The controller on a partition's replica: its parts, and who tells whom what.
 
-Owns the wiring. Knows both sides; neither of them knows the other.
+Owns the wiring. It is the role of partition 0 (`PartitionRole`), and what the active controller tells others
+(`ControllerPort`). Knows both sides; neither of them knows the other.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
-from quorum_node.configuration.snapshots import SnapshotPolicy
+from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.controller.id_space import voter_conflict
-from quorum_node.controller.view import Replicas, Settings
-from quorum_node.image.committed import CommittedImage
-from quorum_node.raft import handover, safety
+from quorum_node.controller.snapshot_turns import SnapshotTurns
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.errors import RaftError
-from quorum_node.raft.leadership import ChangeKind, Leader
-from quorum_node.raft.messages import (
-    AddVoterRequest,
-    CurrentLeader,
-    ResignRequest,
-    VoterChangeResponse,
-)
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.raft.messages import AddVoterRequest, VoterChangeResponse
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.controller.maintenance import Maintenance
+from quorum_node.server.controller.port import NodeReplica
 from quorum_node.server.controller.registrar import Registrar, own_registration
-from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator
+from quorum_node.server.controller.snapshot_coordinator import SnapshotCoordinator, Writer
 from quorum_node.server.observing.metrics import PartitionMetrics
-from quorum_node.server.partition.appends import AppendQueue
-from quorum_node.server.partition.replica_host import NamesVoters, ReplicaHost, clock_ms
-
-
-class HostedReplica:
-    """A replica host as the controller sees it."""
-
-    def __init__(self, host: ReplicaHost) -> None:
-        self._host = host
-        self._replica = host.driver.replica
-        self._loop = asyncio.get_running_loop()
-        self.appends: AppendQueue = host.appends
-        self.committed: CommittedImage = host.applier.committed
-
-    @property
-    def log_end_offset(self) -> int:
-        """Where the next record goes."""
-        return self._replica.log_end
-
-    @property
-    def high_watermark(self) -> int:
-        """Everything below is committed."""
-        return self._replica.high_watermark
-
-    def leading_epoch(self) -> int | None:
-        """See `ControlledReplica`."""
-        replica, role = self._replica, self._replica.role
-        if not isinstance(role, Leader) or not role.own_epoch_committed:
-            return None
-        if role.handover is not None or not replica.formed or replica.halted:
-            return None
-        return replica.epoch
-
-    def when_applied(self, offset: int, ready: Callable[[], None]) -> None:
-        """See `ControlledReplica`."""
-        self._host.applier.when_applied(offset, ready)
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """See `ControlledReplica`."""
-        self._loop.call_soon(callback)
-
-    def identity(self) -> tuple[str, int, tuple[ReplicaKey, ...]]:
-        """Cluster id, own id, voters."""
-        replica = self._replica
-        voters = replica.voters.latest.voters
-        return replica.cluster_id or "", replica.key.id, voters.ordered_keys
-
-    def replicas(self) -> Replicas:
-        """Who becomes a voter, and who fetches; nothing on a node that does not lead."""
-        role = self._replica.role
-        if not isinstance(role, Leader):
-            return Replicas()
-        joining = self._replica.voters.latest.record.target_voters or ()
-        if role.change is not None and role.change.kind is ChangeKind.ADD:
-            joining = (*joining, role.change.voter)
-        return Replicas(joining, tuple(role.progress))
-
-    @property
-    def key(self) -> ReplicaKey:
-        """See `RegisteringReplica`."""
-        return self._replica.key
-
-    def leader(self) -> CurrentLeader:
-        """See `RegisteringReplica`."""
-        return self._replica.current_leader()
-
-    def is_leader(self) -> bool:
-        """See `CoordinatedReplica`."""
-        return isinstance(self._replica.role, Leader)
-
-    def newest_voter_of_own_id(self) -> ReplicaKey | None:
-        """See `RegisteringReplica`."""
-        newest = self._replica.voters.latest.voters.newest(self._replica.key.id)
-        return newest.key if newest is not None else None
-
-    def has_stopped(self) -> bool:
-        """See `RegisteringReplica`."""
-        return self._replica.halted or self._replica.stopping
-
-    def voters_caught_up(self) -> tuple[int, int]:
-        """See `CoordinatedReplica`."""
-        replica, role = self._replica, self._replica.role
-        voters = replica.voters.latest.voters
-        if not isinstance(role, Leader):
-            return len(voters), len(voters)
-        return len(voters), safety.live_voters(replica, role, voters)
-
-    def successors(self) -> list[ReplicaKey]:
-        """See `CoordinatedReplica`."""
-        replica, role = self._replica, self._replica.role
-        if not isinstance(role, Leader):
-            return []
-        return [
-            key
-            for key in handover.electable(replica, role)
-            if (progress := role.progress.get(key)) is not None
-            and safety.is_caught_up(replica, progress)
-        ]
-
-    def hand_over(self, successor: ReplicaKey) -> None:
-        """See `CoordinatedReplica`."""
-        self._host.request(ResignRequest(successor), lambda response: None)
+from quorum_node.server.partition.port import Append, AppendOutcome, NamesVoters, clock_ms
+from quorum_node.server.peers.port import Peers
 
 
 class HostedController:
@@ -138,51 +31,42 @@ class HostedController:
 
     def __init__(
         self,
-        host: ReplicaHost,
+        replica: NodeReplica,
+        writer: Writer,
+        peers: Peers,
         metrics: PartitionMetrics,
-        *,
-        session_timeout_ms: float,
-        settings: Settings,
-        snapshot_policy: SnapshotPolicy,
-        request_timeout_ms: float,
+        config: NodeConfig,
     ) -> None:
         events = ControllerEvents()
         chance = Chance(clock_ms)
-        ask = partial(host.peers.ask, timeout_ms=request_timeout_ms)
-        replica = self._replica = HostedReplica(host)
+        ask = partial(peers.ask, timeout_ms=config.timeouts.request_timeout_ms)
+        self._replica = replica
         self.controller = ActiveController(
             replica,
             chance,
             events,
-            session_timeout_ms=session_timeout_ms,
-            settings=settings,
+            self,
+            session_timeout_ms=config.controller.session_timeout_ms,
+            settings=config.controller.settings,
         )
-        self.controller.identity = replica.identity
-        self.controller.replicas = replica.replicas
         self.maintenance = Maintenance(
-            self.controller, events, metrics, lambda: replica.committed.in_transaction
+            self.controller,
+            events,
+            metrics,
+            lambda: replica.committed.in_transaction,
+            balance_seconds=config.controller.balance_seconds,
         )
         self.api = ControllerApi(self.controller, metrics)
-        core = host.driver.replica
-        assert core.controller_endpoint is not None, "a node has a controller listener"
         self.registrar = Registrar(
             replica,
-            own_registration(core.key, core.controller_endpoint),
+            own_registration(replica.key, replica.controller_endpoint()),
             self.controller,
             ask,
             events,
         )
         self.snapshots = SnapshotCoordinator(
-            replica, host.snapshotter, self.controller, ask, chance, events, snapshot_policy
+            replica, writer, self.controller, ask, chance, events, config.snapshots
         )
-        host.snapshotter.may_begin = self.snapshots.may_begin
-        host.snapshotter.on_ended = self.snapshots.ended
-        host.on_progress = self._progress
-        host.applier.foreseen = self.controller.foreseen.behind
-        host.applier.on_image = self.registrar.image_changed
-        host.refuse_voters = self.refuse_voters
-        host.broker_lags = self.controller.broker_lags
-        host.is_active_controller = lambda: self.controller.is_active
 
     @property
     def is_held_back(self) -> bool:
@@ -222,7 +106,63 @@ class HostedController:
         self.registrar.close()
         self.snapshots.close()
 
-    def _progress(self) -> None:
+    # -- the role of the partition
+
+    @property
+    def is_active(self) -> bool:
+        """See `PartitionRole`."""
+        return self.controller.is_active
+
+    def progressed(self) -> None:
+        """See `PartitionRole`."""
         self.controller.check()
         self.registrar.look()
         self.snapshots.look()
+
+    def image_changed(self) -> None:
+        """See `PartitionRole`."""
+        self.registrar.image_changed()
+
+    def image_behind(
+        self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
+    ) -> ClusterImage | None:
+        """See `PartitionRole`."""
+        return self.controller.foreseen.behind(image, base_offset, end_offset, epoch)
+
+    def appended(self, append: Append) -> None:
+        """See `PartitionRole`."""
+        self.controller.appended(append)
+
+    def settled(self, append: Append, outcome: AppendOutcome) -> None:
+        """See `PartitionRole`."""
+        self.controller.settled(append, outcome)
+
+    def may_begin_snapshot(self) -> bool:
+        """See `PartitionRole`."""
+        return self.snapshots.may_begin()
+
+    def snapshot_ended(self) -> None:
+        """See `PartitionRole`."""
+        self.snapshots.ended()
+
+    def broker_lags(self) -> dict[int, int]:
+        """See `PartitionRole`."""
+        return self.controller.broker_lags()
+
+    # -- from the active controller
+
+    def activated(self) -> None:
+        """See `ActivePort`."""
+        self.maintenance.activated()
+
+    def pending_changed(self) -> None:
+        """See `ActivePort`."""
+        self.maintenance.look()
+
+    def elected_unclean(self, partitions: int) -> None:
+        """See `ActivePort`."""
+        self.maintenance.elected_unclean(partitions)
+
+    def snapshot_turns(self, now_ms: float) -> SnapshotTurns:
+        """See `ActivePort`."""
+        return self.snapshots.turns(now_ms)

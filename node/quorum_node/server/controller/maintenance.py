@@ -24,7 +24,7 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.observing.metrics import PartitionMetrics
-from quorum_node.server.partition.appends import TooLarge
+from quorum_node.server.partition.port import TooLarge
 
 Task = Callable[[View], Decision]
 """Maintenance: bounded, empty when there is nothing to do."""
@@ -35,7 +35,10 @@ PERIOD_SECONDS = 30.0
 
 
 class Maintenance:
-    """One per controller; idle while that is not active."""
+    """One per controller; idle while that is not active.
+
+    `balance_seconds`: how often leaders go back to the first replicas; None: never.
+    """
 
     def __init__(
         self,
@@ -43,15 +46,16 @@ class Maintenance:
         events: ControllerEvents,
         metrics: PartitionMetrics,
         in_transaction: Callable[[], bool],
+        *,
+        balance_seconds: float | None = None,
     ) -> None:
-        self.balance_seconds: float | None = None
-        """How often leaders go back to the first replicas; None: never."""
+        self._balance_seconds = balance_seconds
         self._controller = controller
         self._events = events
         self._metrics = metrics
         self._in_transaction = in_transaction
         self._loop = asyncio.get_running_loop()
-        self._scheduled = False
+        self.lookd = False
         self._timer: asyncio.TimerHandle | None = None
         self._period: asyncio.TimerHandle | None = None
         self._balance: asyncio.TimerHandle | None = None
@@ -60,9 +64,6 @@ class Maintenance:
         self._repaired = 0
         self._sweep_began = 0.0
         self._doubled: frozenset[int] = frozenset()
-        controller.on_activated = self._activated
-        controller.on_changed = self._schedule
-        controller.on_unclean_elections = self._elected_unclean
 
     def close(self) -> None:
         """No more timers."""
@@ -70,7 +71,8 @@ class Maintenance:
             if timer is not None:
                 timer.cancel()
 
-    def _activated(self) -> None:
+    def activated(self) -> None:
+        """This node is the active controller from now on."""
         self._swept = self._keys = None
         self._doubled = frozenset()
         pending = self._controller.pending
@@ -88,7 +90,7 @@ class Maintenance:
         self._period = None
         if self._controller.is_active:
             self._period = self._loop.call_later(PERIOD_SECONDS, self._look_again)
-            self._schedule()
+            self.look()
 
     def _look_again(self) -> None:
         self._swept = None
@@ -98,21 +100,22 @@ class Maintenance:
         if self._balance is not None:
             self._balance.cancel()
         self._balance = None
-        if self.balance_seconds is not None and self._controller.is_active:
-            self._balance = self._loop.call_later(self.balance_seconds, self._balance_leaders)
+        if self._balance_seconds is not None and self._controller.is_active:
+            self._balance = self._loop.call_later(self._balance_seconds, self._balance_leaders)
 
     def _balance_leaders(self) -> None:
         self._carry_out(balance_leaders)
         self._balance_later()
 
-    def _schedule(self) -> None:
-        if not self._scheduled and self._controller.is_active:
-            self._scheduled = True
+    def look(self) -> None:
+        """There may be something to do."""
+        if not self.lookd and self._controller.is_active:
+            self.lookd = True
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
         """One turn; it comes back as long as there is something to do."""
-        self._scheduled = False
+        self.lookd = False
         if not self._controller.is_active:
             self._keys = None
             return
@@ -148,7 +151,7 @@ class Maintenance:
             self._controller.carry_out(decision, self._done)
         if ended:
             self._end_sweep()
-        self._schedule()
+        self.look()
 
     def _begin_sweep(self, view: View) -> None:
         self._swept = view.image.brokers
@@ -169,7 +172,7 @@ class Maintenance:
         if self._repaired:
             self._events.repaired(self._repaired, perf_counter() - self._sweep_began)
 
-    def _elected_unclean(self, partitions: int) -> None:
+    def elected_unclean(self, partitions: int) -> None:
         """Whoever asked for it."""
         self._metrics.count("unclean_elections", partitions)
         self._events.elected_unclean(partitions)
@@ -183,11 +186,11 @@ class Maintenance:
             self._timer = None
         if view is not None and expiry_ms is not None:
             delay_seconds = max(0.001, (expiry_ms - view.now_ms) / 1000)
-            self._timer = self._loop.call_later(delay_seconds, self._schedule)
+            self._timer = self._loop.call_later(delay_seconds, self.look)
 
     def _done(self, error: RaftError | TooLarge | None) -> None:
         """A decision is committed: there may be more to do. A failed one is decided again by the next controller."""
         if error is None:
-            self._schedule()
+            self.look()
         elif isinstance(error, TooLarge):
             raise AssertionError(f"maintenance made a record of {error.size_bytes} bytes")

@@ -36,7 +36,7 @@ from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
-from quorum_node.server.partition.appends import TooLarge
+from quorum_node.server.partition.port import TooLarge
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 120.0

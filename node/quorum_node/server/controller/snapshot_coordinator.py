@@ -109,7 +109,6 @@ class SnapshotCoordinator:
         self._epoch = -1
         self._unsupported_epoch = -1
         self._handed_over_at = -1
-        controller.snapshot_turns = self._turns
         self._beat()
 
     def close(self) -> None:
@@ -187,7 +186,8 @@ class SnapshotCoordinator:
 
     # -- as the active controller
 
-    def _turns(self, now_ms: float) -> SnapshotTurns:
+    def turns(self, now_ms: float) -> SnapshotTurns:
+        """The order of snapshots, from when this node became the active controller."""
         return SnapshotTurns(self._is_due, self._writer.progress, now_ms, self._policy.heartbeat_ms)
 
     def _is_due(self, progress: SnapshotProgress) -> bool:

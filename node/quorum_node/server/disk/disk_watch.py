@@ -6,9 +6,10 @@ because whatever waits for it would wait for ever.
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
-from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.storage.disk_probe import probe
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -19,20 +20,31 @@ _BUSY_SECONDS = 0.25
 _HANG_SECONDS = 30.0
 
 
+class DiskUsers(Protocol):
+    """All replicas on the disk."""
+
+    def flushes_begun_at(self) -> Iterable[float | None]:
+        """Of each replica: loop time at which the flush under way began."""
+
+    def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
+        """The disk of all of them failed."""
+
+    def disk_low(self, low: bool) -> None:
+        """Free space crossed the reserve."""
+
+
 class DiskWatch:
     """Tells the replicas when free space crosses the reserve, and when the disk fails or hangs."""
 
-    def __init__(self, directory: Path, reserve: DiskReserve, hosted: HostedPartitions) -> None:
+    def __init__(self, directory: Path, reserve: DiskReserve, users: DiskUsers) -> None:
         self._directory = directory
         self._reserve = reserve
-        self._hosted = hosted
+        self._users = users
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._measured_at = 0.0
         self._flushed_at = 0.0
         self._probing_since: float | None = None
-        for host in hosted.hosts:
-            host.on_flushed = self._after_flush
 
     def start(self) -> None:
         """Measure now, and look from now on."""
@@ -44,34 +56,35 @@ class DiskWatch:
         if self._timer is not None:
             self._timer.cancel()
 
+    def flushed(self) -> None:
+        """A log reached the disk."""
+        self._flushed_at = self._loop.time()
+        if self._flushed_at - self._measured_at >= _BUSY_SECONDS:
+            self._measure()
+
     def _look(self) -> None:
         self._timer = self._loop.call_later(_IDLE_SECONDS, self._look)
         now = self._loop.time()
         if now - self._measured_at >= _IDLE_SECONDS:
             self._measure()
-        flushes = [("fsync", host.flusher.busy_since) for host in self._hosted.hosts]
+        flushes = [("fsync", since) for since in self._users.flushes_begun_at()]
         for what, since in (*flushes, ("probe", self._probing_since)):
             if since is not None and now - since > _HANG_SECONDS:
                 text = f"the disk hangs: a {what} has not come back for {now - since:.0f} s"
-                self._hosted.fail_storage(StorageFailure(text))
+                self._users.fail_storage(StorageFailure(text))
         if self._probing_since is None and now - self._flushed_at >= _IDLE_SECONDS:
             self._probing_since = now
             threading.Thread(target=self._probe, name="disk-probe", daemon=True).start()
-
-    def _after_flush(self) -> None:
-        self._flushed_at = self._loop.time()
-        if self._flushed_at - self._measured_at >= _BUSY_SECONDS:
-            self._measure()
 
     def _measure(self) -> None:
         self._measured_at = self._loop.time()
         try:
             changed = self._reserve.measure()
         except (StorageFailure, DiskFull) as failure:
-            self._hosted.fail_storage(failure)
+            self._users.fail_storage(failure)
             return
         if changed:
-            self._hosted.disk_low(self._reserve.low)
+            self._users.disk_low(self._reserve.low)
 
     def _probe(self) -> None:
         """On a thread of its own, because a dead disk may never answer."""
@@ -90,4 +103,4 @@ class DiskWatch:
     def _probed(self, failure: StorageFailure | None) -> None:
         self._probing_since = None
         if failure is not None:
-            self._hosted.fail_storage(failure)
+            self._users.fail_storage(failure)

@@ -11,10 +11,13 @@ import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import structlog
 
+from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.records.identity import uuid_text
 from quorum_node.storage.failure_latch import FailureLatch
 
 DEFAULT_MESSAGE_FILE = Path("/dev/termination-log")
@@ -38,6 +41,15 @@ class Termination:
         file, node_id = pairs.get("termination.message.file"), pairs.get("node.id", "")
         self.message_file = Path(file) if file else None
         self.node_id = int(node_id) if node_id.isdecimal() else None
+
+    def configured(self, config: NodeConfig) -> None:
+        """The properties are good: where a failed disk is remembered, and who this is."""
+        self.latch = FailureLatch(config.failure_latch_file, config.data_dir)
+        self.node_id = config.node_id
+
+    def opened(self, replica_uuid: UUID) -> None:
+        """The directory is open, and says which replica this is."""
+        self.replica_uuid = uuid_text(replica_uuid)
 
     def text(self, reason: TerminationReason, message: str) -> str:
         """The termination message: one JSON object."""

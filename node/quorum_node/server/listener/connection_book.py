@@ -27,7 +27,7 @@ class Connection(Protocol):
     standing: int
     """0: no whole request came yet; 1: one did; 2: its client has shown a token. Who has less gives way first."""
     active_at: float
-    """When something was last received or sent, in seconds."""
+    """When something was last received or sent, or it was opened, in seconds."""
     unfinished_since: float | None
     """When the request that is not complete began to arrive."""
     unfinished_bytes: int
@@ -71,7 +71,6 @@ class ConnectionBook:
 
     def opened(self, connection: Connection) -> None:
         """A connection is there; another one may be closed for it."""
-        connection.active_at = self._clock()
         same = self._by_address.setdefault(connection.address, set())
         same.add(connection)
         self._ordinary[connection] = None

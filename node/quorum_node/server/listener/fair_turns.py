@@ -110,15 +110,15 @@ class FairTurns:
             return False
         return (self._spent < self.turn_seconds or worker.is_light) and self._has_credit()
 
-    def spent(self, worker: Worker, seconds: float) -> None:
-        """A connection has worked for so long."""
-        worker.served_until = self._start_of(worker) + seconds
+    def spent(self, worker: Worker, seconds: float) -> float:
+        """A connection has worked for so long; what its own clock says from now on."""
         self._spent += seconds
         if self._share < 1.0:
             self._credit -= seconds
         if not self._turn_begun:
             self._turn_begun = True
             self._loop.call_soon(self._next_turn)
+        return self._start_of(worker) + seconds
 
     def is_slow(self, seconds: float) -> bool:
         """Whether a piece of work took so long that the next one is taken for heavy."""

@@ -15,19 +15,18 @@ from time import perf_counter
 from typing import cast
 
 from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.controller.view import Caller
 from quorum_node.protocol.frames import (
     Request,
     UnsupportedRequest,
     decode_request,
-    encode_response_parts,
 )
-from quorum_node.schema.schema import MalformedMessage, Message
+from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
+from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.listener.voter_requests import voter_of
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.request_times import RequestTimes
@@ -51,51 +50,6 @@ HEAVY_BYTES = 256 << 10
 MAX_UNSENT_BYTES = 128 << 20
 """Answers that clients do not read, of all connections; beyond it the one with the most is closed."""
 _SWEEP_SECONDS = 1.0
-
-
-class InboundRequest:
-    """One request and its place in the order of answers."""
-
-    __slots__ = (
-        "answered",
-        "connection",
-        "encoded",
-        "on_abandoned",
-        "received",
-        "request",
-        "size_bytes",
-        "started",
-    )
-
-    def __init__(self, connection: "KafkaConnection", request: Request, received: float) -> None:
-        self.connection = connection
-        self.request = request
-        self.received = received
-        self.size_bytes = 0
-        self.started = perf_counter()
-        self.answered = 0.0
-        self.encoded: list[bytes | memoryview] | None = None
-        self.on_abandoned: Callable[[], None] | None = None
-
-    @property
-    def caller(self) -> Caller:
-        """Who asks: nobody has to say who they are on this listener."""
-        return Caller("User:ANONYMOUS", self.connection.peer_host, "CONTROLLER")
-
-    def reply(self, body: Message) -> None:
-        """Answer; ignored when the connection is gone."""
-        self.reply_version(body, self.request.version)
-
-    def reply_version(self, body: Message, version: int) -> None:
-        """Answer in another version than the request's (ApiVersions alone does so)."""
-        request = self.request
-        self.on_abandoned = None
-        self.encoded = encode_response_parts(request.api, version, request.correlation_id, body)
-        self.answered = perf_counter()
-        self.connection.write_ready()
-
-
-Handler = Callable[[InboundRequest], None]
 
 
 class KafkaConnection(asyncio.Protocol):
@@ -130,6 +84,7 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         prepare_socket(self._transport)
         self.address = address_of(self._transport)
+        self.active_at = perf_counter()
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -154,7 +109,7 @@ class KafkaConnection(asyncio.Protocol):
         seconds = perf_counter() - began
         turns = self._server.turns
         self._was_slow, self._was_short = turns.is_slow(seconds), turns.is_short(seconds)
-        turns.spent(self, seconds)
+        self.served_until = turns.spent(self, seconds)
 
     @property
     def is_heavy(self) -> bool:
@@ -225,9 +180,9 @@ class KafkaConnection(asyncio.Protocol):
             request = decode_request(frame)
             if not self._is_voters:
                 self._is_voters = server.is_voters(self, request)
-            inbound = InboundRequest(self, request, self._received)
-            inbound.size_bytes = len(frame)
-            self._queued_bytes += len(frame)
+            size_bytes = len(frame)
+            inbound = InboundRequest(self, request, self._received, size_bytes)
+            self._queued_bytes += size_bytes
             self._waiting.append(inbound)
             server.times.arrived(request)
             server.handler(inbound)
@@ -304,8 +259,7 @@ class KafkaConnection(asyncio.Protocol):
         waiting, self._waiting = self._waiting, deque()
         self._queued_bytes = 0
         for inbound in waiting:
-            if inbound.on_abandoned is not None:
-                inbound.on_abandoned()
+            inbound.abandon()
 
     def close(self) -> None:
         """Stop reading; answers already written still leave."""

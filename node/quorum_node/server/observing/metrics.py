@@ -37,8 +37,7 @@ class Counted(Tally):
 
     def __init__(self, *, of_partition: bool, now: float) -> None:
         super().__init__()
-        self.gauges: Gauges = dict
-        """Asked at every scrape; a dict stands for the values of a label."""
+        self._gauges: list[Gauges] = []
         for name, spec in BY_NAME.items():
             if spec.partition is not of_partition:
                 continue
@@ -51,6 +50,14 @@ class Counted(Tally):
             elif spec.kind == "counter":
                 self.counters[name] = 0
         self.window = Window(self, int(WINDOW_SECONDS / STEP_SECONDS), now)
+
+    def ask_at_scrape(self, gauges: Gauges) -> None:
+        """Values that change by themselves; a dict stands for the values of a label."""
+        self._gauges.append(gauges)
+
+    def gauges(self) -> dict[str, float | dict[str, float]]:
+        """As they are now."""
+        return {name: value for each in self._gauges for name, value in each().items()}
 
 
 class PartitionMetrics(Counted):
@@ -67,10 +74,13 @@ class Metrics(Counted):
         super().__init__(of_partition=False, now=clock())
         self.started_at = time.time()
         self.partitions: dict[int, PartitionMetrics] = {}
-        self.label_text: Callable[[Hashable], str] = str
-        """How a label value is written; two that are written alike are added up."""
+        self._label_text: Callable[[Hashable], str] = str
         self._clock = clock
         self._busy_before = time.thread_time()
+
+    def write_labels_by(self, text: Callable[[Hashable], str]) -> None:
+        """How a label value is written; two that are written alike are added up."""
+        self._label_text = text
 
     def partition(self, number: int) -> PartitionMetrics:
         """Metrics of the replica of that partition."""
@@ -95,10 +105,10 @@ class Metrics(Counted):
     def collect(self) -> Iterator[Metric]:
         """For prometheus_client: every metric that has a value."""
         now = self._clock()
-        node = [_Scrape((), self, now, self.label_text)]
+        node = [_Scrape((), self, now, self._label_text)]
         node[0].gauges["start_time_seconds"] = self.started_at
         replicas = [
-            _Scrape((str(number),), each, now, self.label_text)
+            _Scrape((str(number),), each, now, self._label_text)
             for number, each in self.partitions.items()
         ]
         for name, spec in BY_NAME.items():

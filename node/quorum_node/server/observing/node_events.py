@@ -1,9 +1,7 @@
-"""What the node tells the world: readable log lines, and the end of the process.
+"""What people read of a replica, and of bytes that make no sense: log lines.
 
-Owns wording and who is told of a halt. Knows nothing of how things come about.
+Owns wording, and what is said once. It is told after all that matters has been done, and nothing depends on it.
 """
-
-from collections.abc import Callable
 
 import structlog
 
@@ -20,7 +18,6 @@ from quorum_node.raft.outputs import (
     VotersChanged,
 )
 from quorum_node.raft.roles import CorruptFetch
-from quorum_node.server.snapshots.events import SnapshotEvents
 
 _LOG = structlog.get_logger("quorum_node")
 _MAX_MALFORMED_LINES = 100
@@ -42,16 +39,10 @@ class _SaidOnce:
 
 
 class ReplicaEvents:
-    """Receives what happens to one replica. `on_halt` and `on_voters` are set by the process.
+    """Hears what happens to one replica (`ReplicaReporter`). `prefix` names its partition, or is empty."""
 
-    `alone`: there is no other partition, so lines need not name it.
-    """
-
-    def __init__(self, partition: int = 0, *, alone: bool = True) -> None:
-        self.on_halt: Callable[[Halt], None] = lambda halt: None
-        self.on_voters: Callable[[VotersChanged], None] = lambda voters: None
-        self._prefix = "" if alone else f"partition {partition}: "
-        self.snapshots = SnapshotEvents(self._prefix)
+    def __init__(self, partition: int = 0, prefix: str = "") -> None:
+        self._prefix = prefix
         self._partition = partition
         self._last_role: RoleChanged | None = None
         self._delays, self._ahead = _SaidOnce(), _SaidOnce()
@@ -87,7 +78,6 @@ class ReplicaEvents:
             votersEpoch=event.position.epoch,
             committed=event.committed,
         )
-        self.on_voters(event)
 
     def formation_delayed(self, event: FormationDelayed) -> None:
         """A configured voter keeps the static quorum from forming; said once per voter and reason."""
@@ -181,7 +171,6 @@ class ReplicaEvents:
     def halted(self, event: Halt) -> None:
         """The replica is over."""
         _LOG.info(f"{self._prefix}the replica stops: {event.reason.value}: {event.detail}")
-        self.on_halt(event)
 
 
 class MalformedBytes:

@@ -4,71 +4,39 @@ Adaptive coalescing: what arrives in one turn of the loop, or while a batch is o
 the next batch; a lone client never waits for company. An append stays whole within one batch (all
 or nothing, K595-29). Knows nothing of what the records mean.
 
-A controller decides on a state that counts appends which are not committed yet. It hears of every
-append, whoever makes it, and of every outcome, in the order of the log.
+A controller decides on a state that counts appends which are not committed yet. It hears of every outcome, in the
+order of the log (`settle`); of appends it hears from whoever submits them.
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.observing.metrics import PartitionMetrics
+from quorum_node.server.partition.port import (
+    MAX_BATCH_BYTES,
+    Append,
+    AppendDone,
+    AppendOutcome,
+    Committed,
+    TooLarge,
+)
 
-MAX_BATCH_BYTES = 4 << 20
 MAX_BATCHES_IN_FLIGHT = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The records are at base_offset <= o < end_offset, appended in `leader_epoch`."""
-
-    base_offset: int
-    end_offset: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TooLarge:
-    """The records don't fit into one batch."""
-
-    size_bytes: int
-
-
-AppendOutcome = Committed | TooLarge | RaftError
-AppendDone = Callable[[AppendOutcome], None]
 Propose = Callable[[int, tuple[bytes, ...]], None]
-
-
-@dataclass(slots=True, eq=False)
-class Append:
-    """One append on its way; `done` is called exactly once, when `outcome` is known."""
-
-    values: tuple[bytes, ...]
-    size_bytes: int
-    done: AppendDone
-    accepted_at: float
-
-
-class AppendWatcher(Protocol):
-    """Hears of every append that fits, and then of its outcome before the caller does."""
-
-    def accepted(self, append: Append) -> None:
-        """It will go into the log behind all that were accepted before it, or fail."""
-
-    def settled(self, append: Append, outcome: AppendOutcome) -> None:
-        """It is committed or failed. Commits are told in the order of `accepted`."""
+Settle = Callable[[Append, AppendOutcome], None]
+"""Hears of the outcome of every append, before the caller does. Commits are told in the order of submission."""
 
 
 class AppendQueue:
-    """Appends that wait, and those that are proposed. `watcher` may be set once, at the start."""
+    """Appends that wait, and those that are proposed."""
 
-    def __init__(self, propose: Propose, metrics: PartitionMetrics) -> None:
-        self.watcher: AppendWatcher | None = None
+    def __init__(self, propose: Propose, settle: Settle, metrics: PartitionMetrics) -> None:
         self._propose = propose
+        self._settle = settle
         self._metrics = metrics
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Append] = deque()
@@ -82,18 +50,20 @@ class AppendQueue:
         """Records that were accepted and are not in the log yet."""
         return self._queued_records
 
-    def submit(self, values: tuple[bytes, ...], done: AppendDone) -> None:
-        """Append encoded metadata values; `done` is called exactly once, never from within."""
+    def submit(self, values: tuple[bytes, ...], done: AppendDone) -> Append | None:
+        """Append encoded metadata values; None if they don't fit into a batch.
+
+        Nobody is called from within; `done` is called exactly once.
+        """
         size_bytes = sum(map(len, values))
         if size_bytes > MAX_BATCH_BYTES:
             self._loop.call_soon(done, TooLarge(size_bytes))
-            return
+            return None
         append = Append(values, size_bytes, done, time.perf_counter())
         self._queue.append(append)
         self._queued_records += len(values)
-        if self.watcher is not None:
-            self.watcher.accepted(append)
         self._schedule()
+        return append
 
     def committed(self, proposal_id: int, base_offset: int, leader_epoch: int) -> None:
         """The core committed a batch."""
@@ -105,7 +75,9 @@ class AppendQueue:
         self._schedule()
         for append in appends:
             end_offset = base_offset + len(append.values)
-            self._settle(append, Committed(base_offset, end_offset, leader_epoch))
+            outcome = Committed(base_offset, end_offset, leader_epoch)
+            self._settle(append, outcome)
+            append.done(outcome)
             base_offset = end_offset
 
     def failed(self, proposal_id: int, error: RaftError) -> None:
@@ -121,11 +93,7 @@ class AppendQueue:
         self._metrics.count_labelled("proposals", error.name.lower(), len(appends))
         for append in appends:
             self._settle(append, error)
-
-    def _settle(self, append: Append, outcome: AppendOutcome) -> None:
-        if self.watcher is not None:
-            self.watcher.settled(append, outcome)
-        append.done(outcome)
+            append.done(error)
 
     def _schedule(self) -> None:
         # Through the loop, so that everything that became readable in this turn shares the batch.

@@ -33,7 +33,22 @@ class LogReader(Protocol):
         """Whole batches; see SegmentedLog.read."""
 
 
-Foreseen = Callable[[ClusterImage, int, int, int], ClusterImage | None]
+class ApplierPort(Protocol):
+    """Who the applier works for."""
+
+    def image_behind(
+        self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
+    ) -> ClusterImage | None:
+        """The image behind the batch that comes after `image`, if somebody has made it already."""
+
+    def applied(self, size_bytes: int) -> None:
+        """So many bytes of the log were replayed."""
+
+    def image_changed(self) -> None:
+        """There may be another image."""
+
+    def unreadable(self, error: Exception) -> None:
+        """The log or a snapshot can't be read: the replica must stop."""
 
 
 @dataclass(slots=True)
@@ -48,29 +63,18 @@ class _Loading:
 
 
 class Applier:
-    """The image of one replica. `on_failure` is told of a log or snapshot that can't be read.
+    """The image of one replica.
 
     Records that were read well and can't be replayed are a bug, and no disk is condemned for it: that is raised.
-
-    `foreseen(image, base offset, end offset, epoch)` may know the image behind the next batch without replay.
-    `on_applied` hears how many bytes of the log were replayed, `on_image` that there may be another image.
     """
 
-    def __init__(
-        self,
-        log: LogReader,
-        on_failure: Callable[[Exception], None],
-        metrics: PartitionMetrics,
-    ) -> None:
+    def __init__(self, log: LogReader, port: ApplierPort, metrics: PartitionMetrics) -> None:
         self._metrics = metrics
         self.committed = CommittedImage()
         """One object for good: its content is replaced when a snapshot was loaded."""
-        self.on_applied: Callable[[int], None] = lambda size_bytes: None
-        self.on_image: Callable[[], None] = lambda: None
-        self.foreseen: Foreseen = lambda image, base_offset, end_offset, epoch: None
         self._loading: _Loading | None = None
         self._log = log
-        self._on_failure = on_failure
+        self._port = port
         self._loop = asyncio.get_running_loop()
         self._high_watermark = 0
         self._scheduled = False
@@ -131,14 +135,14 @@ class Applier:
             data = self._log.read(committed.end_offset, _PIECE_BYTES, self._high_watermark)
             batches = split_batches(data)[0]
         except _DAMAGE as error:  # below the high watermark: the replica must stop
-            self._on_failure(error)
+            self._port.unreadable(error)
             return
         for batch in batches:
             header = batch.header
             if header.base_offset != committed.end_offset:
                 # Kafka's checksum does not cover it, and the scrub may not have been there yet.
                 found = f"offset {header.base_offset} where {committed.end_offset} follows"
-                self._on_failure(CorruptBatch(0, found))
+                self._port.unreadable(CorruptBatch(0, found))
                 return
             if not header.is_control:
                 self._take(committed, batch)
@@ -148,18 +152,18 @@ class Applier:
             self._keep()
             self._caught_up = not self._behind
         self._tell_waiters()
-        self.on_applied(len(data))
-        self.on_image()
+        self._port.applied(len(data))
+        self._port.image_changed()
 
     def _take(self, committed: CommittedImage, batch: Batch) -> None:
         """Replay it, unless somebody has done so already."""
         header = batch.header
         offsets = header.base_offset, header.end_offset
-        image = self.foreseen(committed.image, *offsets, header.leader_epoch)
+        image = self._port.image_behind(committed.image, *offsets, header.leader_epoch)
         if image is None or committed.in_transaction:
             _replay(committed, batch)
         else:
-            committed.image = image
+            committed.take_over(image)
 
     def _load_piece(self) -> None:
         """Some batches of a snapshot; the loop turns in between."""
@@ -175,7 +179,7 @@ class Applier:
                     self._loop.call_soon(self._load_piece)
                     return
         except _DAMAGE as error:  # it was whole when it was verified: the disk fails
-            self._on_failure(error)
+            self._port.unreadable(error)
             return
         self._loading = None
         loading.committed.reached(loading.id.end_offset, loading.id.epoch, loading.timestamp_ms)
@@ -183,7 +187,7 @@ class Applier:
         self._keep()
         self._metrics.observe("snapshot_load_seconds", perf_counter() - loading.began)
         self._tell_waiters()
-        self.on_image()
+        self._port.image_changed()
         self.advance(self._high_watermark)
 
     def _keep(self) -> None:

@@ -14,17 +14,7 @@ from collections.abc import Callable, Iterable
 from quorum_node.raft.errors import RaftError
 from quorum_node.server.observing.metrics import PartitionMetrics
 from quorum_node.server.partition.applier import Applier
-
-ReadDone = Callable[[RaftError | None], None]
-
-
-class Reader:
-    """One who waits; `done` is None once nobody does."""
-
-    __slots__ = ("done",)
-
-    def __init__(self, done: ReadDone) -> None:
-        self.done: ReadDone | None = done
+from quorum_node.server.partition.port import ReadDone, Reader
 
 
 class ReadQueue:
@@ -60,7 +50,7 @@ class ReadQueue:
 
     def cancel(self, reader: Reader) -> None:
         """Nobody waits any more. A confirmation for nobody is given up: the next one may fare better."""
-        reader.done = None
+        reader.leave()
         self._waiting.pop(reader, None)
         if reader not in self._confirming:
             return

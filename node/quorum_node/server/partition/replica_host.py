@@ -1,15 +1,17 @@
 """The replica of one partition: the driver with its real devices, and everyone who waits on it.
 
 Owns request ids, the timer, appends, reads and the applied image. Knows no sockets and no other
-partition: requests come through `request`, sends leave through the peer pool of the process.
+partition: requests come through `request`, sends leave through the peers of the process. Whom it serves is in
+`port.py`: a role that lives on it, the owner of the process, and a reporter.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from quorum_node.configuration.snapshots import SnapshotPolicy
+from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
@@ -47,19 +49,32 @@ from quorum_node.raft.outputs import (
 )
 from quorum_node.raft.replica import Replica
 from quorum_node.raft.roles import CorruptFetch, RoleName
+from quorum_node.raft.voters import VotersEntry
 from quorum_node.records.identity import Endpoint
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.disk.scrubber import Scrubber
 from quorum_node.server.observing.commit_times import CommitTimes, ElectionTimes
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.observing.node_events import ReplicaEvents
 from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.applier import Applier
 from quorum_node.server.partition.driver import ReplicaDriver
 from quorum_node.server.partition.flusher import ThreadFlusher
+from quorum_node.server.partition.port import (
+    NAMES_VOTERS,
+    Append,
+    AppendDone,
+    AppendOutcome,
+    NoRole,
+    PartitionOwner,
+    PartitionRole,
+    ReplicaReporter,
+    clock_ms,
+)
 from quorum_node.server.partition.reads import ReadQueue
-from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.partition.snapshotted import Snapshotted
+from quorum_node.server.peers.port import Peers
 from quorum_node.server.snapshots.device import SnapshotDevice
+from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.snapshotter import Snapshotter
 from quorum_node.server.wire.describe import Now
 from quorum_node.storage.errors import DiskFull, StorageFailure
@@ -69,13 +84,12 @@ from quorum_node.storage.snapshot_opening import WholeSnapshot
 from quorum_node.storage.snapshots import SnapshotStore
 
 Answered = Callable[[raft.Response], None]
-NamesVoters = raft.AddVoterRequest | raft.AlterQuorumRequest
-_NAMES_VOTERS = (raft.AddVoterRequest, raft.AlterQuorumRequest)
+MakeRole = Callable[["ReplicaHost"], PartitionRole]
 
 
-def clock_ms() -> float:
-    """The core's clock: monotonic, milliseconds."""
-    return time.monotonic() * 1000
+def no_role(host: "ReplicaHost") -> PartitionRole:
+    """For a partition that is a quorum and nothing else."""
+    return NoRole()
 
 
 class ReplicaHost:
@@ -87,8 +101,10 @@ class ReplicaHost:
         log: SegmentedLog,
         state_file: QuorumStateFile,
         metrics: Metrics,
-        events: ReplicaEvents,
-        peers: PeerPool,
+        peers: Peers,
+        owner: PartitionOwner,
+        reporter: ReplicaReporter,
+        snapshot_events: SnapshotEvents,
         *,
         partition: int,
         snapshots: SnapshotStore,
@@ -96,12 +112,15 @@ class ReplicaHost:
         policy: SnapshotPolicy,
         room: Callable[[], int],
         scrub_bytes_per_second: int,
+        make_role: MakeRole = no_role,
     ) -> None:
         self.partition = partition
         self._metrics = metrics.partition(partition)
         self._commit_times = CommitTimes(self._metrics)
         self._election_times = ElectionTimes(self._metrics)
-        self._events = events
+        self._owner = owner
+        self._reporter = reporter
+        self._snapshot_events = snapshot_events
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = float("inf")
@@ -109,36 +128,22 @@ class ReplicaHost:
         self._next_request_id = 1
         self.log = log
         self.halt: Halt | None = None
-        self.on_flushed: Callable[[], None] = lambda: None
-        self.on_progress: Callable[[], None] = lambda: None
-        """Role, epoch or high watermark may have changed."""
-        self.is_active_controller: Callable[[], bool] = lambda: False
-        self.broker_lags: Callable[[], dict[int, int]] = dict
-        """Records that each broker has not applied, as far as the active controller was told."""
-        self.on_bug: Callable[[BaseException], None] = lambda error: None
-        self.refuse_voters: Callable[[NamesVoters], raft.VoterChangeResponse | None] = (
-            lambda request: None
-        )
-        """An answer in place of the core's to a request that names new voters, if somebody else has a say in that."""
         self.peers = peers
         peers.attach(partition, self)
         self.flusher = ThreadFlusher(log.flush, log.settle, self._flushed, self._metrics)
+        device = SnapshotDevice(snapshots, self)
         self.driver = ReplicaDriver(
-            replica, log, state_file, self, clock_ms, self.flusher, self, self._device(snapshots)
+            replica, log, state_file, self, clock_ms, self.flusher, self, device
         )
-        self.applier = Applier(log, self._unreadable, self._metrics)
+        self.applier = Applier(log, self, self._metrics)
+        self.committed = self.applier.committed
         self.snapshots = snapshots
         self._newest = newest
+        snapshotted = Snapshotted(
+            self.driver, self.applier, lambda: self.role, room, self.fail_storage
+        )
         self.snapshotter = Snapshotter(
-            snapshots,
-            log,
-            self.applier,
-            self.driver,
-            policy,
-            self._metrics,
-            events.snapshots,
-            self.fail_storage,
-            room,
+            snapshots, log, snapshotted, policy, self._metrics, snapshot_events
         )
         self.scrubber = Scrubber(
             log,
@@ -149,8 +154,9 @@ class ReplicaHost:
             self._metrics,
             bytes_per_second=scrub_bytes_per_second,
         )
-        self.appends = AppendQueue(self._propose, self._metrics)
+        self.appends = AppendQueue(self._propose, self._settled, self._metrics)
         self.reads = ReadQueue(self._request_read, self._abandon_read, self.applier, self._metrics)
+        self.role: PartitionRole = make_role(self)
 
     # -- for those who ask
 
@@ -158,8 +164,8 @@ class ReplicaHost:
         """Hand a request to the core; `done` is called once, unless it is abandoned."""
         request_id = self._next_request_id
         self._next_request_id = request_id + 1
-        if isinstance(request, _NAMES_VOTERS):
-            refusal = self.refuse_voters(request)
+        if isinstance(request, NAMES_VOTERS):
+            refusal = self.role.refuse_voters(request)
             if refusal is not None:
                 done(refusal)
                 return request_id
@@ -177,6 +183,16 @@ class ReplicaHost:
         if self._answers.pop(request_id, None) is not None:
             self.driver.handle(RequestAbandoned(request_id))
 
+    def append(self, values: tuple[bytes, ...], done: AppendDone) -> None:
+        """Append encoded metadata values; `done` is called exactly once, never from within."""
+        append = self.appends.submit(values, done)
+        if append is not None:
+            self.role.appended(append)
+
+    def request_snapshot(self, done: Callable[[SnapshotId | str], None]) -> None:
+        """Write one now; `done` is called once, with the id or with the reason why not."""
+        self.snapshotter.request(done)
+
     def describe(self) -> ReplicaDescription:
         """What the core knows now."""
         return self.driver.describe()
@@ -184,6 +200,10 @@ class ReplicaHost:
     def voters_offset(self) -> int:
         """Offset of the latest voters record, -1 when there is none."""
         return self.driver.replica.voters.latest.offset
+
+    def voter_sets(self) -> Sequence[VotersEntry]:
+        """Every voter set that the log or a snapshot tells of, the oldest first."""
+        return self.driver.replica.voters.entries
 
     def now(self) -> Now:
         """This instant on both clocks."""
@@ -272,7 +292,7 @@ class ReplicaHost:
         """More is committed."""
         self._commit_times.committed(offset)
         self.applier.advance(offset)
-        self.on_progress()
+        self.role.progressed()
 
     def log_reset(self, id: SnapshotId) -> None:
         """The log starts behind a downloaded snapshot now."""
@@ -287,57 +307,59 @@ class ReplicaHost:
         if output.role is not RoleName.LEADER:
             self._commit_times.forget()
         self.flusher.settle_soon()  # the driver has synced the log itself
-        self._events.role_changed(output)
-        self.on_progress()
+        self._reporter.role_changed(output)
+        self.role.progressed()
         self._warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
         """Count and tell."""
         self._metrics.count("corrupt_fetches")
-        self._events.corrupt_fetch(output)
+        self._reporter.corrupt_fetch(output)
 
     def corruption_reported(self, output: CorruptionReported) -> None:
         """Count and tell."""
         self._metrics.count("corruption_reports")
-        self._events.corruption_reported(output)
+        self._reporter.corruption_reported(output)
 
     def older_quorum(self, output: OlderQuorum) -> None:
         """Count and tell."""
         self._metrics.count_labelled("superseded_quorum", "refused")
-        self._events.older_quorum(output)
+        self._reporter.older_quorum(output)
 
     def superseded(self, output: Superseded) -> None:
         """Count and tell."""
         self._metrics.count_labelled("superseded_quorum", "own")
-        self._events.superseded(output)
+        self._reporter.superseded(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
         """Tell."""
-        self._events.voters_changed(output)
-        self.on_progress()
+        self._owner.voters_changed(self, output)
+        self._reporter.voters_changed(output)
+        self.role.progressed()
         self._warm_peers()
 
     def formation_delayed(self, output: FormationDelayed) -> None:
         """Tell."""
-        self._events.formation_delayed(output)
+        self._reporter.formation_delayed(output)
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
         """Tell."""
-        self._events.ahead_of_leader(output)
+        self._reporter.ahead_of_leader(output)
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
         """Count and tell."""
         self._metrics.count("replicas_went_back")
-        self._events.replica_went_back(output)
+        self._reporter.replica_went_back(output)
 
     def halted(self, output: Halt) -> None:
         """The replica is over; the process ends soon."""
         self.halt = output
-        self._events.halted(output)
+        self._owner.halted(self, output)
+        self._reporter.halted(output)
 
     def broken(self, error: Exception) -> None:
         """A step ended half way: so does the process."""
-        self.on_bug(error)
+        self._owner.broken(error)
 
     def deadline_changed(self, deadline_ms: float | None) -> None:
         """Arm the timer; one that is armed earlier is left, an early TimerExpired is harmless."""
@@ -347,20 +369,48 @@ class ReplicaHost:
             self._timer.cancel()
         self._arm(deadline_ms)
 
-    # -- inside
+    # -- from the applier
 
-    def _device(self, store: SnapshotStore) -> SnapshotDevice:
-        device = SnapshotDevice(store)
-        device.on_finished = self._snapshot_finished
-        device.on_failed = self.fail_storage
-        device.on_download_begins = lambda each: self.snapshotter.verify_in_background(each)
-        return device
+    def image_behind(
+        self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
+    ) -> ClusterImage | None:
+        """The role may have made it already."""
+        return self.role.image_behind(image, base_offset, end_offset, epoch)
 
-    def _snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+    def applied(self, size_bytes: int) -> None:
+        """A snapshot may be due."""
+        self.snapshotter.applied(size_bytes)
+
+    def image_changed(self) -> None:
+        """Tell the role."""
+        self.role.image_changed()
+
+    def unreadable(self, error: Exception) -> None:
+        """Committed records can't be read: that is a failed disk."""
+        failure = (
+            error
+            if isinstance(error, StorageFailure)
+            else StorageFailure(f"committed records are damaged: {error}")
+        )
+        self.fail_storage(failure)
+
+    # -- from the snapshots on the disk
+
+    def download_begins(self, id: SnapshotId) -> None:
+        """Another replica asked for the first part of a snapshot."""
+        self.snapshotter.verify_in_background(id)
+
+    def snapshot_finished(self, event: SnapshotInstalled | SnapshotRejected) -> None:
+        """A download was verified, or it is damaged."""
         if isinstance(event, SnapshotRejected):
             self._metrics.count("snapshots_damaged")
-            self._events.snapshots.rejected(event.detail)
+            self._snapshot_events.rejected(event.detail)
         self.driver.snapshot_finished(event)
+
+    # -- inside
+
+    def _settled(self, append: Append, outcome: AppendOutcome) -> None:
+        self.role.settled(append, outcome)
 
     def _load(self, id: SnapshotId) -> None:
         try:
@@ -411,14 +461,6 @@ class ReplicaHost:
         if isinstance(result, int):
             self._commit_times.durable(result)
             self.driver.flush_completed(ticket, result)
-            self.on_flushed()
+            self._owner.flushed()
         else:
             self.driver.flush_failed(result)
-
-    def _unreadable(self, error: Exception) -> None:
-        failure = (
-            error
-            if isinstance(error, StorageFailure)
-            else StorageFailure(f"committed records are damaged: {error}")
-        )
-        self.fail_storage(failure)

@@ -91,7 +91,9 @@ class PeerConnection:
         self._versions: dict[int, tuple[int, int]] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._queued: list[AnyRequest] = []
-        self._sent: dict[int, AnyRequest] = {}
+        self._sent: dict[int, tuple[AnyRequest, int]] = {}
+        """With the version in which it was sent."""
+        self._timers: dict[AnyRequest, asyncio.TimerHandle] = {}
         self._next_id = _NEGOTIATION + 1
         self._failures = 0
         self._connect_after = 0.0
@@ -110,7 +112,7 @@ class PeerConnection:
     def send(self, request: AnyRequest) -> None:
         """Send now, or as soon as the connection is ready."""
         delay = request.timeout_ms / 1000
-        request.timer = self._loop.call_later(delay, self._timed_out, request)
+        self._timers[request] = self._loop.call_later(delay, self._timed_out, request)
         if self._versions is not None:
             self._write(request)
             return
@@ -187,10 +189,11 @@ class PeerConnection:
                 raise MalformedMessage(f"correlation id {wire_id} before the versions are known")
             self._negotiated(frame)
             return
-        request = self._sent.get(wire_id)
-        if request is None:
+        sent = self._sent.get(wire_id)
+        if sent is None:
             raise MalformedMessage(f"a response to no request: correlation id {wire_id}")
-        body = decode_response(request.api, request.version, frame)
+        request, version = sent
+        body = decode_response(request.api, version, frame)
         answer = request.read(body)
         del self._sent[wire_id]
         self._end(request, answer)
@@ -218,8 +221,7 @@ class PeerConnection:
         assert self._link.transport is not None
         wire_id = self._next_id
         self._next_id = wire_id + 1 if wire_id < 0x7FFFFFFF else _NEGOTIATION + 1
-        request.version = version
-        self._sent[wire_id] = request
+        self._sent[wire_id] = request, version
         frame = encode_request(api, version, wire_id, self._client_id, body)
         self._link.transport.write(frame)
 
@@ -230,7 +232,7 @@ class PeerConnection:
 
     def _timed_out(self, request: AnyRequest) -> None:
         """Late answers would hold up the next request: a new connection starts clean."""
-        request.timer = None
+        del self._timers[request]
         self._drop(FailureReason.TIMEOUT)
 
     def _drop(self, reason: FailureReason) -> None:
@@ -240,7 +242,7 @@ class PeerConnection:
         if self._connecting is not None and reason is not FailureReason.REFUSED:
             self._connecting.cancel()
             self._connecting = None
-        failed = [*self._sent.values(), *self._queued]
+        failed = [*(request for request, _ in self._sent.values()), *self._queued]
         self._sent, self._queued = {}, []
         if link is not None:
             link.abort()
@@ -248,8 +250,8 @@ class PeerConnection:
             self._end(request, reason)
 
     def _end(self, request: AnyRequest, outcome: object) -> None:
-        if request.timer is not None:
-            request.timer.cancel()
-            request.timer = None
+        timer = self._timers.pop(request, None)
+        if timer is not None:
+            timer.cancel()
         if not self._shut:
             request.end(outcome)

@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import Callable, Hashable
 from enum import Enum
 from time import perf_counter
-from typing import Protocol
 
 from quorum_node.protocol.api import Api
 from quorum_node.raft.errors import RaftError
@@ -24,7 +23,6 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import (
     FetchRequest,
     FetchSnapshotRequest,
-    InboundResponse,
     OutboundRequest,
     ReadOffsetRequest,
 )
@@ -32,6 +30,7 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.peers.connection import PeerConnection
+from quorum_node.server.peers.port import PeerListener
 from quorum_node.server.peers.request import (
     AnyRequest,
     NodeRequest,
@@ -40,16 +39,6 @@ from quorum_node.server.peers.request import (
     ReplicaRequest,
 )
 from quorum_node.server.wire.outbound import shared_fields
-
-
-class PeerListener(Protocol):
-    """Who is told how a send ended."""
-
-    def response_received(self, correlation: int, response: InboundResponse) -> None:
-        """The peer answered."""
-
-    def request_failed(self, correlation: int, reason: FailureReason) -> None:
-        """There will be no answer."""
 
 
 class Channel(Enum):

@@ -4,7 +4,6 @@ Owns the two kinds: what replicas ask (`ReplicaRequest`, for one partition or mo
 active controller (`NodeRequest`). Knows no connection: `connection.py` carries them.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -22,15 +21,13 @@ T = TypeVar("T")
 class PeerRequest(Generic[T]):
     """A request on its way to `address`, whose answer is read as a T."""
 
-    __slots__ = ("address", "api", "sent_at", "timeout_ms", "timer", "version")
+    __slots__ = ("address", "api", "sent_at", "timeout_ms")
 
     def __init__(self, api: Api, timeout_ms: float, address: Address) -> None:
         self.api = api
         self.address = address
         self.sent_at = perf_counter()
         self.timeout_ms = timeout_ms
-        self.version = 0
-        self.timer: asyncio.TimerHandle | None = None
 
     def message(self, version: int) -> Message | None:
         """What is sent in this version of the API; None: it has no place for what is asked."""

@@ -56,9 +56,9 @@ def gauges_of_replica(host: ReplicaHost) -> Gauges:
             "applied_offset": host.applier.committed.end_offset,
             "metadata_lag": max(0, description.high_watermark - host.applier.committed.end_offset),
             "broker_metadata_lag": {
-                str(broker_id): float(lag) for broker_id, lag in host.broker_lags().items()
+                str(broker_id): float(lag) for broker_id, lag in host.role.broker_lags().items()
             },
-            "active_controller": float(host.is_active_controller()),
+            "active_controller": float(host.role.is_active),
             "formed": float(description.formed),
             "log_start_offset": description.log_start_offset,
             **_age_of_state(description, host.now().core_ms),

@@ -5,16 +5,19 @@ them hand over and stop. Everything else (epoch, leader, voters, log, fsyncs) is
 own. Leaders are not balanced over the nodes: each partition elects for itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Protocol
 
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
-from quorum_node.server.ending.fail_stop import OnBug
+from quorum_node.server.disk.disk_watch import DiskWatch
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes, ReplicaEvents
-from quorum_node.server.partition.replica_host import ReplicaHost
+from quorum_node.server.partition.port import HostedPartition
+from quorum_node.server.partition.replica_host import MakeRole, ReplicaHost, no_role
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.process.gauges import gauges_of_replica, names_of_peers
+from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.starting.replica_building import build_replica
 from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.disk_reserve import DiskReserve
@@ -22,8 +25,21 @@ from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.partition_directory import OpenPartition
 
 
+class ProcessPort(Protocol):
+    """The process around the replicas."""
+
+    def halted(self, halt: Halt) -> None:
+        """How all of it ends; called once."""
+
+    def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
+        """In some partition."""
+
+    def broken(self, error: BaseException) -> None:
+        """A step ended half way, in some partition."""
+
+
 class HostedPartitions:
-    """`on_halt` hears once how it ends, `on_voters` of every change in any partition."""
+    """`make_role`: the role of the first partition; the others are quorums and nothing else."""
 
     def __init__(
         self,
@@ -32,11 +48,13 @@ class HostedPartitions:
         metrics: Metrics,
         malformed: MalformedBytes,
         reserve: DiskReserve,
+        process: ProcessPort,
+        make_role: MakeRole = no_role,
     ) -> None:
-        self.on_halt: Callable[[Halt], None] = lambda halt: None
-        self.on_voters: Callable[[ReplicaHost, VotersChanged], None] = lambda host, event: None
+        self._process = process
         self._ended = False
         self._reserve = reserve
+        self.disk_watch = DiskWatch(config.data_dir, reserve, self)
         self.peers = PeerPool(
             f"node-{config.node_id}",
             metrics,
@@ -45,9 +63,12 @@ class HostedPartitions:
             on_malformed=malformed.from_peer,
         )
         self.hosts = tuple(
-            self._host(config, directory, opened, metrics) for opened in directory.partitions
+            self._host(
+                config, directory, opened, metrics, make_role if not opened.number else no_role
+            )
+            for opened in directory.partitions
         )
-        metrics.label_text = names_of_peers(self.hosts)
+        metrics.write_labels_by(names_of_peers(self.hosts))
 
     def _host(
         self,
@@ -55,26 +76,28 @@ class HostedPartitions:
         directory: OpenDirectory,
         opened: OpenPartition,
         metrics: Metrics,
+        make_role: MakeRole,
     ) -> ReplicaHost:
-        events = ReplicaEvents(opened.number, alone=len(directory.partitions) == 1)
-        replica = build_replica(config, directory.meta, opened)
+        alone = len(directory.partitions) == 1
+        prefix = "" if alone else f"partition {opened.number}: "
         host = ReplicaHost(
-            replica,
+            build_replica(config, directory.meta, opened),
             opened.log,
             opened.state_file,
             metrics,
-            events,
             self.peers,
+            self,
+            ReplicaEvents(opened.number, prefix),
+            SnapshotEvents(prefix),
             partition=opened.number,
             snapshots=opened.snapshots,
             newest=opened.newest,
             policy=config.snapshots,
             room=lambda: self._reserve.above_reserve_bytes,
             scrub_bytes_per_second=config.scrub_bytes_per_second,
+            make_role=make_role,
         )
-        events.on_halt = lambda halt: self._halted(host, halt)
-        events.on_voters = lambda event: self.on_voters(host, event)
-        metrics.partition(opened.number).gauges = gauges_of_replica(host)
+        metrics.partition(opened.number).ask_at_scrape(gauges_of_replica(host))
         return host
 
     def voter_ids(self) -> frozenset[int]:
@@ -95,15 +118,22 @@ class HostedPartitions:
         for host in self.hosts:
             host.start()
 
-    def tell_of_bugs(self, on_bug: OnBug) -> None:
-        """Who hears of a step that ended half way, in any partition."""
-        for host in self.hosts:
-            host.on_bug = on_bug
-
     def request_shutdown(self) -> None:
         """Hand over what this node leads, and halt."""
         for host in self.hosts:
             host.request_shutdown()
+
+    def close(self) -> None:
+        """Drop connections and timers; the logs are closed by their owner."""
+        for host in self.hosts:
+            host.close()
+        self.peers.close()
+
+    # -- from the disk watch and whoever finds the disk failed
+
+    def flushes_begun_at(self) -> Iterable[float | None]:
+        """See `DiskUsers`."""
+        return [host.flusher.busy_since for host in self.hosts]
 
     def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
         """The disk of all replicas failed."""
@@ -116,17 +146,22 @@ class HostedPartitions:
         for host in self.hosts:
             host.disk_low(low)
 
-    def halted(self) -> Halt | None:
-        """Why the first replica that halted did."""
-        return next((host.halt for host in self.hosts if host.halt is not None), None)
+    # -- from the replicas
 
-    def close(self) -> None:
-        """Drop connections and timers; the logs are closed by their owner."""
-        for host in self.hosts:
-            host.close()
-        self.peers.close()
+    def flushed(self) -> None:
+        """See `PartitionOwner`."""
+        self.disk_watch.flushed()
 
-    def _halted(self, host: ReplicaHost, halt: Halt) -> None:
+    def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
+        """See `PartitionOwner`."""
+        self._process.voters_changed(host, event)
+
+    def broken(self, error: Exception) -> None:
+        """See `PartitionOwner`."""
+        self._process.broken(error)
+
+    def halted(self, host: HostedPartition, halt: Halt) -> None:
+        """See `PartitionOwner`."""
         if self._ended:
             return
         if halt.reason is HaltReason.SHUTDOWN:
@@ -137,4 +172,4 @@ class HostedPartitions:
             detail = f"partition {host.partition} stopped the process: {halt.detail}"
             self.fail_storage(DiskFull(detail) if full else StorageFailure(detail))
         if self._ended:
-            self.on_halt(halt)
+            self._process.halted(halt)

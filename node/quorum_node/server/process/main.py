@@ -22,7 +22,6 @@ from quorum_node.server.version import VERSION
 from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.directory_lock import lock_directory
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
-from quorum_node.storage.failure_latch import FailureLatch
 from quorum_node.survivor import Survivor, parse_survivor
 
 _GC_THRESHOLDS = (50_000, 50, 100)
@@ -40,8 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         termination.adopt(pairs)
         config = check_config(pairs)
         configure_logging(config.log_level)
-        termination.latch = FailureLatch(config.failure_latch_file, config.data_dir)
-        termination.node_id = config.node_id
+        termination.configured(config)
         token = read_token(config)
         if termination.latch.read() is None:  # a disk that failed is not touched any more
             lock_directory(config.data_dir)

@@ -17,15 +17,16 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
-from quorum_node.server.admin.http_server import AdminServer
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
-from quorum_node.server.disk.disk_watch import DiskWatch
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
+from quorum_node.server.listener.http_server import AdminServer
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
+from quorum_node.server.partition.led_replica import LedReplica
+from quorum_node.server.partition.port import HostedPartition
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.codecs_ahead import CodecsAhead
 from quorum_node.server.process.file_limit import allow_connections
@@ -73,30 +74,13 @@ class NodeProcess:
         self._metrics = Metrics()
         malformed = MalformedBytes()
         self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
-        self._hosted = HostedPartitions(config, directory, self._metrics, malformed, self._reserve)
-        self._hosted.on_halt = self._on_halt
-        self._hosted.on_voters = self._on_voters
-        self._hosted.tell_of_bugs(termination.bug)
-        first = self._hosted.first
-        self._disk_watch = DiskWatch(config.data_dir, self._reserve, self._hosted)
-        self._controller = HostedController(
-            first,
-            self._metrics.partition(0),
-            session_timeout_ms=config.controller.session_timeout_ms,
-            settings=config.controller.settings,
-            snapshot_policy=config.snapshots,
-            request_timeout_ms=config.timeouts.request_timeout_ms,
+        self._hosted = HostedPartitions(
+            config, directory, self._metrics, malformed, self._reserve, self, self._make_controller
         )
-        self._controller.maintenance.balance_seconds = config.controller.balance_seconds
+        first = self._hosted.first
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
-            ConfigApi(
-                first.appends,
-                first.reads,
-                lambda: first.applier.image,
-                config.node_id,
-                config.controller.settings,
-            ),
+            ConfigApi(first, config.node_id, config.controller.settings),
             self._controller,
             membership_allowed=config.membership_on_controller_listener,
         )
@@ -109,13 +93,23 @@ class NodeProcess:
             self._hosted.voter_ids,
         )
         self._codecs = CodecsAhead()
-        self._metrics.gauges = gauges_of_node(self._listener, self._reserve)
+        self._metrics.ask_at_scrape(gauges_of_node(self._listener, self._reserve))
         self._admin = AdminServer(
             create_app(self._node_view(token)),
             _bind_admin(config),
             self._metrics,
             config.admin_limits,
         )
+
+    def _make_controller(self, host: ReplicaHost) -> HostedController:
+        self._controller = HostedController(
+            LedReplica(host),
+            host.snapshotter,
+            host.peers,
+            self._metrics.partition(host.partition),
+            self._config,
+        )
+        return self._controller
 
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
@@ -130,7 +124,7 @@ class NodeProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)
         self._admin.start()
-        self._disk_watch.start()
+        self._hosted.disk_watch.start()
         self._step_metrics()
         self._hosted.start()
         self._codecs.start()
@@ -147,7 +141,7 @@ class NodeProcess:
     def _node_view(self, token: str | None) -> NodeView:
         path = self._config.admin_token_file
         return NodeView(
-            hosted=self._hosted,
+            hosts=self._hosted.hosts,
             controller=self._controller.controller,
             metrics=self._metrics,
             reserve=self._reserve,
@@ -174,7 +168,14 @@ class NodeProcess:
             _LOG.warning("the handover did not finish in time")
             self._stopped.set_result(ExitCode.OK)
 
-    def _on_halt(self, halt: Halt) -> None:
+    # -- from the replicas
+
+    def broken(self, error: BaseException) -> None:
+        """See `ProcessPort`."""
+        self._termination.bug(error)
+
+    def halted(self, halt: Halt) -> None:
+        """See `ProcessPort`."""
         if halt.reason is HaltReason.SHUTDOWN:
             if not self._stopped.done():
                 self._stopped.set_result(ExitCode.OK)
@@ -183,6 +184,21 @@ class NodeProcess:
         guard_exit(reason.exit_code)
         # What was put out before the halt (EndQuorumEpoch) is still in the loop's hands.
         self._loop.call_later(_POLL_SECONDS, self._die, reason, halt.detail)
+
+    def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
+        """See `ProcessPort`."""
+        cluster_id = host.describe().cluster_id
+        if not event.committed or cluster_id in (None, self._directory.meta.cluster_id):
+            return
+        assert cluster_id is not None
+        try:
+            self._directory.remember_cluster_id(cluster_id)
+        except WrongDirectory as error:
+            self._die(TerminationReason.IDENTITY_MISMATCH, str(error))
+        except (StorageFailure, DiskFull) as error:
+            self._hosted.fail_storage(error)
+
+    # -- the end
 
     def _die(self, reason: TerminationReason, message: str) -> None:
         code = self._termination.record(reason, message)
@@ -195,21 +211,9 @@ class NodeProcess:
 
         exit_when_told()
 
-    def _on_voters(self, host: ReplicaHost, event: VotersChanged) -> None:
-        cluster_id = host.describe().cluster_id
-        if not event.committed or cluster_id in (None, self._directory.meta.cluster_id):
-            return
-        assert cluster_id is not None
-        try:
-            self._directory.remember_cluster_id(cluster_id)
-        except WrongDirectory as error:
-            self._die(TerminationReason.IDENTITY_MISMATCH, str(error))
-        except (StorageFailure, DiskFull) as error:
-            self._hosted.fail_storage(error)
-
     async def _stop(self) -> None:
         """Graceful: let the last answers leave, make the log durable, close."""
-        self._disk_watch.stop()
+        self._hosted.disk_watch.stop()
         self._codecs.stop()
         self._controller.close()
         await self._listener.close(_DRAIN_SECONDS)

@@ -4,13 +4,10 @@ Writes are answered after their commit, by the leader alone; reads are lineariza
 from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
 """
 
-from collections.abc import Callable
-
 from quorum_node.controller.authorization import Caller
 from quorum_node.controller.config_descriptions import Asked, describe, description_refused
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import Settings
-from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.protocol.configs import (
     AlterConfigsResource,
     AlterConfigsResult,
@@ -26,26 +23,17 @@ from quorum_node.protocol.configs import (
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.metadata import ConfigRecord, encode_metadata
-from quorum_node.server.listener.kafka_listener import InboundRequest
-from quorum_node.server.partition.appends import AppendOutcome, AppendQueue, Committed, TooLarge
-from quorum_node.server.partition.reads import ReadQueue
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.partition.port import AppendOutcome, Committed, HostedPartition, TooLarge
 from quorum_node.server.wire.errors import controller_error
 
 
 class ConfigApi:
-    """Reads and writes of config values for Kafka's clients. `image`: what is applied now."""
+    """Reads and writes of config values for Kafka's clients."""
 
-    def __init__(
-        self,
-        appends: AppendQueue,
-        reads: ReadQueue,
-        image: Callable[[], ClusterImage],
-        node_id: int,
-        settings: Settings,
-    ) -> None:
-        self._appends = appends
-        self._reads = reads
-        self._image = image
+    def __init__(self, replica: HostedPartition, node_id: int, settings: Settings) -> None:
+        self._replica = replica
+        self._reads = replica.reads
         self._node_id = node_id
         self._settings = settings
 
@@ -64,7 +52,7 @@ class ConfigApi:
         def done(outcome: AppendOutcome) -> None:
             inbound.reply(_alter_response(body, *_outcome_error(outcome)))
 
-        self._appends.submit(tuple(values), done)
+        self._replica.append(tuple(values), done)
 
     def describe(self, inbound: InboundRequest, body: DescribeConfigsRequest) -> None:
         """Values as of now, confirmed by a majority."""
@@ -78,7 +66,7 @@ class ConfigApi:
             inbound.reply(DescribeConfigsResponse(results=results))
 
         reader = self._reads.submit(done)
-        inbound.on_abandoned = lambda: self._reads.cancel(reader)
+        inbound.when_abandoned(lambda: self._reads.cancel(reader))
 
     def _describe_one(
         self,
@@ -92,7 +80,7 @@ class ConfigApi:
         if error is not None:
             found = Problem(controller_error(error), error.value)
         else:
-            image, settings = self._image(), self._settings
+            image, settings = self._replica.committed.image, self._settings
             kind, name = resource.resource_type, resource.resource_name
             asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
             problem = description_refused(image.acls, settings.authorizer, caller, asked)

@@ -29,10 +29,10 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
-from quorum_node.server.controller.forwarded import ForwardedRequest, unwrap
-from quorum_node.server.controller.hosting import HostedController
-from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.controller.port import ControllerPort
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.requests.config_api import ConfigApi
+from quorum_node.server.requests.forwarded import ForwardedRequest, unwrap
 from quorum_node.server.requests.split_request import AskedReplica, PartitionRequests
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.authentication import refuse, refuses
@@ -61,7 +61,7 @@ class KafkaApi:
         self,
         replicas: Mapping[PartitionKey, Replica],
         configs: ConfigApi,
-        controller: HostedController,
+        controller: ControllerPort,
         *,
         membership_allowed: bool,
     ) -> None:

@@ -19,7 +19,7 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.fetch import FetchRequest
 from quorum_node.raft import messages as raft
 from quorum_node.schema.schema import Message
-from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.inbound import join, split
 from quorum_node.server.wire.partitions import Answer, PartitionKey, Split
@@ -80,7 +80,7 @@ class PartitionRequests:
 
         request_id = replica.request(request, done)
         if not answered:
-            inbound.on_abandoned = partial(replica.abandon, request_id)
+            inbound.when_abandoned(partial(replica.abandon, request_id))
 
     def parked(self, request: "_SplitRequest") -> None:
         """A fetch waits for news."""
@@ -142,7 +142,7 @@ class _SplitRequest:
         if not self._missing:
             self._reply()
             return
-        self._inbound.on_abandoned = self._abandon
+        self._inbound.when_abandoned(self._abandon)
         if isinstance(self._body, FetchRequest) and self.fetcher_id != _NOBODY:
             wait_seconds = self._body.max_wait_ms / 1000
             self.good_until = self._node.loop.time() + _LONG_ENOUGH * wait_seconds

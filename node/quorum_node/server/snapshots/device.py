@@ -6,6 +6,7 @@ Owns the thread that verifies a finished download. Knows nothing of local snapsh
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from quorum_node.raft.events import SnapshotInstalled, SnapshotRejected
 from quorum_node.records.snapshot_format import CorruptSnapshot
@@ -16,16 +17,26 @@ from quorum_node.storage.snapshots import SnapshotMissing, SnapshotStore
 Finished = SnapshotInstalled | SnapshotRejected
 
 
-class SnapshotDevice:
-    """`Snapshots` of driver.py. The hooks are called on the loop's thread."""
+class DevicePort(Protocol):
+    """Who hears of it, on the loop's thread."""
 
-    def __init__(self, store: SnapshotStore) -> None:
-        self._store = store
-        self._loop = asyncio.get_running_loop()
-        self.on_finished: Callable[[Finished], None] = lambda event: None
-        self.on_failed: Callable[[StorageFailure | DiskFull], None] = lambda failure: None
-        self.on_download_begins: Callable[[SnapshotId], None] = lambda each: None
+    def snapshot_finished(self, event: Finished) -> None:
+        """A download was verified and is durable, or it is damaged."""
+
+    def fail_storage(self, failure: StorageFailure | DiskFull) -> None:
+        """The disk refused."""
+
+    def download_begins(self, id: SnapshotId) -> None:
         """Another replica asked for the first part of a snapshot."""
+
+
+class SnapshotDevice:
+    """`Snapshots` of the driver."""
+
+    def __init__(self, store: SnapshotStore, port: DevicePort) -> None:
+        self._store = store
+        self._port = port
+        self._loop = asyncio.get_running_loop()
 
     def size_bytes(self, id: SnapshotId) -> int | None:
         """None: there is no such snapshot."""
@@ -41,7 +52,7 @@ class SnapshotDevice:
     def read(self, id: SnapshotId, position: int, max_bytes: int) -> bytes:
         """Raw bytes."""
         if position == 0:
-            self.on_download_begins(id)
+            self._port.download_begins(id)
         return self._store.read(id, position, max_bytes)
 
     def append_partial(self, id: SnapshotId, position: int, data: bytes) -> None:
@@ -66,13 +77,13 @@ class SnapshotDevice:
         try:
             bounds = self._store.finish_partial(id, size_bytes, checksum)
             event = SnapshotInstalled(id, bounds.voters, bounds.kraft_version)
-            tell = lambda: self.on_finished(event)  # noqa: E731
+            tell = lambda: self._port.snapshot_finished(event)  # noqa: E731
         except CorruptSnapshot as error:
             rejected = SnapshotRejected(id, str(error))
-            tell = lambda: self.on_finished(rejected)  # noqa: E731
+            tell = lambda: self._port.snapshot_finished(rejected)  # noqa: E731
         except (StorageFailure, DiskFull) as error:
             failure = error
-            tell = lambda: self.on_failed(failure)  # noqa: E731
+            tell = lambda: self._port.fail_storage(failure)  # noqa: E731
         try:
             self._loop.call_soon_threadsafe(tell)
         except RuntimeError:

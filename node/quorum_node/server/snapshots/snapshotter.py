@@ -12,14 +12,12 @@ from collections.abc import Callable
 
 from quorum_node.configuration.snapshots import SnapshotPolicy
 from quorum_node.controller.snapshot_turns import SnapshotProgress
-from quorum_node.raft.events import PrefixObsolete, SnapshotCreated
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.observing.metrics import PartitionMetrics
-from quorum_node.server.partition.applier import Applier
-from quorum_node.server.partition.driver import ReplicaDriver
 from quorum_node.server.snapshots.events import SnapshotEvents
 from quorum_node.server.snapshots.policy import KnownSnapshot, Progress, is_due, obsolete_before
+from quorum_node.server.snapshots.port import Outcome, SnapshottedReplica
 from quorum_node.server.snapshots.writing import NotWritten, SnapshotWriting, Written
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
@@ -32,34 +30,25 @@ _CHECK_AGAIN_SECONDS = 600.0
 """A snapshot that was verified is taken to be whole for so long."""
 _LEAST_ROOM_BYTES = 1 << 20
 
-Outcome = SnapshotId | str
-"""Of a snapshot that was asked for: its id, or why there is none."""
-
 
 class Snapshotter:
-    """`room`: bytes free on the disk above the reserve. `fail_storage` ends the replica."""
+    """See the module."""
 
     def __init__(
         self,
         store: SnapshotStore,
         log: SegmentedLog,
-        applier: Applier,
-        driver: ReplicaDriver,
+        replica: SnapshottedReplica,
         policy: SnapshotPolicy,
         metrics: PartitionMetrics,
         events: SnapshotEvents,
-        fail_storage: Callable[[StorageFailure | DiskFull], None],
-        room: Callable[[], int],
     ) -> None:
         self._store = store
         self._log = log
-        self._applier = applier
-        self._driver = driver
+        self._replica = replica
         self._policy = policy
         self._metrics = metrics
         self._events = events
-        self._fail_storage = fail_storage
-        self._room = room
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -72,11 +61,6 @@ class Snapshotter:
         self._answering: list[Callable[[Outcome], None]] = []
         self._waiting: list[Callable[[Outcome], None]] = []
         self._checked_at: dict[SnapshotId, float] = {}
-        self.may_begin: Callable[[], bool] = lambda: True
-        """Asked before one that is due begins, as often as it is due."""
-        self.on_ended: Callable[[], None] = lambda: None
-        """One was written, or could not be."""
-        applier.on_applied = self._applied
 
     def start(self) -> None:
         """Look from now on."""
@@ -116,6 +100,13 @@ class Snapshotter:
         self._events.installed(id, self._store.size_bytes(id))
         self._delete_old()
 
+    def applied(self, size_bytes: int) -> None:
+        """So many bytes of the log were replayed."""
+        self._record_bytes += size_bytes
+        limit_bytes = self._policy.max_record_bytes
+        if self._record_bytes - size_bytes < limit_bytes <= self._record_bytes:
+            self._begin_if_due()
+
     def verify_in_background(self, id: SnapshotId) -> None:
         """Before it goes to another replica: damage here must not keep others from joining."""
         now = self._loop.time()
@@ -131,32 +122,26 @@ class Snapshotter:
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
         self._begin_if_due()
 
-    def _applied(self, size_bytes: int) -> None:
-        self._record_bytes += size_bytes
-        limit_bytes = self._policy.max_record_bytes
-        if self._record_bytes - size_bytes < limit_bytes <= self._record_bytes:
-            self._begin_if_due()
-
     def _begin_if_due(self) -> None:
         ids = self._store.ids()
         now = self._loop.time()
         progress = Progress(
             record_bytes=self._record_bytes,
             since_last_ms=(now - self._last_at) * 1000,
-            new_records=self._applier.committed.end_offset > (ids[-1].end_offset if ids else 0),
+            new_records=self._replica.committed.end_offset > (ids[-1].end_offset if ids else 0),
             is_only_copy=len(ids) == 1 and self._log.start_offset > 0,
         )
         if self._writing is not None or now < self._not_before:
             return
         # The only copy is urgent: it must not wait for others.
-        if is_due(self._policy, progress) and (progress.is_only_copy or self.may_begin()):
+        if is_due(self._policy, progress) and (progress.is_only_copy or self._replica.may_begin()):
             self._begin()
 
     def _begin_if_wanted(self) -> None:
         if not self._waiting or self._writing is not None:
             return
         refusal = self._refusal()
-        latest, end_offset = self._store.latest(), self._applier.committed.end_offset
+        latest, end_offset = self._store.latest(), self._replica.committed.end_offset
         if refusal is None and latest is not None and end_offset <= latest.end_offset:
             self._answer(self._waiting, latest)
         elif refusal is not None:
@@ -165,10 +150,10 @@ class Snapshotter:
             self._begin()
 
     def _refusal(self) -> str | None:
-        committed = self._applier.committed
-        if self._driver.replica.halted or self._closed:
+        committed = self._replica.committed
+        if self._replica.has_stopped or self._closed:
             return "the replica has stopped"
-        if self._applier.loading:
+        if self._replica.is_loading:
             return "the state is still being loaded"
         left_out = committed.image.left_out
         if left_out:
@@ -181,9 +166,9 @@ class Snapshotter:
         if committed.end_offset == 0:
             return "nothing is committed yet"
         wanted = self._expected_bytes()
-        if self._room() < wanted:
+        if self._replica.free_bytes() < wanted:
             return (
-                f"{self._room()} bytes are free above metadata.log.reserve.bytes, and a snapshot needs"
+                f"{self._replica.free_bytes()} bytes are free above metadata.log.reserve.bytes, and a snapshot needs"
                 f" about {wanted}: give the volume more space"
             )
         return None
@@ -203,11 +188,11 @@ class Snapshotter:
             self._not_before = self._loop.time() + _BACKOFF_SECONDS
             self._events.refused(refusal)
             self._answer(self._waiting, refusal)
-            self.on_ended()
+            self._replica.ended()
             return
-        committed, replica = self._applier.committed, self._driver.replica
+        committed, replica = self._replica.committed, self._replica
         # Not the epoch that the last batch says: no checksum covers that, and a start takes sealed segments unread.
-        epoch = replica.epochs.epoch_at(committed.end_offset - 1)
+        epoch = replica.epoch_at(committed.end_offset - 1)
         snapshot = SnapshotId(committed.end_offset, epoch)
         voters = replica.voters_at(committed.end_offset)
         bounds = SnapshotBounds(committed.timestamp_ms, replica.kraft_version, voters)
@@ -227,14 +212,14 @@ class Snapshotter:
             outcome = result.id
             self._metrics.count("snapshots_written")
             self._metrics.observe("snapshot_write_seconds", result.seconds)
-            self._driver.handle(SnapshotCreated(result.id))
+            self._replica.created(result.id)
             self._events.written(result)
             self._delete_old()
         else:
             outcome = str(result.error)
             self._not_written(result)
         self._answer(self._answering, outcome)
-        self.on_ended()
+        self._replica.ended()
         self._begin_if_wanted()
 
     def _not_written(self, result: NotWritten) -> None:
@@ -249,7 +234,7 @@ class Snapshotter:
         self._events.not_written(result, _BACKOFF_SECONDS)
         match result.error:
             case StorageFailure() | DiskFull(at_sync=True):
-                self._fail_storage(result.error)
+                self._replica.fail_storage(result.error)
 
     def _answer(self, waiting: list[Callable[[Outcome], None]], outcome: Outcome) -> None:
         told = list(waiting)
@@ -270,13 +255,13 @@ class Snapshotter:
         before = self._log.start_offset
         try:
             if start is not None and start.end_offset > before:
-                self._driver.handle(PrefixObsolete(start))
-            in_use = self._driver.replica.snapshots_in_use()
+                self._replica.prefix_obsolete(start)
+            in_use = self._replica.in_use()
             deleted = store.delete_before(self._log.start, keep=in_use)
             for gone in deleted:
                 self._checked_at.pop(gone, None)
         except (StorageFailure, DiskFull) as failure:
-            self._fail_storage(failure)
+            self._replica.fail_storage(failure)
             return
         if deleted or self._log.start_offset > before:
             self._events.deleted(self._log.start, deleted)
@@ -301,7 +286,7 @@ class Snapshotter:
             return
         except (StorageFailure, DiskFull) as error:
             failure = error
-            self._on_loop(lambda: self._fail_storage(failure))
+            self._on_loop(lambda: self._replica.fail_storage(failure))
 
     def _damaged(self, id: SnapshotId, detail: str) -> None:
         if id not in self._store.ids():
@@ -310,7 +295,7 @@ class Snapshotter:
         try:
             aside = self._store.set_aside(id)
         except (StorageFailure, DiskFull) as failure:
-            self._fail_storage(failure)
+            self._replica.fail_storage(failure)
             return
         self._metrics.count("snapshots_damaged")
         self._events.damaged(id, detail, aside.name)

@@ -70,7 +70,7 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         _LOG.info(f"formatted {config.data_dir} as {identity}", clusterId=meta.cluster_id)
     directory = _open(config, termination)
     tell_about_static_voters(config, directory.first)
-    termination.replica_uuid = uuid_text(directory.meta.directory_id)
+    termination.opened(directory.meta.directory_id)
     for partition in directory.partitions:
         if partition.log.torn_bytes:
             text = f"cut {partition.log.torn_bytes} bytes of a torn tail off the log"

@@ -16,15 +16,15 @@ from quorum_node.raft.outputs import ProposalCommitted, ProposalFailed
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
-from quorum_node.server.controller.hosting import HostedReplica
 from quorum_node.server.controller.maintenance import Maintenance
 from quorum_node.server.observing.metrics import Metrics
-from quorum_node.server.partition.appends import AppendDone, AppendQueue
+from quorum_node.server.partition.appends import AppendQueue
 from quorum_node.server.partition.applier import Applier
+from quorum_node.server.partition.led_replica import LedReplica, ReplicaParts
+from quorum_node.server.partition.port import Append, AppendDone, AppendOutcome
 from quorum_node.simulation.control.loop import SimulatedLoop, running
 
 if TYPE_CHECKING:
-    from quorum_node.server.partition.replica_host import ReplicaHost
     from quorum_node.simulation.host import SimulatedHost
 
 SESSION_TIMEOUT_MS = 1500.0
@@ -58,24 +58,21 @@ class SimulatedController:
             random.randrange,
         )
         with running(SimulatedLoop(host)):
-            self.appends = AppendQueue(self._propose, metrics)
-            self.applier = _Applier(host.log, self._unreadable, metrics)
+            self.appends = AppendQueue(self._propose, self._settled, metrics)
+            self.applier = _Applier(host.log, self, metrics)
             # Of a replica host it needs the driver, the appends and the applier, which are here.
-            replica = self._replica = HostedReplica(cast("ReplicaHost", self))
+            replica = self._replica = LedReplica(cast(ReplicaParts, self))
             self.active = ActiveController(
                 replica,
                 chance,
                 _Silent(),
+                self,
                 session_timeout_ms=SESSION_TIMEOUT_MS,
                 settings=Settings(),
             )
-            self.active.identity = replica.identity
-            self.active.replicas = replica.replicas
             self._maintenance = Maintenance(
                 self.active, _Silent(), metrics, lambda: replica.committed.in_transaction
             )
-        self.applier.foreseen = self.active.foreseen.behind
-        self.applier.on_image = lambda: host.cluster.watch.image_applied(host)
 
     @property
     def image(self) -> ClusterImage:
@@ -83,12 +80,14 @@ class SimulatedController:
         return self.applier.image
 
     def leading_epoch(self) -> int | None:
-        """See `HostedReplica`."""
+        """See `LedReplica`."""
         return self._replica.leading_epoch()
 
     def submit(self, values: tuple[bytes, ...], done: AppendDone) -> None:
         """Append what somebody else decided, as the admin API does."""
-        self.appends.submit(values, done)
+        append = self.appends.submit(values, done)
+        if append is not None:
+            self.active.appended(append)
 
     def do(self, command: Command) -> None:
         """A command of a client, if this node is the active controller; nobody waits for the answer."""
@@ -114,8 +113,44 @@ class SimulatedController:
         """To whoever appended."""
         self.appends.failed(output.proposal_id, output.error)
 
+    # -- from the applier
+
+    def image_behind(
+        self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
+    ) -> ClusterImage | None:
+        """See `ApplierPort`."""
+        return self.active.foreseen.behind(image, base_offset, end_offset, epoch)
+
+    def applied(self, size_bytes: int) -> None:
+        """Snapshots are the simulation's own."""
+
+    def image_changed(self) -> None:
+        """See `ApplierPort`."""
+        self._host.cluster.watch.image_applied(self._host)
+
+    def unreadable(self, error: Exception) -> None:
+        """See `ApplierPort`."""
+        self._host.driver.handle(StorageFailed(str(error)))
+
+    # -- from the active controller
+
+    def activated(self) -> None:
+        """See `ActivePort`."""
+        self._maintenance.activated()
+
+    def pending_changed(self) -> None:
+        """See `ActivePort`."""
+        self._maintenance.look()
+
+    def elected_unclean(self, partitions: int) -> None:
+        """See `ActivePort`."""
+        self._maintenance.elected_unclean(partitions)
+
+    def snapshot_turns(self, now_ms: float) -> None:
+        """See `ActivePort`; turns are left out."""
+
+    def _settled(self, append: Append, outcome: AppendOutcome) -> None:
+        self.active.settled(append, outcome)
+
     def _propose(self, proposal_id: int, values: tuple[bytes, ...]) -> None:
         self._host.driver.handle(Proposed(proposal_id, values))
-
-    def _unreadable(self, error: Exception) -> None:
-        self._host.driver.handle(StorageFailed(str(error)))

@@ -13,7 +13,7 @@ from quorum_node.protocol.envelope_principal import decode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import Request, decode_request, encode_response_body
 from quorum_node.schema.schema import MalformedMessage, Message
-from quorum_node.server.listener.kafka_listener import InboundRequest
+from quorum_node.server.listener.port import InboundRequest
 
 
 class ForwardedRequest(InboundRequest):
@@ -25,7 +25,7 @@ class ForwardedRequest(InboundRequest):
         super().__init__(carrier.connection, request, carrier.received)
         self._carrier = carrier
         self._caller = caller
-        carrier.on_abandoned = self._abandon
+        carrier.when_abandoned(self.abandon)
 
     @property
     def caller(self) -> Caller:
@@ -44,10 +44,6 @@ class ForwardedRequest(InboundRequest):
         request = self.request
         data = encode_response_body(request.api, version, request.correlation_id, body)
         self._carrier.reply(EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE))
-
-    def _abandon(self) -> None:
-        if self.on_abandoned is not None:
-            self.on_abandoned()
 
 
 def unwrap(carrier: InboundRequest, body: EnvelopeRequest) -> ForwardedRequest | ErrorCode:

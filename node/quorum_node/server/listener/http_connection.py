@@ -15,10 +15,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from quorum_node.server.admin.app import ON_AUTHORIZED
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.port import ON_AUTHORIZED
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
 
@@ -69,7 +69,7 @@ class HttpConnection(H11Protocol):
         """Called by the loop."""
         super().connection_made(transport)
         self.address = address_of(transport)
-        self.unfinished_since = perf_counter()
+        self.active_at = self.unfinished_since = perf_counter()
         self._listener.book.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -110,7 +110,7 @@ class HttpConnection(H11Protocol):
         del self._received[:size]
         self._listener.book.has_unfinished(self, len(self._received))
         self._parse(piece)
-        self._listener.turns.spent(self, perf_counter() - began)
+        self.served_until = self._listener.turns.spent(self, perf_counter() - began)
         if self._received:
             self._wait_for_turn()
         elif self._is_paused:
@@ -194,7 +194,7 @@ class HttpConnection(H11Protocol):
 
     def _count(self, seconds: float) -> None:
         if not self._is_trusted:
-            self._listener.turns.spent(self, seconds)
+            self.served_until = self._listener.turns.spent(self, seconds)
 
 
 class _Counted:

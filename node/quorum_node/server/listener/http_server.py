@@ -10,16 +10,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.server.admin.http_connection import (
+from quorum_node.server.ending.fail_stop import watch_task
+from quorum_node.server.listener.acceptor import Acceptor
+from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.http_connection import (
     BURST_SECONDS,
     MAX_HEADER_BYTES,
     SHARE,
     HttpListener,
 )
-from quorum_node.server.ending.fail_stop import watch_task
-from quorum_node.server.listener.acceptor import Acceptor
-from quorum_node.server.listener.connection_book import ConnectionBook
-from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.observing.metrics import Metrics
 
 _KEEP_ALIVE_SECONDS = 30

@@ -1,0 +1,32 @@
+"""Who an applier works for in a test: nothing was made ahead, and damage is noted. See `ApplierPort`."""
+
+import asyncio
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.server.controller.foreseen import ForeseenImages
+
+
+class NotingPort:
+    """`failures`: why the log could not be read."""
+
+    def __init__(self, known: ForeseenImages | None = None) -> None:
+        self.known = known or ForeseenImages()
+        self.failures: list[Exception] = []
+        self.noticed = asyncio.Event()
+
+    def image_behind(
+        self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
+    ) -> ClusterImage | None:
+        """See `ApplierPort`."""
+        return self.known.behind(image, base_offset, end_offset, epoch)
+
+    def applied(self, size_bytes: int) -> None:
+        """See `ApplierPort`."""
+
+    def image_changed(self) -> None:
+        """See `ApplierPort`."""
+
+    def unreadable(self, error: Exception) -> None:
+        """See `ApplierPort`."""
+        self.failures.append(error)
+        self.noticed.set()

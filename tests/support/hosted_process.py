@@ -1,0 +1,25 @@
+"""Stands for the process around hosted partitions: it remembers how they ended, and a bug is the test's.
+
+Owns nothing but that. See `ProcessPort`.
+"""
+
+from quorum_node.raft.outputs import Halt, VotersChanged
+from quorum_node.server.partition.port import HostedPartition
+
+
+class QuietProcess:
+    """`ProcessPort`."""
+
+    def __init__(self) -> None:
+        self.halts: list[Halt] = []
+
+    def halted(self, halt: Halt) -> None:
+        """See `ProcessPort`."""
+        self.halts.append(halt)
+
+    def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
+        """See `ProcessPort`."""
+
+    def broken(self, error: BaseException) -> None:
+        """See `ProcessPort`."""
+        raise error

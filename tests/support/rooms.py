@@ -1,0 +1,103 @@
+"""The rooms of the server, and where a module breaks their rules: who imports whose inside, who sets whose attributes,
+who looks into the core.
+
+Owns the rules and what is exempt from them. CONTRIBUTING.md says why they are there.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from support.source_tree import ROOT, imports, modules, place
+
+SERVER = "node/quorum_node/server"
+_PREFIX = "quorum_node.server."
+FOUNDATIONS = frozenset({"ending", "observing", "transport", "wire"})
+"""What every room may use. They use no room themselves."""
+PORTS: Mapping[str, frozenset[str]] = {
+    "admin": frozenset(),
+    "controller": frozenset({"port"}),
+    "disk": frozenset(),
+    "listener": frozenset({"port"}),
+    "partition": frozenset({"port"}),
+    "peers": frozenset({"port"}),
+    "process": frozenset(),
+    "requests": frozenset(),
+    "snapshots": frozenset({"port", "policy"}),
+    "starting": frozenset(),
+}
+"""Room → its modules that others may import."""
+MADE_BY: Mapping[str, frozenset[str]] = {
+    "partition": frozenset({"disk", "snapshots"}),
+    "process": frozenset(PORTS),
+}
+"""Who puts a room's parts together imports its insides, too."""
+_OF_THE_CORE, _LEADERSHIP = "partition", "quorum_node.raft.leadership"
+_FOREIGN = {
+    "app.state.node": "Starlette's place for what routes share",
+    "response.status_code": "FastAPI's way to answer with another code",
+    "self._server.should_exit": "uvicorn's way to end",
+    "threading.excepthook": "Python's hook",
+    "timer.daemon": "Python's way to say so of a Timer",
+}
+"""Attributes of libraries' objects, which ask to be set."""
+
+
+def server_modules() -> list[Path]:
+    """Every module of the server."""
+    return modules(SERVER)
+
+
+def room_of(path: Path) -> str:
+    """The room that a module is in; empty for those beside the rooms."""
+    inside = path.relative_to(ROOT / SERVER)
+    return inside.parts[0] if len(inside.parts) > 1 else ""
+
+
+def foreign_insides(path: Path, room: str) -> Iterator[str]:
+    """Imports of another room that are not of its port."""
+    for line, module in imports(path):
+        if not module.startswith(_PREFIX):
+            continue
+        other, _, inside = module.removeprefix(_PREFIX).partition(".")
+        if other not in PORTS or other == room or not inside:
+            continue
+        if room in FOUNDATIONS:
+            yield f"{place(path, line)}: {room} is used by every room, and imports {module}"
+        elif other not in MADE_BY.get(room, ()) and inside.split(".")[0] not in PORTS[other]:
+            yield f"{place(path, line)}: {room} imports {module}, which is no port of {other}"
+
+
+def looks_into_leadership(path: Path, room: str) -> Iterator[str]:
+    """Outside of the partition's room nobody asks what role the core plays: its replica answers questions."""
+    for line, module in imports(path):
+        if room != _OF_THE_CORE and f"{module}.".startswith(f"{_LEADERSHIP}."):
+            yield f"{place(path, line)}: {room} looks into {module}"
+
+
+def foreign_assignments(path: Path) -> Iterator[str]:
+    """Attributes that are assigned from outside of the class that has them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+            targets = [node.target]
+        else:
+            continue
+        for target in targets:
+            for each in _attributes(target):
+                text = ast.unparse(each)
+                owner = each.value
+                own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+                if not own and text not in _FOREIGN:
+                    yield f"{place(path, each.lineno)}: {text} is set from outside"
+
+
+def _attributes(target: ast.expr) -> Iterator[ast.Attribute]:
+    if isinstance(target, ast.Attribute):
+        yield target
+    elif isinstance(target, ast.Tuple | ast.List):
+        for each in target.elts:
+            yield from _attributes(each)
+    elif isinstance(target, ast.Starred):
+        yield from _attributes(target.value)
