@@ -15,6 +15,7 @@ from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners, log, node, quorum
 from quorum_node.configuration.keys.table import known_names
 from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
+from quorum_node.configuration.listener_config import ListenerConfig, read_protocol
 from quorum_node.configuration.properties import ConfigError, Properties, read_pairs
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
@@ -36,8 +37,8 @@ class NodeConfig:
 
     node_id: int
     cluster_id: str | None
-    listener: ListenerAddress
-    advertised: HostPort
+    listeners: tuple[ListenerConfig, ...]
+    """Of Kafka's protocol; the first is the one on which members dial each other."""
     admin_listener: ListenerAddress
     admin_advertised: HostPort
     data_dir: Path
@@ -61,10 +62,13 @@ class NodeConfig:
     scrub_bytes_per_second: int
     snapshots: SnapshotPolicy
     controller: ControllerConfig
-    max_request_bytes: int
-    limits: ConnectionLimits
     admin_limits: ConnectionLimits
     log_level: str
+
+    @property
+    def dialled(self) -> ListenerConfig:
+        """The listener on which members dial each other."""
+        return self.listeners[0]
 
 
 def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
@@ -79,19 +83,27 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
     properties.get(node.PROCESS_ROLES)
     properties.get(listeners.CONTROLLER_LISTENER_NAMES)
     node_id = properties.get(node.NODE_ID)
-    listener = properties.get(listeners.LISTENER)
+    address = properties.get(listeners.LISTENER)
+    protocol = read_protocol(properties, address.name)
     servers, static_voters = _quorum_servers(properties)
     formation = _formation(properties)
     _check_formation(properties, formation, static_voters)
     admin_listener = properties.get(listeners.ADMIN)
     max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
-    limits = read_limits(properties, "controller")
+    limits = read_limits(properties, address.name.lower())
     check_limits(limits, max_request_bytes)
     return NodeConfig(
         node_id=node_id,
         cluster_id=properties.get(node.CLUSTER_ID),
-        listener=listener,
-        advertised=_advertised(properties, listeners.ADVERTISED, listeners.LISTENER),
+        listeners=(
+            ListenerConfig(
+                address,
+                _advertised(properties, listeners.ADVERTISED, listeners.LISTENER),
+                limits,
+                max_request_bytes,
+                protocol,
+            ),
+        ),
         admin_listener=admin_listener,
         admin_advertised=_advertised(properties, listeners.ADMIN_ADVERTISED, listeners.ADMIN),
         data_dir=properties.get(node.DATA_DIR),
@@ -112,8 +124,6 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         scrub_bytes_per_second=properties.get(log.SCRUB_BYTES_PER_SECOND),
         snapshots=read_snapshot_policy(properties),
         controller=read_controller_config(properties),
-        max_request_bytes=max_request_bytes,
-        limits=limits,
         admin_limits=read_limits(properties, "admin"),
         log_level=properties.get(node.LOG_LEVEL),
     )

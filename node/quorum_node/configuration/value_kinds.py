@@ -15,6 +15,8 @@ from quorum_node.configuration.addresses import HostPort, ListenerAddress, Voter
 from quorum_node.controller.topic_config_types import TopicConfig
 from quorum_node.controller.topic_settings import scaled
 from quorum_node.records.identity import parse_uuid
+from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.tls.listener_security import SecurityProtocol, parse_protocol_map
 
 _HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])$")
 _LISTENER = re.compile(r"^([A-Za-z_]+)://(.*):([0-9]+)/?$")
@@ -242,6 +244,22 @@ class CountsByAddress:
     def describe(self) -> str:
         """See `Kind`."""
         return "`ADDRESS:COUNT,…`"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolMap:
+    """LISTENER:PROTOCOL, separated by commas; see `parse_protocol_map`."""
+
+    def parse(self, text: str) -> Mapping[str, SecurityProtocol]:
+        """See `Kind`."""
+        try:
+            return parse_protocol_map(text)
+        except SecuritySettingError as error:
+            raise WrongValue(error.why) from None
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`LISTENER:PROTOCOL,…`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def test_defaults_are_kafkas() -> None:
     assert config.timeouts.election_timeout_ms == 1000
     assert config.timeouts.fetch_timeout_ms == 2000
     assert config.timeouts.election_backoff_max_ms == 1000
-    assert config.listener.port == 9093
+    assert config.dialled.address.port == 9093
     assert config.formation is None
 
 
@@ -120,11 +120,11 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         "listener.name.controller.connections.max.idle.ms": "5000",
     }
     config = check_config({**GOOD, **given})
-    assert (config.limits.max_connections, config.admin_limits.max_connections) == (500, 50)
-    assert config.limits.allowed_from("10.0.0.1") == 5
-    assert config.limits.allowed_from("fd00::1") == 6
-    assert config.limits.allowed_from("10.0.0.2") == config.limits.max_per_address
-    assert (config.limits.max_idle_ms, config.admin_limits.max_idle_ms) == (5000, 600_000)
+    assert (config.dialled.limits.max_connections, config.admin_limits.max_connections) == (500, 50)
+    assert config.dialled.limits.allowed_from("10.0.0.1") == 5
+    assert config.dialled.limits.allowed_from("fd00::1") == 6
+    assert config.dialled.limits.allowed_from("10.0.0.2") == config.dialled.limits.max_per_address
+    assert (config.dialled.limits.max_idle_ms, config.admin_limits.max_idle_ms) == (5000, 600_000)
 
 
 @pytest.mark.requirement("K595-01")
@@ -193,6 +193,25 @@ def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: 
     with pytest.raises(ConfigError, match=why) as raised:
         check_config({**told, key: value})
     assert f"{key}={value}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("CONTROLLER:SSL", "this node serves PLAINTEXT: write CONTROLLER:PLAINTEXT"),
+        ("OTHER:PLAINTEXT", "does not say what listener CONTROLLER speaks"),
+        ("CONTROLLER", "'CONTROLLER' is not LISTENER:PROTOCOL"),
+        ("CONTROLLER:PLAIN", "'PLAIN' is none of PLAINTEXT"),
+    ],
+)
+def test_what_a_listener_speaks_is_said_by_kafkas_map(value: str, why: str) -> None:
+    key = "listener.security.protocol.map"
+    told = check_config({**GOOD, key: "CONTROLLER:PLAINTEXT,SSL:SSL"})
+    assert told == check_config(dict(GOOD))
+    with pytest.raises(ConfigError) as raised:
+        check_config({**GOOD, key: value})
+    assert f"{key}={value}: " in str(raised.value)
+    assert why in str(raised.value)
 
 
 @pytest.mark.requirement("K595-01")

@@ -18,13 +18,12 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
 from quorum_node.protocol.topic_apis import ELECT_LEADERS
 from quorum_node.schema.schema import Message
-from quorum_node.server.listener.kafka_listener import (
-    InboundRequest,
-    KafkaConnection,
-    KafkaListener,
-)
+from quorum_node.server.listener.kafka_connection import KafkaConnection
+from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.requests.forwarded import ForwardedRequest, says, unwrap
+from support.listener_settings import listener_settings
 
 ALICE = encode_principal(DefaultPrincipal(type="User", name="alice", token_authenticated=False))
 ADDRESS = bytes((10, 0, 0, 7))
@@ -61,7 +60,9 @@ def forwarded(
             inbound.reply(EnvelopeResponse(error_code=found))
 
     async def play() -> bytes:
-        listener = KafkaListener(handle, Metrics(), 1 << 20, lambda why, detail, peer: None)
+        listener = KafkaListener(
+            listener_settings(), handle, Metrics(), lambda why, detail, peer: None
+        )
         connection, wire = KafkaConnection(listener), Wire()
         connection.connection_made(wire)
         connection.data_received(encode_request(ENVELOPE, 0, 1, "a broker", envelope))

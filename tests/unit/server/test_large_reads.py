@@ -10,6 +10,7 @@ import pytest
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
 from quorum_node.server.observing.metrics import Metrics
+from support.listener_settings import listener_settings
 
 PIECE_BYTES = 256 << 10
 
@@ -100,13 +101,14 @@ def test_many_large_requests_leave_the_loop_its_turns() -> None:
     """A real listener: what it takes from sixty connections in one turn of the loop is one piece, once they are large."""
 
     async def play() -> tuple[int, int]:
-        listener = KafkaListener(
-            lambda inbound: None, Metrics(), 8 << 20, lambda why, detail, peer: None
-        )
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
-        await listener.start("127.0.0.1", port)
+        settings = listener_settings(port=port, max_request_bytes=8 << 20)
+        listener = KafkaListener(
+            settings, lambda inbound: None, Metrics(), lambda why, detail, peer: None
+        )
+        await listener.start()
         writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(PEERS)]
         for writer in writers:
             writer.write(struct.pack(">i", 8 << 20) + bytes(FRAME_BYTES))

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import socket
 import struct
 from collections.abc import Callable
 
@@ -11,13 +12,11 @@ from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsRes
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import decode_response, encode_request
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.kafka_listener import (
-    MAX_FRAMES_PER_TURN,
-    InboundRequest,
-    KafkaConnection,
-    KafkaListener,
-)
+from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
+from quorum_node.server.listener.kafka_listener import KafkaListener, KafkaListeners, LoopShares
+from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.observing.metrics import Metrics
+from support.listener_settings import listener_settings
 
 ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
 MAX_BYTES = 1 << 20
@@ -65,11 +64,15 @@ class Scene:
         handler: Callable[[InboundRequest], None] = (
             (lambda inbound: inbound.reply(ANSWER)) if at_once else self.asked.append
         )
-        listener = KafkaListener(
-            handler, self.metrics, MAX_BYTES, lambda why, detail, peer: self.refused.append(why)
-        )
         # How long work takes is no matter here: see `test_fair_turns`.
-        listener.turns = FairTurns(listener.loop, turn_seconds=math.inf)
+        turns = FairTurns(asyncio.get_running_loop(), turn_seconds=math.inf)
+        listener = KafkaListener(
+            listener_settings(max_request_bytes=MAX_BYTES),
+            handler,
+            self.metrics,
+            lambda why, detail, peer: self.refused.append(why),
+            shares=LoopShares(turns),
+        )
         self.connection, self.wire = KafkaConnection(listener), Wire()
         self.connection.connection_made(self.wire)
 
@@ -162,3 +165,43 @@ def test_what_is_no_request_closes_the_connection(data: bytes, why: str) -> None
         assert s.wire.written == before
 
     played(scene)
+
+
+def test_each_of_several_listeners_has_its_own_name_limits_and_counters() -> None:
+    """They share the handler and the loop's time."""
+
+    async def play() -> None:
+        metrics, callers = Metrics(), list[str]()
+
+        def handler(inbound: InboundRequest) -> None:
+            callers.append(inbound.caller.listener)
+            inbound.reply(ANSWER)
+
+        with socket.socket() as first, socket.socket() as second:
+            for each in (first, second):
+                each.bind(("127.0.0.1", 0))
+            ports = [each.getsockname()[1] for each in (first, second)]
+        settings = (
+            listener_settings("CONTROLLER", port=ports[0]),
+            listener_settings("TOOLS", port=ports[1], max_request_bytes=1 << 10),
+        )
+        listeners = KafkaListeners(settings, handler, metrics, lambda *told: None, tuple)
+        await listeners.start()
+        for port, closes in zip(ports, (False, True), strict=True):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(requests(1))
+            assert await asyncio.wait_for(reader.readexactly(4), 10)
+            writer.write(struct.pack(">i", 1 << 12))
+            writer.write(b"x")
+            if closes:
+                assert await asyncio.wait_for(reader.read(), 10), (
+                    "the rest of the answer, then the end"
+                )
+            else:
+                assert listeners.connections == 1
+            writer.close()
+        await listeners.close(1)
+        assert callers == ["CONTROLLER", "TOOLS"]
+        assert metrics.labelled["malformed_requests"] == {"tools": 1}
+
+    asyncio.run(asyncio.wait_for(play(), 30))

@@ -62,5 +62,5 @@ def test_the_node_and_whom_it_asks() -> None:
 def test_the_listener_and_what_others_are_told() -> None:
     listener = {"listeners": "CONTROLLER://0.0.0.0:9193", "controller.listener.names": "CONTROLLER"}
     config = checked(**listener)
-    assert (config.listener.host, config.listener.port) == ("0.0.0.0", 9193)
-    assert config.advertised == HostPort("node-7.local", 9093)
+    assert (config.dialled.address.host, config.dialled.address.port) == ("0.0.0.0", 9193)
+    assert config.dialled.advertised == HostPort("node-7.local", 9093)

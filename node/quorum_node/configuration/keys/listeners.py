@@ -12,7 +12,9 @@ from quorum_node.configuration.value_kinds import (
     Integer,
     Listener,
     OneWord,
+    ProtocolMap,
 )
+from quorum_node.security.tls.listener_security import SecurityProtocol
 
 CONTROLLER_LISTENER = "CONTROLLER"
 ADMIN_LISTENER = "ADMIN"
@@ -53,6 +55,13 @@ CONTROLLER_LISTENER_NAMES = Key(
     OneWord(CONTROLLER_LISTENER, f"must be {CONTROLLER_LISTENER}"),
     CONTROLLER_LISTENER,
     "the listener on which members and brokers speak with this node",
+)
+PROTOCOL_MAP: Key[Mapping[str, SecurityProtocol]] = Key(
+    "listener.security.protocol.map",
+    ProtocolMap(),
+    {},
+    "what each listener speaks; `PLAINTEXT` alone is served, which is meant without this key, too",
+    shown="",
 )
 ADMIN = Key(
     "admin.listener",
@@ -130,6 +139,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         LISTENER,
         ADVERTISED,
         CONTROLLER_LISTENER_NAMES,
+        PROTOCOL_MAP,
         ADMIN,
         ADMIN_ADVERTISED,
     ),

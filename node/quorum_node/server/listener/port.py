@@ -19,6 +19,10 @@ class Answering(Protocol):
     def peer_host(self) -> str:
         """Address of the other side."""
 
+    @property
+    def listener_name(self) -> str:
+        """Of the listener that it came to."""
+
     def write_ready(self) -> None:
         """Write every answer whose turn has come."""
 
@@ -51,8 +55,9 @@ class InboundRequest:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: nobody has to say who they are on this listener."""
-        return Caller("User:ANONYMOUS", self.connection.peer_host, "CONTROLLER")
+        """Who asks: nobody has to say who they are on a listener without authentication."""
+        connection = self.connection
+        return Caller("User:ANONYMOUS", connection.peer_host, connection.listener_name)
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
         """What to do if the connection is gone before there is an answer; the last one said counts."""

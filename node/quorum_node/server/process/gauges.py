@@ -8,23 +8,23 @@ from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.server.admin.views import role_of
-from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.kafka_listener import KafkaListeners
 from quorum_node.server.observing.metrics import Gauges
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.snapshots import SnapshotStore
 
 
-def gauges_of_node(listener: KafkaListener, reserve: DiskReserve) -> Gauges:
+def gauges_of_node(listeners: KafkaListeners, reserve: DiskReserve) -> Gauges:
     """The function that `Metrics` asks."""
 
     def gauges() -> dict[str, float | dict[str, float]]:
         return {
             "disk_free_bytes": reserve.free_bytes,
             "disk_low": float(reserve.low),
-            "connections": len(listener.connections),
-            "requests_in_flight": listener.requests_in_flight,
-            "unfinished_request_bytes": listener.book.unfinished_bytes,
+            "connections": listeners.connections,
+            "requests_in_flight": listeners.requests_in_flight,
+            "unfinished_request_bytes": listeners.unfinished_bytes,
         }
 
     return gauges

@@ -22,7 +22,7 @@ from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
 from quorum_node.server.ending.termination import Termination, exit_now, guard_exit
 from quorum_node.server.listener.http_server import AdminServer
-from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.kafka_listener import KafkaListeners
 from quorum_node.server.observing.metrics import STEP_SECONDS, Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition.led_replica import LedReplica
@@ -84,16 +84,15 @@ class NodeProcess:
             self._controller,
             membership_allowed=config.membership_on_controller_listener,
         )
-        self._listener = KafkaListener(
+        self._listeners = KafkaListeners(
+            config.listeners,
             api.handle,
             self._metrics,
-            config.max_request_bytes,
             malformed.from_client,
-            config.limits,
             self._hosted.voter_ids,
         )
         self._codecs = CodecsAhead()
-        self._metrics.ask_at_scrape(gauges_of_node(self._listener, self._reserve))
+        self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
         self._admin = AdminServer(
             create_app(self._node_view(token)),
             _bind_admin(config),
@@ -113,14 +112,9 @@ class NodeProcess:
 
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
-        allow_connections(
-            self._config.limits.max_connections + self._config.admin_limits.max_connections
-        )
-        address = self._config.listener
-        try:
-            await self._listener.start(address.host.strip("[]"), address.port)
-        except OSError as error:
-            raise ConfigError(f"listeners={address}: can't be bound: {error}") from error
+        limits = (*(each.limits for each in self._config.listeners), self._config.admin_limits)
+        allow_connections(sum(each.max_connections for each in limits))
+        await self._listeners.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)
         self._admin.start()
@@ -128,9 +122,10 @@ class NodeProcess:
         self._step_metrics()
         self._hosted.start()
         self._codecs.start()
+        addresses = ", ".join(str(each.address) for each in self._config.listeners)
         key = ReplicaKey(self._config.node_id, self._directory.meta.directory_id)
         _LOG.info(
-            f"replica {key} serves {address} and {self._config.admin_listener}",
+            f"replica {key} serves {addresses} and {self._config.admin_listener}",
             partitions=len(self._hosted.hosts),
             logEndOffset=self._directory.first.log.end_offset,
         )
@@ -216,7 +211,7 @@ class NodeProcess:
         self._hosted.disk_watch.stop()
         self._codecs.stop()
         self._controller.close()
-        await self._listener.close(_DRAIN_SECONDS)
+        await self._listeners.close(_DRAIN_SECONDS)
         self._hosted.close()
         await self._admin.stop()
         try:

@@ -75,8 +75,11 @@ def log_state(opened: OpenPartition) -> LogState:
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
     """Where this node says that it can be reached."""
-    controller, admin = config.advertised, config.admin_advertised
+    admin = config.admin_advertised
     return (
-        Endpoint(CONTROLLER_LISTENER, controller.host, controller.port),
+        *(
+            Endpoint(each.name, each.advertised.host, each.advertised.port)
+            for each in config.listeners
+        ),
         Endpoint(ADMIN_LISTENER, admin.host, admin.port),
     )

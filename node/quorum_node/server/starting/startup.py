@@ -111,7 +111,7 @@ def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:
 
 def other_servers(config: NodeConfig) -> list[HostPort]:
     """Bootstrap servers without this node itself."""
-    return [server for server in config.bootstrap_servers if server != config.advertised]
+    return [server for server in config.bootstrap_servers if server != config.dialled.advertised]
 
 
 def _new_identity(config: NodeConfig) -> MetaProperties:
