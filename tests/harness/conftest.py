@@ -18,6 +18,7 @@ from support.harness.scene import (
     CROWD_IMAGE,
     NODE_IMAGE,
     OTHER_NODE_IMAGE,
+    Home,
     Scene,
     install_definitions,
 )
@@ -69,7 +70,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test says what its quorums look like and shows the end of the operators' logs."""
     report = yield
-    scene = getattr(item, "funcargs", {}).get("scene")
+    used = getattr(item, "funcargs", {})
+    scene = used["home"].scene if "home" in used else used.get("scene")
     if report.failed and report.when == "call" and isinstance(scene, Scene):
         report.sections.append(("Scene", scene.account()))
     return report
@@ -111,6 +113,21 @@ def scene(api: Kube, cluster: HarnessCluster, tmp_path: Path) -> Iterator[Scene]
     finally:
         made.remove()
     assert made.denied() == set()
+
+
+@pytest.fixture(scope="module")
+def home(
+    api: Kube, cluster: HarnessCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
+    """One for the tests of a file: half of what most tests take is forming a quorum."""
+    scene = Scene(api, cluster, tmp_path_factory.mktemp("home"), warm=True)
+    try:
+        operator, proxy = scene.add_operator()
+        operator.start()
+        yield Home(scene, operator, proxy, scene.create(3))
+    finally:
+        scene.remove()
+    assert scene.denied() == set()
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
     assert [old["metadata"]["name"] for old, new in told if new is None] == ["ghost"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 @pytest.mark.requirement("OP-03")
 def test_a_slow_api_server_makes_repairs_slow_and_takes_no_lease(scene: Scene) -> None:

@@ -4,9 +4,8 @@ import pytest
 
 from quorum_operator.kube.errors import Conflict, classify
 from support.harness.kube_api import ApiError, Json
-from support.harness.operator_process import OperatorProcess
 from support.harness.quorum import HarnessQuorum
-from support.harness.scene import Scene
+from support.harness.scene import Home, Scene
 from support.trial import kube
 from support.trial.waiting import wait_for
 
@@ -39,9 +38,9 @@ def wait_marked(scene: Scene, quorum: HarnessQuorum, keys: frozenset[tuple[int, 
 
 
 def test_deleted_sets_and_a_deleted_identity_come_back_with_the_same_replicas(
-    scene: Scene, operator: OperatorProcess
+    home: Home,
 ) -> None:
-    quorum = scene.create(3)
+    scene, operator, quorum = home.scene, home.operator, home.quorum
     keys = frozenset(quorum.wait_ready(3).keys)
     wait_marked(scene, quorum, keys)
     cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()
@@ -58,10 +57,27 @@ def test_deleted_sets_and_a_deleted_identity_come_back_with_the_same_replicas(
     assert (identity["data"]["clusterId"], identity["data"]["formed"]) == (cluster_id, "true")
 
 
-def test_a_resource_that_is_applied_again_runs_its_old_claims_when_that_is_confirmed(
-    scene: Scene, operator: OperatorProcess
+def test_a_mark_is_written_on_the_very_claim_that_was_judged(
+    home: Home,
 ) -> None:
-    quorum = scene.create(3)
+    """What the operator's writes rest on: a UID, or a version, that is not the claim's is refused."""
+    scene, quorum = home.scene, home.quorum
+    name = quorum.claims()[0]["metadata"]["name"]
+    path = kube.core(scene.namespace, "persistentvolumeclaims", name)
+    note = {f"{_PREFIX}/removed": "test"}
+    for meta in ({"uid": "0" * 8}, {"resourceVersion": "1"}):
+        with pytest.raises(ApiError) as refused:
+            scene.api.merge(path, {"metadata": {**meta, "annotations": note}})
+        assert refused.value.status in {409, 422}
+        assert isinstance(classify(refused.value.status, "", str(refused.value)), Conflict)
+    assert "removed" not in notes(scene, name)
+
+
+def test_a_resource_that_is_applied_again_runs_its_old_claims_when_that_is_confirmed(
+    home: Home,
+) -> None:
+    """The last of this file: the resource is another one after it."""
+    scene, quorum = home.scene, home.quorum
     keys = frozenset(quorum.wait_ready(3).keys)
     wait_marked(scene, quorum, keys)
     cluster_id, claims = quorum.status()["clusterId"], quorum.claims_by_uid()
@@ -81,20 +97,3 @@ def test_a_resource_that_is_applied_again_runs_its_old_claims_when_that_is_confi
     again.patch({"earlierClaims": {"policy": "Adopt", "clusterId": cluster_id}})
     assert again.wait_ready(3).keys == keys
     assert again.claims_by_uid() == claims
-
-
-def test_a_mark_is_written_on_the_very_claim_that_was_judged(
-    scene: Scene, operator: OperatorProcess
-) -> None:
-    """What the operator's writes rest on: a UID, or a version, that is not the claim's is refused."""
-    quorum = scene.create(1)
-    quorum.wait_ready(1)
-    name = quorum.claims()[0]["metadata"]["name"]
-    path = kube.core(scene.namespace, "persistentvolumeclaims", name)
-    note = {f"{_PREFIX}/removed": "test"}
-    for meta in ({"uid": "0" * 8}, {"resourceVersion": "1"}):
-        with pytest.raises(ApiError) as refused:
-            scene.api.merge(path, {"metadata": {**meta, "annotations": note}})
-        assert refused.value.status in {409, 422}
-        assert isinstance(classify(refused.value.status, "", str(refused.value)), Conflict)
-    assert "removed" not in notes(scene, name)

@@ -3,11 +3,11 @@
 import pytest
 
 from support.harness.quorum import HarnessQuorum
-from support.harness.scene import Scene
+from support.harness.scene import Home, Scene
 from support.trial import kube
 from support.trial.waiting import stays, wait_for
 
-pytestmark = [pytest.mark.harness, pytest.mark.usefixtures("operator")]
+pytestmark = pytest.mark.harness
 
 _INSTANCE = "app.kubernetes.io/instance"
 _QUORUM = "metadataquorum.dev/quorum"
@@ -41,8 +41,8 @@ def is_not_lost(quorum: HarnessQuorum) -> bool:
 
 @pytest.mark.parametrize("label", [_QUORUM, "metadataquorum.dev/node-id"])
 @pytest.mark.requirement("OP-01")
-def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, label: str) -> None:
-    quorum = scene.create(3)
+def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(home: Home, label: str) -> None:
+    scene, quorum = home.scene, home.quorum
     before = quorum.wait_ready(3)
     pod = paths(scene, quorum.pod_of(before.leader_id).removesuffix("-0"))["Pod"]
     old = scene.api.get(pod)["metadata"]
@@ -61,8 +61,8 @@ def test_a_pod_that_lost_its_label_and_its_owner_is_adopted_again(scene: Scene, 
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(scene: Scene) -> None:
-    quorum = scene.create(3)
+def test_a_member_whose_labels_are_all_gone_is_found_and_labelled(home: Home) -> None:
+    scene, quorum = home.scene, home.quorum
     before = quorum.wait_ready(3)
     labels, objects = {}, paths(scene, "q-2-1")
     for kind, path in objects.items():

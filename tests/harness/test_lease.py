@@ -40,6 +40,7 @@ def leases_read(proxy: RecordingProxy) -> int:
     return sum(1 for call, _ in list(proxy.to_api) if call.method == "GET" and is_about_lease(call))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("OP-03")
 def test_another_operator_takes_over_when_the_first_is_killed(scene: Scene) -> None:
@@ -76,6 +77,7 @@ def test_a_holder_that_was_frozen_changes_nothing_any_more(scene: Scene) -> None
     assert len(quorum.steps_since()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("OP-03")
 def test_a_holder_that_cannot_renew_stops_and_leaves_the_work_to_others(scene: Scene) -> None:

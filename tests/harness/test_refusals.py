@@ -7,7 +7,7 @@ import pytest
 
 from support.harness.http_proxy import RecordingProxy
 from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
-from support.harness.scene import Scene
+from support.harness.scene import Home, Scene
 from support.trial import kube
 from support.trial.waiting import wait_for
 
@@ -88,7 +88,10 @@ def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
 @pytest.mark.requirement("OP-01")
 @pytest.mark.parametrize(
     ("refused", "words"),
-    [("pods", ("q-4-1-0", "requested: pods=1")), ("persistentvolumeclaims", ("data-q-4-1-0",))],
+    [
+        ("pods", ("q-4-1-0", "requested: pods=1")),
+        pytest.param("persistentvolumeclaims", ("data-q-4-1-0",), marks=pytest.mark.long),
+    ],
 )
 def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
     scene: Scene, proxy: RecordingProxy, refused: str, words: tuple[str, ...]
@@ -121,10 +124,9 @@ def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
 
 
 @pytest.mark.requirement("OP-01")
-def test_a_policy_that_refuses_one_object_holds_up_no_other(
-    scene: Scene, proxy: RecordingProxy
-) -> None:
-    quorum = scene.create(3)
+def test_a_policy_that_refuses_one_object_holds_up_no_other(home: Home) -> None:
+    scene, proxy, quorum = home.scene, home.proxy, home.quorum
+    scene.refuses = True
     name = f"frozen-{scene.namespace}"
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -187,8 +189,8 @@ def test_a_policy_that_refuses_one_object_holds_up_no_other(
 
 
 @pytest.mark.requirement("OP-01")
-def test_drift_is_mended_on_a_real_api_server(scene: Scene, proxy: RecordingProxy) -> None:
-    quorum = scene.create(3)
+def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
+    scene, proxy, quorum = home.scene, home.proxy, home.quorum
     space = scene.namespace
     budget = f"/apis/policy/v1/namespaces/{space}/poddisruptionbudgets/q"
     config, service = (

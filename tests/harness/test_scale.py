@@ -19,10 +19,10 @@ RSS_MIB = 256.0
 @pytest.mark.slow
 @pytest.mark.timeout(280)
 @pytest.mark.requirement("OP-03")
-def test_ten_quorums_at_rest_cost_their_share_and_no_list(scene: Scene, crowd: Crowd) -> None:
-    fleet = Fleet(scene, crowd, 10)
+def test_five_quorums_at_rest_cost_their_share_and_no_list(scene: Scene, crowd: Crowd) -> None:
+    fleet = Fleet(scene, crowd, 5)
     fleet.create(timeout_s=120)
-    found = fleet.rest(30)
+    found = fleet.rest(20)
     share = len(fleet.names) / QUORUMS
     assert [verb for verb in found.api if verb.startswith("LIST")] == [], found.api
     assert found.api_per_s <= API_CALLS_PER_S * share + OWN_CALLS_PER_S, found.api

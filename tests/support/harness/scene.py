@@ -3,6 +3,7 @@
 Owns their making and removal. The cluster they live on is shared by all tests of a session.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -249,6 +250,16 @@ class Scene:
 
     def _no_pods(self) -> bool:
         return not self.api.list(kube.core(self.namespace, "pods"))
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Three voters and their operator. A test leaves them as it found them, or as good."""
+
+    scene: Scene
+    operator: OperatorProcess
+    proxy: RecordingProxy
+    quorum: HarnessQuorum
 
 
 def _tail(path: Path, lines: int) -> list[str]:
