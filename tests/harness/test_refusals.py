@@ -17,7 +17,7 @@ _QUOTA = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
     "metadata": {"name": "few"},
-    "spec": {"hard": {"count/statefulsets.apps": "3"}},
+    "spec": {"hard": {"count/statefulsets.apps": "1"}},
 }
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -66,22 +66,22 @@ def told(scene: Scene, text: str) -> bool:
 def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
     scene: Scene, proxy: RecordingProxy
 ) -> None:
-    quorum = scene.create(3)
+    quorum = scene.create(1)
     quota = kube.core(scene.namespace, "resourcequotas", "few")
     scene.api.create(quota.rpartition("/")[0], _QUOTA)
-    used = {"count/statefulsets.apps": "3"}
+    used = {"count/statefulsets.apps": "1"}
     wait_for(
         "the quota is counted",
         lambda: scene.api.get(quota).get("status", {}).get("used") == used,
         timeout_s=30,
     )
-    quorum.scale(5)
-    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-4-1")
+    quorum.scale(3)
+    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-2-1")
     assert told(scene, "exceeded quota")
     assert calls_per_s(proxy) < _CALLS_PER_S
     assert quorum.describe() is not None, "it goes on serving"
     scene.api.delete(quota)
-    quorum.wait_ready(5, timeout_s=2 * MOVE_TIMEOUT_S)
+    quorum.wait_ready(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
@@ -89,37 +89,37 @@ def test_a_quota_is_told_and_the_quorum_grows_when_it_is_raised(
 @pytest.mark.parametrize(
     ("refused", "words"),
     [
-        ("pods", ("q-4-1-0", "requested: pods=1")),
-        pytest.param("persistentvolumeclaims", ("data-q-4-1-0",), marks=pytest.mark.long),
+        ("pods", ("q-2-1-0", "requested: pods=1")),
+        pytest.param("persistentvolumeclaims", ("data-q-2-1-0",), marks=pytest.mark.long),
     ],
 )
 def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
     scene: Scene, proxy: RecordingProxy, refused: str, words: tuple[str, ...]
 ) -> None:
-    quorum = scene.create(3)
+    quorum = scene.create(1)
     quota = kube.core(scene.namespace, "resourcequotas", "few")
-    scene.api.create(quota.rpartition("/")[0], {**_QUOTA, "spec": {"hard": {refused: "3"}}})
+    scene.api.create(quota.rpartition("/")[0], {**_QUOTA, "spec": {"hard": {refused: "1"}}})
     wait_for(
         "the quota is counted",
-        lambda: scene.api.get(quota).get("status", {}).get("used") == {refused: "3"},
+        lambda: scene.api.get(quota).get("status", {}).get("used") == {refused: "1"},
         timeout_s=30,
     )
-    quorum.scale(5)
-    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-4-1")
+    quorum.scale(3)
+    wait_refused(quorum, "QuotaExceeded", "StatefulSet/q-2-1")
     message = (quorum.condition("Refused") or {})["message"]
     for word in (*words, "exceeded quota: few", "Raise the ResourceQuota"):
         assert word in message
     assert told(scene, "exceeded quota: few")
     wait_for(
         "the plan says what it waits for",
-        lambda: "q-4-1 (no pod yet: " in quorum.status()["plan"].get("blockedBy", ""),
+        lambda: "q-2-1 (no pod yet: " in quorum.status()["plan"].get("blockedBy", ""),
         timeout_s=30,
         seen=quorum.summary,
     )
     assert calls_per_s(proxy) < _CALLS_PER_S
     assert quorum.describe() is not None, "it goes on serving"
     scene.api.delete(quota)
-    quorum.wait_healthy(5, timeout_s=2 * MOVE_TIMEOUT_S)
+    quorum.wait_healthy(3, timeout_s=2 * MOVE_TIMEOUT_S)
     wait_for("nothing is refused", lambda: quorum.condition_is("Refused", "False"), timeout_s=30)
 
 
