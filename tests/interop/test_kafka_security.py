@@ -75,6 +75,7 @@ def test_rules_give_the_name_that_kafka_gives(oracle: SecurityOracle) -> None:
     assert matched > 100
 
 
+@pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("nothing_said", [False, True])
 def test_rights_are_those_of_the_standard_authorizer(
     oracle: SecurityOracle, nothing_said: bool

@@ -9,3 +9,12 @@ class SecuritySettingError(ValueError):
         super().__init__(f"{key}: {why}" if value is None else f"{key}={value}: {why}")
         self.key = key
         self.why = why
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8. One from a command line holds surrogates for bytes that could not be read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -18,6 +18,7 @@ from quorum_node.records.metadata import encode_metadata
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.schema.codec import encode
 from quorum_node.schema.schema import Message
+from support.fuzz.security_entries import security_seeds
 from support.fuzz.targets import ANY, REPAIR, SERVED, SNAPSHOT, TARGETS, chooser
 from support.metadata_records import config
 from support.wire_messages import messages
@@ -116,6 +117,7 @@ _INPUTS = {
     "responses": _responses,
     "log": _log,
     "snapshot": _snapshot,
+    "security": security_seeds,
     ANY: _any,
 }
 

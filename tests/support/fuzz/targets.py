@@ -29,6 +29,7 @@ from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.wire.outbound import from_wire
 from quorum_node.storage.errors import StorageFailure
 from quorum_node.storage.recovery import scan_segment
+from support.fuzz.security_entries import security
 
 MAX_REQUEST_BYTES = 8 << 20
 SNAPSHOT = SnapshotId(70, 3)
@@ -133,6 +134,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "responses": responses,
     "log": log,
     "snapshot": snapshot,
+    "security": security,
 }
 
 

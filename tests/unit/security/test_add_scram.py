@@ -61,6 +61,8 @@ def test_quotation_marks_a_given_salt_and_a_salted_password() -> None:
         ("SCRAM-SHA-256=[name=a,saltedpassword=c2VjcmV0,salt=YQ==]", "has 32 bytes"),
         ("SCRAM-SHA-256=[name=a,saltedpassword=secret!,salt=YQ==]", "no base64"),
         ("SCRAM-SHA-256=[name=a,password=secret,salt=!]", "the salt is no base64"),
+        ("SCRAM-SHA-256=[name=a,password=secret,salt=é]", "the salt is no base64"),
+        ("SCRAM-SHA-256=[name=a,password=secret\udcff]", "no UTF-8"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=4095]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=16385]", "from 4096 to 16384"),
         ("SCRAM-SHA-256=[name=a,password=secret,iterations=secret]", "from 4096 to 16384"),

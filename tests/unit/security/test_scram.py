@@ -23,6 +23,7 @@ from quorum_node.security.scram.messages import (
     parse_client_final,
     parse_client_first,
 )
+from support.scram_client import proof_message
 
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 DECOY = Decoy(b"a secret of the quorum")
@@ -53,16 +54,7 @@ class Users:
 def last_message(
     mechanism: ScramMechanism, bare: str, server: bytes, password: str, binding: str = "n,,"
 ) -> bytes:
-    """A client's last message, by the RFC's formulas."""
-    fields = dict(part.split("=", 1) for part in server.decode().split(","))
-    salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
-    salted = mechanism.salted_password(password, salt, iterations)
-    client_key = mechanism.keyed(salted, b"Client Key")
-    unsigned = f"c={base64.b64encode(binding.encode()).decode()},r={fields['r']}"
-    signed = ",".join((bare, server.decode(), unsigned)).encode()
-    signature = mechanism.keyed(mechanism.hashed(client_key), signed)
-    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    return f"{unsigned},p={base64.b64encode(proof).decode()}".encode()
+    return proof_message(mechanism, bare, server, password, binding)
 
 
 def test_the_exchange_of_the_rfc() -> None:

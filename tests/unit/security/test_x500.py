@@ -88,6 +88,38 @@ def test_without_a_certificate_a_client_is_anonymous() -> None:
     assert principal_of(None, RULES) == "User:ANONYMOUS"
 
 
+NAME = named(attribute("2.5.4.3", 12, b"somebody"))
+SHORT = element(0x30, element(0x30, element(2, b"7") * 3))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        NAME[:-1],
+        NAME + b"\0",
+        b"\x31" + NAME[1:],
+        b"\x30\x80" + NAME[2:],
+        b"\x30\x85\0\0\0\0" + NAME[1:],
+        element(0x30, element(0x31, b"")),
+        element(0x30, element(0x30, b"")),
+        element(0x30, element(0x31, element(0x30, element(6, b"\x55\x84") + element(12, b"a")))),
+        element(0x30, element(0x31, element(0x30, element(6, b"\x80\x04") + element(12, b"a")))),
+        element(0x30, element(0x31, element(0x30, element(6, b"") + element(12, b"a")))),
+        element(0x30, element(0x31, element(0x30, element(12, b"a")))),
+    ],
+)
+def test_a_name_that_is_none(data: bytes) -> None:
+    with pytest.raises(MalformedDer):
+        name_text(data)
+
+
+@pytest.mark.parametrize("data", [SHORT, element(0x30, b""), element(0x30, element(2, b"7"))])
+def test_a_certificate_that_is_none(data: bytes) -> None:
+    with pytest.raises(MalformedDer):
+        subject_text(data)
+
+
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_certificate_are_refused_and_nothing_else_happens(data: bytes) -> None:
     for read in (subject_text, name_text):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import re2
 
-from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.errors import SecuritySettingError, is_unicode
 from quorum_node.security.principals.java_pattern import TranslatedPattern, translate
 from quorum_node.security.principals.pattern_source import UnsupportedPattern
 from quorum_node.security.principals.replacement import (
@@ -100,6 +100,8 @@ class MappingRules:
 
 def parse_mapping_rules(text: str, key: str = KEY) -> MappingRules:
     """The rules of a configuration. Raises SecuritySettingError, which names the rule."""
+    if not is_unicode(text):
+        raise SecuritySettingError(key, "has bytes that are no UTF-8")
     rules: list[_Rule | None] = []
     for match in _NEXT_RULE.finditer(text.strip(_JAVA_BLANKS)):
         rule = match[0].strip(_JAVA_BLANKS + ",")

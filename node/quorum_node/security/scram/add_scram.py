@@ -6,11 +6,10 @@ setting is due.
 """
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable
 
 from quorum_node.records.metadata import UserScramCredentialRecord
-from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.errors import SecuritySettingError, is_unicode
 from quorum_node.security.scram.credential import (
     made_from_password,
     made_from_salted_password,
@@ -38,6 +37,8 @@ def parse_add_scram(
 
 
 def _record(argument: str, fresh_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
+    if not is_unicode(argument):
+        raise _wrong("has bytes that are no UTF-8")
     name, found, text = argument.partition("=")
     mechanism = MECHANISMS.get(name)
     if not found or mechanism is None:
@@ -97,7 +98,7 @@ def _base64(name: str, text: str) -> bytes:
     """Padding may be left out, as in Java."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise _wrong(f"the {name} is no base64") from None
 
 

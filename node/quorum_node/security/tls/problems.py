@@ -17,6 +17,7 @@ class ProblemKind(Enum):
     WRONG_USAGE = "WrongUsage"
     BROKEN_CHAIN = "BrokenChain"
     UNTRUSTED = "Untrusted"
+    REVOKED = "Revoked"
     WRONG_HOST = "WrongHost"
 
 

@@ -1,0 +1,135 @@
+"""A connection before its client has logged in: which request may come, and what it is answered. PURE.
+
+Owns the order of Kafka's SASL (KIP-43, KIP-152): ApiVersions at will, SaslHandshake once, then SaslAuthenticate until the
+exchange ends. Anything else ends the connection, and is not even looked into. Must not know sockets; `exchange.py` decides who is
+let in. The server bounds how long a session lives, and answers failures after `connection.failed.authentication.delay.ms`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from quorum_node.schema.schema import Message
+from quorum_node.security.scram.credential import Decoy
+from quorum_node.security.scram.exchange import (
+    Challenge,
+    Lookup,
+    ScramRefused,
+    challenge,
+    verdict,
+)
+from quorum_node.security.scram.mechanism import MECHANISMS, ScramMechanism
+
+_FIRST_VERSION_WITH_HEADERS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a session asks: stored credentials, what to show of those that there are not, and a new nonce each time."""
+
+    lookup: Lookup
+    decoy: Decoy
+    fresh_nonce: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSession:
+    """Where a connection is. `mechanisms`: those that the listener has."""
+
+    mechanisms: tuple[ScramMechanism, ...]
+    chosen: ScramMechanism | None = None
+    given: Challenge | None = None
+
+    def passes(self, body: Message | None) -> bool:
+        """Whether a request is answered as it is to everybody: which versions there are. None: one too new to read."""
+        return self.chosen is None and (body is None or isinstance(body, ApiVersionsRequest))
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """Answer, and wait for the next request."""
+
+    session: SaslSession
+    answer: Message
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """Answer, and serve the client from now on: `User:` and this name."""
+
+    user: str
+    answer: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Answer, if there is an answer, and close. `reason` is for the log alone."""
+
+    reason: str
+    answer: Message | None = None
+
+
+def step(
+    session: SaslSession, version: int, body: Message | None, credentials: Credentials
+) -> GoesOn | LoggedIn | Ended:
+    """What a request that does not pass (`SaslSession.passes`) leads to. `version`: of the request."""
+    if isinstance(body, SaslHandshakeRequest):
+        return _handshake(session, version, body)
+    if isinstance(body, SaslAuthenticateRequest):
+        return _authenticate(session, body, credentials)
+    return Ended(f"{type(body).__name__} came before the client had logged in")
+
+
+def _handshake(session: SaslSession, version: int, body: SaslHandshakeRequest) -> GoesOn | Ended:
+    names = tuple(each.sasl_name for each in session.mechanisms)
+    if session.chosen is not None or version < _FIRST_VERSION_WITH_HEADERS:
+        reason = "a second SaslHandshake"
+        if session.chosen is None:
+            reason = "SaslHandshake of version 0, after which tokens come without a header"
+        error = ErrorCode.ILLEGAL_SASL_STATE
+        return Ended(reason, SaslHandshakeResponse(error_code=error, mechanisms=names))
+    chosen = MECHANISMS.get(body.mechanism)
+    if chosen not in session.mechanisms:
+        error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        answer = SaslHandshakeResponse(error_code=error, mechanisms=names)
+        return Ended(f"the listener does not have the mechanism {body.mechanism[:50]!r}", answer)
+    answer = SaslHandshakeResponse(error_code=ErrorCode.NONE, mechanisms=names)
+    return GoesOn(replace(session, chosen=chosen), answer)
+
+
+def _authenticate(
+    session: SaslSession, body: SaslAuthenticateRequest, credentials: Credentials
+) -> GoesOn | LoggedIn | Ended:
+    if session.chosen is None:
+        text = "SaslAuthenticate has to follow SaslHandshake"
+        return Ended(text, _failed(ErrorCode.ILLEGAL_SASL_STATE, text))
+    message = bytes(body.auth_bytes)
+    try:
+        if session.given is not None:
+            found = verdict(session.given, message)
+            return LoggedIn(found.user, _token(found.answer))
+        given = challenge(
+            session.chosen,
+            message,
+            credentials.lookup,
+            credentials.decoy,
+            credentials.fresh_nonce(),
+        )
+    except ScramRefused as refused:
+        return Ended(refused.reason, _failed(ErrorCode.SASL_AUTHENTICATION_FAILED, refused.told))
+    return GoesOn(replace(session, given=given), _token(given.answer))
+
+
+def _token(data: bytes) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=ErrorCode.NONE, auth_bytes=data)
+
+
+def _failed(error: ErrorCode, text: str) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=error, error_message=text)
