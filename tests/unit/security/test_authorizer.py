@@ -159,6 +159,37 @@ def test_nothing_stays_in_the_index_of_entries_that_are_gone(
     assert not image.index.prefix_lengths
 
 
+@pytest.mark.requirement("K631-12")
+def test_what_each_operation_allows_and_denies() -> None:
+    """Every operation of an entry against every one that is asked for."""
+    asked_for = [each for each in AclOperation if each > AclOperation.ALL]
+    alice = Caller("User:alice", "10.0.0.1", "L")
+    for held in AclOperation:
+        allowing = image_of(entry(0, operation=int(held)))
+        denying = allowing.replay_add(
+            entry(1, operation=int(AclOperation.ALL), principal="User:bob", permission_type=2)
+        )
+        denying = denying.replay_add(entry(2, operation=int(AclOperation.ALL)))
+        denying = denying.replay_add(entry(3, operation=int(held), permission_type=2))
+        allowed, denied = (
+            {
+                asked.name
+                for asked in asked_for
+                if authorize(ON, image, alice, asked, AclResource.TOPIC, "ab").allowed is answer
+            }
+            for image, answer in ((allowing, True), (denying, False))
+        )
+        exactly = {held.name} & {each.name for each in asked_for}
+        if held is AclOperation.ALL:
+            exactly = {each.name for each in asked_for}
+        assert denied == exactly
+        if held.name in DESCRIBES - {"ALL"}:
+            exactly |= {"DESCRIBE"}
+        if held is AclOperation.ALTER_CONFIGS:
+            exactly |= {"DESCRIBE_CONFIGS"}
+        assert allowed == exactly
+
+
 def test_everybody_is_every_principal_and_not_of_one_type() -> None:
     """`User:*` denies a principal of another type as well; `Group:*` is a group of that name."""
     for_all = image_of(entry(0, principal="User:*"))

@@ -64,6 +64,7 @@ def test_a_pair_that_is_loaded_is_one_that_openssl_takes(key: ec.EllipticCurvePr
         made.certificate.subject,
         LOWER.certificate.subject,
     ]
+    assert pair.chain_pem.replace(b"\r", b"") == pem(made.certificate, LOWER.certificate)
     check_own_trust(pair, load_trust(pem(CA.certificate), NOW, "trust"), NOW, WHAT)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pair.pem"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorum_node.records.metadata import UserScramCredentialRecord
-from quorum_node.security.scram.credential import Decoy, made_from_password
+from quorum_node.security.scram.credential import Decoy, made_from_password, usual_iterations
 from quorum_node.security.scram.exchange import (
     Authenticated,
     ScramRefused,
@@ -124,6 +124,16 @@ def test_a_user_that_there_is_not_looks_like_one_with_another_password(
     assert len(salts) == 4
     usual = challenge(mechanism, b"n,,n=x,r=abc", users, Decoy(b"s", 8192), NONCE)
     assert usual.answer.endswith(b",i=8192")
+
+
+def test_a_decoy_shows_the_iterations_that_most_users_have() -> None:
+    assert usual_iterations([]) == 4096
+    records = [
+        record
+        for iterations in (8192, 8192, 4096, 16384, 16384)
+        for record in Users(iterations=iterations).records.values()
+    ]
+    assert usual_iterations(records) == 8192
 
 
 @BOTH

@@ -1,5 +1,7 @@
 """Credentials: from a password, from a record, and in the place of one that there is not. PURE."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quorum_node.records.metadata import UserScramCredentialRecord
@@ -83,6 +85,17 @@ def made_up_credential(mechanism: ScramMechanism, user: str, decoy: Decoy) -> Sc
     return ScramCredential(
         salt, stored, mechanism.keyed(secret, b"server\0" + name), decoy.iterations
     )
+
+
+def usual_iterations(records: Iterable[UserScramCredentialRecord]) -> int:
+    """Those that most credentials have, the fewer of two equally common ones: what a decoy should show.
+
+    Reads all of them, so it is asked when they have changed and not for every client.
+    """
+    counts = Counter(record.iterations for record in records)
+    if not counts:
+        return MIN_ITERATIONS
+    return min(counts, key=lambda iterations: (-counts[iterations], iterations))
 
 
 def _as_kafka_makes_salts(digest: bytes) -> bytes:
