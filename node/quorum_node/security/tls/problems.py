@@ -6,6 +6,7 @@ from enum import Enum
 class ProblemKind(Enum):
     """For conditions, events and metrics."""
 
+    MISSING = "Missing"
     HALF_WRITTEN = "HalfWritten"
     MALFORMED = "Malformed"
     NO_KEY = "NoKey"
@@ -19,6 +20,7 @@ class ProblemKind(Enum):
     UNTRUSTED = "Untrusted"
     REVOKED = "Revoked"
     WRONG_HOST = "WrongHost"
+    WRONG_IDENTITY = "WrongIdentity"
 
 
 class CertificateProblem(ValueError):

@@ -1,0 +1,126 @@
+"""What a listener presents and trusts, all of it checked together; and what becomes of it when files change. PURE.
+
+Owns the rule of rotation: a new set takes the place of the old one as a whole, once nothing is wrong with it. Until then the old
+one stays, and what is wrong is told. The server reads the files now and then (`paths_of`), makes a context of what is held, and
+swaps it for new handshakes; it never loads into one that is in use.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quorum_node.security.certificate_identity import (
+    CertificateIdentity,
+    WrongIdentity,
+    own_identity,
+)
+from quorum_node.security.tls.certificates import alternative_uris
+from quorum_node.security.tls.key_pairs import (
+    KeyPair,
+    TrustBundle,
+    check_own_trust,
+    load_key_pair,
+    load_trust,
+)
+from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.ssl_settings import PemFile, PemSource, SslSettings
+
+Contents = Mapping[str, bytes | None]
+"""What is in each file, by its path; None for one that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """One listener's. `identity`: what the certificate says of this node, where that was asked for."""
+
+    pair: KeyPair
+    trust: TrustBundle | None
+    identity: CertificateIdentity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`problem`: of the newest files, while `material` is still that of earlier ones. `seen`: a digest of the newest files."""
+
+    material: Material
+    seen: bytes
+    problem: CertificateProblem | None = None
+
+
+def paths_of(settings: SslSettings) -> frozenset[str]:
+    """The files to read."""
+    sources = (settings.keystore.chain, settings.keystore.key, settings.truststore)
+    return frozenset(each.path for each in sources if isinstance(each, PemFile))
+
+
+def first_held(
+    settings: SslSettings, contents: Contents, now: datetime, node_id: int | None = None
+) -> Held:
+    """At start, where there is nothing to fall back on. Raises CertificateProblem."""
+    return Held(_loaded(settings, contents, now, node_id), _digest(contents))
+
+
+def held_now(
+    held: Held,
+    settings: SslSettings,
+    contents: Contents,
+    now: datetime,
+    node_id: int | None = None,
+) -> Held:
+    """What to hold after another look: the same value if nothing has changed.
+
+    Files with a problem are tried again although they are the same: one that was not valid yet becomes valid.
+    """
+    seen = _digest(contents)
+    if seen == held.seen and held.problem is None:
+        return held
+    try:
+        return Held(_loaded(settings, contents, now, node_id), seen)
+    except CertificateProblem as problem:
+        if seen == held.seen and str(problem) == str(held.problem):
+            return held
+        return replace(held, seen=seen, problem=problem)
+
+
+def _loaded(
+    settings: SslSettings, contents: Contents, now: datetime, node_id: int | None
+) -> Material:
+    """`node_id`: of the member whose certificate it has to be; None where any will do."""
+    store = settings.keystore
+    chain, what = _content(store.chain, contents, "ssl.keystore.certificate.chain")
+    key, _ = _content(store.key, contents, "ssl.keystore.key")
+    pair = load_key_pair(chain, key, store.key_password, now, what)
+    trust = None
+    if settings.truststore is not None:
+        data, where = _content(settings.truststore, contents, "ssl.truststore.certificates")
+        trust = load_trust(data, now, where)
+        check_own_trust(pair, trust, now, what)
+    identity = None
+    if node_id is not None:
+        try:
+            identity = own_identity(alternative_uris(pair.leaf), node_id)
+        except WrongIdentity as error:
+            text = f"holds no certificate of this node: {error}"
+            raise CertificateProblem(ProblemKind.WRONG_IDENTITY, what, text) from None
+    return Material(pair, trust, identity)
+
+
+def _content(source: PemSource, contents: Contents, key: str) -> tuple[bytes, str]:
+    """The bytes, and what to call them."""
+    if not isinstance(source, PemFile):
+        return source.text.encode(), key
+    data = contents.get(source.path)
+    if data is None:
+        raise CertificateProblem(ProblemKind.MISSING, source.path, "can't be read")
+    return data, source.path
+
+
+def _digest(contents: Contents) -> bytes:
+    """Of all files. Keys are in it, so it is a digest that does not lead back to them."""
+    digest = hashlib.sha256()
+    for path in sorted(contents):
+        data = contents[path]
+        digest.update(hashlib.sha256(path.encode()).digest())
+        digest.update(b"\0" if data is None else hashlib.sha256(data).digest())
+    return digest.digest()

@@ -1,0 +1,140 @@
+"""Files that change under a running listener: a new set as a whole, or the old one and one sentence."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.security.tls.key_pairs import KeyPair
+from quorum_node.security.tls.material import Contents, Held, first_held, held_now, paths_of
+from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.ssl_settings import PemText, read_ssl_settings
+from support.made_certificates import DAY, NOW, Issued, authority, issue, key_pem, pem
+
+STORE, TRUST = "/certs/keystore.pem", "/certs/ca.crt"
+SETTINGS = read_ssl_settings(
+    {"ssl.keystore.location": STORE, "ssl.truststore.location": TRUST}, "CONTROLLER"
+)
+CA, NEXT = authority("ca-1"), authority("ca-2")
+URI = ("urn:metadataquorum:ns:demo:member:1",)
+FIRST, SECOND = issue(issuer=CA, uris=URI), issue(issuer=CA, uris=URI)
+OTHER = issue(issuer=NEXT, uris=URI)
+GOOD: Contents = {STORE: FIRST.keystore, TRUST: pem(CA.certificate)}
+HELD = first_held(SETTINGS, GOOD, NOW, 1)
+
+
+def holds(held: Held, made: Issued) -> bool:
+    pair: KeyPair = held.material.pair
+    return (pair.leaf, pair.key_pem) == (made.certificate, key_pem(made.key))
+
+
+def test_which_files_are_read() -> None:
+    assert paths_of(SETTINGS) == {STORE, TRUST}
+    text = PemText("x")
+    in_place = replace(SETTINGS, keystore=replace(SETTINGS.keystore, chain=text, key=text))
+    assert paths_of(in_place) == {TRUST}
+
+
+def test_nothing_changes_while_the_files_do_not() -> None:
+    assert holds(HELD, FIRST)
+    assert HELD.material.identity is not None
+    assert held_now(HELD, SETTINGS, dict(GOOD), NOW, 1) is HELD
+
+
+def test_a_new_pair_and_new_trust_are_taken() -> None:
+    renewed = held_now(HELD, SETTINGS, {**GOOD, STORE: SECOND.keystore}, NOW, 1)
+    assert holds(renewed, SECOND)
+    both = {STORE: SECOND.keystore, TRUST: pem(CA.certificate, NEXT.certificate)}
+    wider = held_now(renewed, SETTINGS, both, NOW, 1)
+    assert wider.material.trust is not None
+    assert wider.material.trust.certificates == (CA.certificate, NEXT.certificate)
+    moved = held_now(wider, SETTINGS, {**both, STORE: OTHER.keystore}, NOW, 1)
+    assert (holds(moved, OTHER), moved.problem) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("contents", "kind"),
+    [
+        ({STORE: None}, ProblemKind.MISSING),
+        ({TRUST: None}, ProblemKind.MISSING),
+        ({STORE: SECOND.keystore[:-30]}, ProblemKind.HALF_WRITTEN),
+        ({STORE: b""}, ProblemKind.HALF_WRITTEN),
+        ({TRUST: pem(CA.certificate)[:-3]}, ProblemKind.HALF_WRITTEN),
+        ({STORE: b"garbage"}, ProblemKind.MALFORMED),
+        ({STORE: key_pem(FIRST.key) + pem(SECOND.certificate)}, ProblemKind.KEY_DOES_NOT_MATCH),
+        ({STORE: OTHER.keystore}, ProblemKind.UNTRUSTED),
+        ({TRUST: pem(NEXT.certificate)}, ProblemKind.UNTRUSTED),
+        ({STORE: issue(issuer=CA, uris=URI, end=NOW - DAY / 2).keystore}, ProblemKind.EXPIRED),
+        ({STORE: issue(issuer=CA).keystore}, ProblemKind.WRONG_IDENTITY),
+        ({STORE: issue(issuer=CA, uris=(URI[0] + "2",)).keystore}, ProblemKind.WRONG_IDENTITY),
+    ],
+)
+def test_what_is_wrong_changes_nothing_and_is_told(
+    contents: dict[str, bytes | None], kind: ProblemKind
+) -> None:
+    """And the next good set is taken as if nothing had been."""
+    wrong = {**GOOD, **contents}
+    found = held_now(HELD, SETTINGS, wrong, NOW, 1)
+    assert found.material is HELD.material
+    assert found.problem is not None
+    assert found.problem.kind is kind
+    assert held_now(found, SETTINGS, wrong, NOW, 1) is found
+    mended = held_now(found, SETTINGS, {**GOOD, STORE: SECOND.keystore}, NOW, 1)
+    assert (holds(mended, SECOND), mended.problem) == (True, None)
+    back = held_now(found, SETTINGS, GOOD, NOW, 1)
+    assert (holds(back, FIRST), back.problem) == (True, None)
+    with pytest.raises(CertificateProblem) as raised:
+        first_held(SETTINGS, wrong, NOW, 1)
+    assert raised.value.kind is kind
+
+
+def test_a_pair_that_becomes_valid_is_taken_then() -> None:
+    early = issue(issuer=CA, uris=URI, start=NOW + timedelta(minutes=3))
+    contents = {**GOOD, STORE: early.keystore}
+    waiting = held_now(HELD, SETTINGS, contents, NOW, 1)
+    assert waiting.problem is not None
+    assert waiting.problem.kind is ProblemKind.NOT_YET_VALID
+    later = held_now(waiting, SETTINGS, contents, NOW + timedelta(minutes=4), 1)
+    assert (holds(later, early), later.problem) == (True, None)
+
+
+def test_where_no_id_is_asked_for_any_certificate_will_do() -> None:
+    held = first_held(SETTINGS, {**GOOD, STORE: issue(issuer=CA).keystore}, NOW)
+    assert held.material.identity is None
+
+
+def test_keys_are_not_shown() -> None:
+    secret = key_pem(FIRST.key).splitlines()[1].decode()
+    assert secret not in repr(HELD)
+
+
+STATES = st.sampled_from(
+    [
+        GOOD,
+        {**GOOD, STORE: SECOND.keystore},
+        {**GOOD, STORE: SECOND.keystore[:-30]},
+        {**GOOD, STORE: key_pem(FIRST.key) + pem(SECOND.certificate)},
+        {STORE: OTHER.keystore, TRUST: pem(CA.certificate, NEXT.certificate)},
+        {STORE: OTHER.keystore, TRUST: pem(CA.certificate)},
+        {STORE: None, TRUST: None},
+    ]
+)
+
+
+@given(st.lists(STATES, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_files_go_through_what_is_held_is_the_last_good_set(
+    states: list[Contents],
+) -> None:
+    held, expected = HELD, HELD.material
+    for contents in states:
+        held = held_now(held, SETTINGS, contents, NOW, 1)
+        try:
+            expected = first_held(SETTINGS, contents, NOW, 1).material
+        except CertificateProblem as problem:
+            assert str(held.problem) == str(problem)  # noqa: PT017 # of the very files that fail
+        else:
+            assert held.problem is None
+        assert held.material == expected
