@@ -25,7 +25,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and report.when in ("setup", "call"):
-        arena = getattr(item, "funcargs", {}).get("arena")
+        used = getattr(item, "funcargs", {})
+        arena = used.get("arena") or used.get("refusals")
         if isinstance(arena, Arena):
             report.sections.append(("Diagnostics", _collected(arena)))
     return report
@@ -51,7 +52,17 @@ def ready_stage() -> Iterator[Stage]:
 @pytest.fixture
 def arena(ready_stage: Stage, request: pytest.FixtureRequest) -> Iterator[Arena]:
     """A namespace, disks and a NodePort for one test; removed after it."""
-    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:28].strip("-")
+    yield from _arena(ready_stage, request.node.name)
+
+
+@pytest.fixture(scope="module")
+def refusals(ready_stage: Stage) -> Iterator[Arena]:
+    """One for all tests in which nothing comes to run."""
+    yield from _arena(ready_stage, "refusals")
+
+
+def _arena(ready_stage: Stage, name: str) -> Iterator[Arena]:
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:28].strip("-")
     folder = state_directory() / "e2e" / slug
     shutil.rmtree(folder, ignore_errors=True)
     made = Arena(ready_stage, f"e2e-{slug}", number=next(_numbers), folder=folder)

@@ -12,9 +12,28 @@ from support.trial.quorum import Described
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.requirement("OP-01", "OP-09")
-def test_applying_a_resource_gives_a_serving_quorum(arena: Arena) -> None:
+@pytest.mark.requirement("OP-01", "OP-03", "OP-09")
+def test_a_resource_that_is_applied_serves_survives_its_leader_grows_and_shrinks(
+    arena: Arena,
+) -> None:
+    """One quorum under one load: most of a test on its own would be to make them."""
     quorum = arena.create_under_load(3)
+    is_whole(arena)
+    kill_leader(arena, times=1)
+    first = quorum.wait_healthy(3, timeout_s=30)
+    quorum.scale(5)
+    five = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
+    assert first.keys < five.keys, "who was there stays"
+    quorum.scale(3)
+    quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
+    quorum.wait_phase("Ready", timeout_s=60)
+    verdict = arena.prove_nothing_lost()
+    # 1 → 2 → 3 at formation, nothing for the killed leader, then two in and two out.
+    assert verdict.voter_changes == 6
+
+
+def is_whole(arena: Arena) -> None:
+    quorum = arena.the_quorum
     status = quorum.status()
     assert status["replicas"] == 3
     assert status["readyReplicas"] == 3
@@ -30,42 +49,23 @@ def test_applying_a_resource_gives_a_serving_quorum(arena: Arena) -> None:
         kube.policy(arena.namespace, "poddisruptionbudgets", quorum.name),
     ):
         assert arena.stage.api.find(path) is not None, path
-    arena.prove_nothing_lost()
-
-
-@pytest.mark.requirement("OP-03")
-def test_three_to_five_to_three_moves_one_member_at_a_time(arena: Arena) -> None:
-    quorum = arena.create_under_load(3)
-    first = quorum.wait_healthy(3, timeout_s=30)
-    quorum.scale(5)
-    five = quorum.wait_healthy(5, timeout_s=MOVE_TIMEOUT_S)
-    assert first.keys < five.keys, "who was there stays"
-    quorum.scale(3)
-    quorum.wait_healthy(3, timeout_s=MOVE_TIMEOUT_S)
-    quorum.wait_phase("Ready", timeout_s=60)
-    verdict = arena.prove_nothing_lost()
-    # 1 → 2 → 3 at formation, then two in and two out.
-    assert verdict.voter_changes == 6
-
-
-def test_a_killed_leader_comes_back_without_a_move(arena: Arena) -> None:
-    kill_leader(arena, times=1)
 
 
 @pytest.mark.long
 def test_five_killed_leaders_come_back_without_a_move(arena: Arena) -> None:
+    arena.create_under_load(3)
     kill_leader(arena, times=5)
+    assert arena.prove_nothing_lost().voter_changes == 2
 
 
 def kill_leader(arena: Arena, *, times: int) -> None:
-    quorum = arena.create_under_load(3)
+    quorum = arena.the_quorum
     for _ in range(times):
         before = quorum.wait_healthy(3, timeout_s=60)
         arena.faults.kill_9(quorum.pod_of(before.leader_id, before.leader_uuid))
         after = quorum.wait_healthy(3, timeout_s=60, also=later_than(before))
         assert after.keys == before.keys, "a crash is no reason to move a member"
         arena.the_load.wait_for_acknowledgement(timeout_s=10)
-    assert arena.prove_nothing_lost().voter_changes == 2
 
 
 def later_than(before: Described) -> Callable[[Described], bool]:

@@ -26,7 +26,8 @@ _WRONG: tuple[tuple[dict[str, object], str, str], ...] = (
 """spec, name, and what the refusal has to say."""
 
 
-def test_a_wrong_resource_is_refused_when_it_is_applied(arena: Arena) -> None:
+def test_a_wrong_resource_is_refused_when_it_is_applied(refusals: Arena) -> None:
+    arena = refusals
     for spec, name, says in _WRONG:
         document = arena.document(**spec)
         document["metadata"]["name"] = name
@@ -38,8 +39,9 @@ def test_a_wrong_resource_is_refused_when_it_is_applied(arena: Arena) -> None:
 
 
 def test_an_existing_quorum_refuses_wrong_changes_and_explains_a_missing_class(
-    arena: Arena,
+    refusals: Arena,
 ) -> None:
+    arena = refusals
     quorum = arena.apply(replicas=3, storage={"size": "200Mi", "storageClassName": "no-such"})
     condition = quorum.wait_condition("SpecInvalid", timeout_s=60)
     assert "no-such" in condition["message"]

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 SLOT = 90
 """Far from the slots that other tests use."""
 
-NODE_PORT = 30020
+NODE_PORTS = (30019, 30020)
+"""One for each test: the namespace of the one before, with its service, may still be about to go."""
 
 ASK = """
 import sys, urllib.request
@@ -70,7 +71,7 @@ def test_four_nodes_are_ready(cluster: Cluster) -> None:
 def test_pods_on_three_hosts_reach_each_other_and_are_reached_from_outside(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
-    _apply(cluster, namespace, *spread_servers(shell_image, 3, NODE_PORT))
+    _apply(cluster, namespace, *spread_servers(shell_image, 3, NODE_PORTS[0]))
     _in(cluster, namespace, "rollout", "status", "statefulset/server", "--timeout=120s")
     pods = cluster.kubectl.get("pods", "-n", namespace, "-l", "app=server")["items"]
     assert {pod["spec"]["nodeName"] for pod in pods} == set(cluster.workers)
@@ -91,14 +92,14 @@ def test_pods_on_three_hosts_reach_each_other_and_are_reached_from_outside(
 
     # A service with several endpoints, inside and outside; each must have answered some time
     inside = {ask(0, "outside:8080/") for _ in range(30)}
-    outside = {_from_host() for _ in range(30)}
+    outside = {_from_host(NODE_PORTS[0]) for _ in range(30)}
     assert inside == outside == {"server-0", "server-1", "server-2"}
 
 
 def test_a_pod_that_is_cut_off_is_unreachable_until_it_is_healed(
     cluster: Cluster, namespace: str, shell_image: str
 ) -> None:
-    _apply(cluster, namespace, *spread_servers(shell_image, 1, NODE_PORT))
+    _apply(cluster, namespace, *spread_servers(shell_image, 1, NODE_PORTS[1]))
     _in(cluster, namespace, "rollout", "status", "statefulset/server", "--timeout=120s")
     pod = cluster.kubectl.get("pod", "server-0", "-n", namespace)
     node, address = pod["spec"]["nodeName"], pod["status"]["podIP"]
@@ -207,14 +208,14 @@ def test_a_killed_container_is_started_again_by_its_kubelet(
     eventually(restarted, "the container is started again")
 
 
-def _from_host() -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{NODE_PORT}/", timeout=2) as answer:
+def _from_host(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2) as answer:
         body: bytes = answer.read()
     return body.decode()
 
 
 def _answers_host() -> bool:
     try:
-        return _from_host().startswith("server-")
+        return _from_host(NODE_PORTS[1]).startswith("server-")
     except (urllib.error.URLError, OSError):
         return False

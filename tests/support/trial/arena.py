@@ -37,6 +37,7 @@ class Arena:
     def prepare(self, slots: int = SLOTS_PER_WORKER) -> None:
         """Also removes what an interrupted run of the same test left behind."""
         self._remove_namespace()
+        self._await_no_namespace()
         self.stage.provide_disks(slots)
         namespace: Json = {
             "apiVersion": "v1",
@@ -46,6 +47,7 @@ class Arena:
         self.stage.api.create(kube.NAMESPACES, namespace)
 
     def remove(self) -> None:
+        """The namespace may take some more seconds to go: nobody else has its name."""
         if self.load is not None:
             self.load.stop()
         self._remove_namespace()
@@ -56,6 +58,9 @@ class Arena:
             return
         remove_quorum(self.stage, self.namespace, _NAME)
         self.stage.api.delete(path)
+
+    def _await_no_namespace(self) -> None:
+        path = f"{kube.NAMESPACES}/{self.namespace}"
         wait_for(
             f"namespace {self.namespace} to be gone",
             lambda: self.stage.api.find(path) is None,
