@@ -71,7 +71,7 @@ def test_a_failed_disk_ends_its_replica_and_nothing_else(
     quorum.put("after", "2")
     assert_died_of_storage(node)
     # Bounded in time, also where nobody would have waited for this replica.
-    assert time.monotonic() - failed_at < 20
+    assert time.monotonic() - failed_at < 45
     assert quorum.get("before") == "1"
     assert quorum.get("after") == "2"
     if victim == "leader":

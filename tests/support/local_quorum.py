@@ -25,7 +25,7 @@ from support.ports import free_ports
 
 T = TypeVar("T")
 NODE_MODULE = "quorum_node.server"
-DEFAULT_WAIT_SECONDS = 60.0
+DEFAULT_WAIT_SECONDS = 120.0
 _POLL_SECONDS = 0.04
 TOKEN = "test-token"
 MISDIRECTED = 421

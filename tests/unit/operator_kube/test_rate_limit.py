@@ -97,11 +97,14 @@ def test_one_that_calls_without_end_keeps_no_other_waiting() -> None:
         return time.monotonic() - began
 
     async def run() -> float:
+        """The calmest of some rounds: other work on the machine delays single ones."""
         task = asyncio.create_task(greedy())
-        await asyncio.sleep(0.3)
-        waited_s = await asyncio.create_task(other())
+        waited_s = []
+        for _ in range(5):
+            await asyncio.sleep(0.3)
+            waited_s.append(await asyncio.create_task(other()))
         task.cancel()
-        return waited_s
+        return min(waited_s)
 
     assert asyncio.run(run()) < 0.1
 

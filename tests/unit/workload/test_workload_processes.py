@@ -114,7 +114,7 @@ class Server:
         assert writer.returncode == 0, writer_errors
         _wait_for_reads(self.reads)
         checker.terminate()
-        checker.communicate(timeout=10)
+        checker.communicate(timeout=60)
         return checker.returncode
 
 
@@ -179,7 +179,7 @@ def test_a_server_that_says_not_found_after_an_acknowledgement_is_found(server: 
 def test_no_connection_is_a_refusal_and_not_an_unknown_outcome(server: Server) -> None:
     server.close()
     writer = server.start("writer", "--max-seconds", "0.3")
-    writer.communicate(timeout=10)
+    writer.communicate(timeout=60)
     events = history.load(server.acknowledgements)
     assert any(isinstance(event, history.Refused) for event in events)
     assert not any(isinstance(event, history.Unknown) for event in events)
