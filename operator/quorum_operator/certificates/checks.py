@@ -1,0 +1,158 @@
+"""What is wrong with a certificate, a key or a Secret that holds them: one reason and one message for each case.
+
+A message says which Secret, what is so, and what happens or is to be done. None ever has any of a key in it.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.pem import Read, Unreadable, key_fits, read, read_all, signed_by
+from quorum_operator.desired.names import Owner
+
+CERTIFICATE, KEY, BUNDLE, KEYSTORE = "tls.crt", "tls.key", "ca.crt", "keystore.pem"
+AUTHORITY_CERTIFICATE, AUTHORITY_KEY = "ca.crt", "ca.key"
+
+
+class Reason(StrEnum):
+    """Why a pair can't be used."""
+
+    MISSING = "Missing"
+    HALF_WRITTEN = "HalfWritten"
+    KEY_MISMATCH = "KeyMismatch"
+    WRONG_AUTHORITY = "WrongAuthority"
+    NOT_YET_VALID = "NotYetValid"
+    EXPIRED = "Expired"
+    WRONG_NAME = "WrongName"
+    WRONG_IDENTITY = "WrongIdentity"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why, and in words."""
+
+    reason: Reason
+    message: str
+
+
+def decoded(data: Mapping[str, str] | None) -> dict[str, bytes]:
+    """The `data` of a Secret; what is not Base64 is left out."""
+    found = {}
+    for key, value in (data or {}).items():
+        try:
+            found[key] = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            continue
+    return found
+
+
+def check_leaf(
+    secret: str,
+    data: Mapping[str, bytes] | None,
+    owner: Owner,
+    holder: Holder,
+    trusted: tuple[Read, ...],
+    now: float,
+) -> Read | Problem:
+    """The certificate of a holder's Secret, or the first thing that is wrong. `data`: None if the Secret is gone."""
+    where = f"Secret {owner.namespace}/{secret}"
+    mended = "The operator issues another one"
+    if data is None:
+        return Problem(Reason.MISSING, f"{where} was deleted. {mended}")
+    found = _pair(where, data, CERTIFICATE, KEY, mended)
+    if isinstance(found, Problem):
+        return found
+    if not any(signed_by(found, each) for each in trusted):
+        known = ", ".join(each.common_name for each in trusted) or "none"
+        text = f"{where}: {CERTIFICATE} is signed by {found.issuer!r}, which is not an authority of this quorum ({known})"
+        return Problem(Reason.WRONG_AUTHORITY, f"{text}. {mended}")
+    late = _time(where, found, now, mended)
+    if late is not None:
+        return late
+    missing = sorted(set(holder.dns_names) - found.dns_names)
+    if missing:
+        text = f"{where}: {CERTIFICATE} lacks the name {missing[0]}"
+        return Problem(Reason.WRONG_NAME, f"{text}. {mended}")
+    own = holder.identity(owner).uri()
+    if found.uris != {own}:
+        said = ", ".join(sorted(found.uris)) or "nobody"
+        text = f"{where}: {CERTIFICATE} is that of {said}, and not of {own}"
+        return Problem(Reason.WRONG_IDENTITY, f"{text}. {mended}")
+    return found
+
+
+def check_authority(
+    secret: str, data: Mapping[str, bytes] | None, owner: Owner, generation: int, now: float
+) -> Read | Problem:
+    """The certificate of an authority's Secret, or the first thing that is wrong. An expired one is still what it was: the
+    planner replaces it in time."""
+    where = f"Secret {owner.namespace}/{secret}"
+    mended = "The operator makes another authority, which takes over once all members trust it"
+    if data is None:
+        return Problem(Reason.MISSING, f"{where} was deleted, and the key with it. {mended}")
+    found = _pair(where, data, AUTHORITY_CERTIFICATE, AUTHORITY_KEY, mended)
+    if isinstance(found, Problem):
+        return found
+    if found.generation != generation or not signed_by(found, found):
+        text = f"{where}: {AUTHORITY_CERTIFICATE} ({found.common_name!r}) is not authority {generation} of this quorum"
+        return Problem(Reason.WRONG_AUTHORITY, f"{text}. {mended}")
+    early = _time(where, found, now, mended)
+    return early if early is not None and early.reason is Reason.NOT_YET_VALID else found
+
+
+def check_bundle(
+    what: str, data: Mapping[str, bytes] | None, key: str = BUNDLE
+) -> tuple[Read, ...] | Problem:
+    """The authorities in a bundle; `what` names the object, such as `ConfigMap n/q-trust`."""
+    mended = "The operator writes it again"
+    if data is None:
+        return Problem(Reason.MISSING, f"{what} was deleted. {mended}")
+    try:
+        found = read_all(data.get(key, b""))
+    except Unreadable as error:
+        return Problem(Reason.HALF_WRITTEN, f"{what}: {key}: {error}. {mended}")
+    if not found:
+        return Problem(Reason.HALF_WRITTEN, f"{what}: {key} holds no certificate. {mended}")
+    return found
+
+
+def _pair(
+    where: str, data: Mapping[str, bytes], certificate: str, key: str, mended: str
+) -> Read | Problem:
+    for name in (certificate, key):
+        if not data.get(name, b"").strip():
+            text = f"{where} is half-written: {name} is missing"
+            return Problem(Reason.HALF_WRITTEN, f"{text}. {mended}")
+    name = certificate
+    try:
+        found = read(data[certificate])
+        name = key
+        fits = key_fits(data[key], found)
+    except Unreadable as error:
+        return Problem(Reason.HALF_WRITTEN, f"{where} is half-written: {name}: {error}. {mended}")
+    if not fits:
+        text = f"{where}: {key} is not the key of {certificate}"
+        return Problem(Reason.KEY_MISMATCH, f"{text}. {mended}")
+    return found
+
+
+def _time(where: str, found: Read, now: float, mended: str) -> Problem | None:
+    clock = f"by the API server's clock it is {_text(now)}"
+    begin, end = found.validity.not_before, found.validity.not_after
+    if now < begin:
+        text = f"{where}: its certificate is not valid before {_text(begin)}; {clock}"
+        return Problem(
+            Reason.NOT_YET_VALID, f"{text}. {mended}; if this goes on, set the clocks right"
+        )
+    if now >= end:
+        text = f"{where}: its certificate has expired at {_text(end)}; {clock}"
+        return Problem(Reason.EXPIRED, f"{text}. {mended}")
+    return None
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

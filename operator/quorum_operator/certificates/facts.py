@@ -1,0 +1,91 @@
+"""What is seen of the certificates of one quorum: the input of `rotation.py`. Plain facts; who gathered them is not known here.
+
+Certificates are named by their fingerprints. Times are seconds since 1970, by the API server's clock.
+"""
+
+from dataclasses import dataclass, field
+
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.lifetimes import Validity
+from quorum_operator.certificates.pem import Read
+
+
+@dataclass(frozen=True, slots=True)
+class AuthoritySecret:
+    """The Secret of one generation of the quorum's authority. Its stages are annotations, each set once and never taken back.
+
+    `certificate`: None if it can't be used (`problem` says why): its key is lost.
+    """
+
+    generation: int
+    certificate: Read | None
+    version: str
+    problem: str = ""
+    signing: bool = False
+    """All members trust it: certificates are signed by it, until a newer one is signing."""
+    retired: bool = False
+    """Nobody presents a certificate of it any more: it is trusted no longer."""
+    signed_until: float = 0.0
+    """No certificate that it has signed ends later."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSecret:
+    """The Secret of a holder. `certificate`: None without a pair that can be used; `problem` says why."""
+
+    holder: str
+    certificate: Read | None
+    bundle: tuple[Read, ...]
+    version: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the process of a member says it uses: fingerprint of its certificate, that of who signed it, and what it trusts."""
+
+    certificate: str
+    authority: str
+    bundle: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSeen:
+    """A member. `running`: a process of it may be alive; one that is alive and can't be asked says nothing (`loaded`)."""
+
+    holder: Holder
+    running: bool
+    loaded: Loaded | None = None
+    leader: bool = False
+    voter_down: bool = False
+    """It is a voter, and the leader does not hear it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything at one moment."""
+
+    now: float
+    authorities: tuple[AuthoritySecret, ...] = ()
+    trust: tuple[Read, ...] | None = None
+    """What the trust ConfigMap holds; None without one."""
+    trust_version: str = ""
+    leaves: tuple[LeafSecret, ...] = ()
+    members: tuple[MemberSeen, ...] = ()
+    others: tuple[Holder, ...] = ()
+    """Holders that are no members: brokers, administrators."""
+    unaware: tuple[str, ...] = ()
+    """Brokers that have not started since the newest authority was published: they may not trust it yet."""
+    lagging: tuple[str, ...] = ()
+    """Brokers that may still present a certificate of an older authority than the one that is signing."""
+    confirmed: bool = False
+    """A person says that what is unaware or lagging need not be waited for."""
+    rotation_asked: bool = False
+    """A person asks for another authority."""
+    names_taken: frozenset[int] = field(default_factory=frozenset)
+    """Generations whose Secret's name is used by something else."""
+
+
+def validity_of(secret: AuthoritySecret) -> Validity | None:
+    """Of its certificate, if there is one."""
+    return None if secret.certificate is None else secret.certificate.validity

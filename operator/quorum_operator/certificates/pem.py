@@ -1,0 +1,128 @@
+"""Certificates as they are read from PEM: what the operator knows of each.
+
+A private key is looked at to see whether it fits, and never kept.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from quorum_operator.certificates.lifetimes import Validity
+
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\r?\n?", re.DOTALL)
+_NUMBER = re.compile(r" CA ([1-9][0-9]{0,8})$")
+
+
+class Unreadable(ValueError):
+    """Not PEM, cut off, or of a kind that is not used here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One certificate. `fingerprint`: SHA-256 of its DER, in hex; `issuer`: the subject of who signed it, as text."""
+
+    pem: str
+    fingerprint: str
+    validity: Validity
+    common_name: str
+    issuer: str
+    dns_names: frozenset[str]
+    uris: frozenset[str]
+    is_authority: bool
+
+    @property
+    def generation(self) -> int | None:
+        """Of an authority of a quorum, as its name says; None for any other certificate."""
+        found = _NUMBER.search(self.common_name) if self.is_authority else None
+        return int(found[1]) if found is not None else None
+
+
+def read(text: str | bytes) -> Read:
+    """One certificate. Raises Unreadable."""
+    found = read_all(text)
+    if not found:
+        raise Unreadable("no certificate in it")
+    return found[0]
+
+
+def read_all(text: str | bytes) -> tuple[Read, ...]:
+    """All certificates in a bundle, each once, in their order. Raises Unreadable for a block that is none."""
+    data = text.encode() if isinstance(text, str) else text
+    blocks = _BLOCK.findall(data)
+    if len(blocks) != data.count(b"-----BEGIN CERTIFICATE"):
+        raise Unreadable("a certificate in it is cut off")
+    return tuple({each.fingerprint: each for each in map(_read, blocks)}.values())
+
+
+def _read(block: bytes) -> Read:
+    try:
+        found = x509.load_pem_x509_certificate(block)
+        names = _alternative_names(found)
+        der = found.public_bytes(serialization.Encoding.DER)
+        common = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return Read(
+            pem=found.public_bytes(serialization.Encoding.PEM).decode(),
+            fingerprint=hashlib.sha256(der).hexdigest(),
+            validity=Validity(
+                found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+            ),
+            common_name=str(common[0].value) if common else "",
+            issuer=found.issuer.rfc4514_string(),
+            dns_names=frozenset(names.get_values_for_type(x509.DNSName)),
+            uris=frozenset(names.get_values_for_type(x509.UniformResourceIdentifier)),
+            is_authority=_may_sign(found),
+        )
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise Unreadable(f"not a certificate: {error}") from None
+
+
+def _alternative_names(found: x509.Certificate) -> x509.SubjectAlternativeName:
+    try:
+        return found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return x509.SubjectAlternativeName([])
+
+
+def _may_sign(found: x509.Certificate) -> bool:
+    try:
+        return found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def signed_by(leaf: Read, authority: Read) -> bool:
+    """Whether this authority's key has signed it; equal names prove nothing."""
+    child = x509.load_pem_x509_certificate(leaf.pem.encode())
+    parent = x509.load_pem_x509_certificate(authority.pem.encode())
+    try:
+        child.verify_directly_issued_by(parent)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return authority.is_authority
+
+
+def key_fits(key_pem: str | bytes, certificate: Read) -> bool:
+    """Whether it is the private key of this certificate. Raises Unreadable for what is no private key."""
+    key = load_key(key_pem)
+    mine = x509.load_pem_x509_certificate(certificate.pem.encode()).public_key()
+    return isinstance(mine, ec.EllipticCurvePublicKey) and (
+        key.public_key().public_numbers() == mine.public_numbers()
+    )
+
+
+def load_key(key_pem: str | bytes) -> ec.EllipticCurvePrivateKey:
+    """An unencrypted elliptic curve key. Raises Unreadable, whose text never has any of the key in it."""
+    data = key_pem.encode() if isinstance(key_pem, str) else key_pem
+    try:
+        key = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise Unreadable("not an unencrypted private key in PEM, or cut off") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Unreadable("not an elliptic curve key")
+    return key

@@ -1,0 +1,455 @@
+"""The next step of the certificates of a quorum: issue, renew, and change the authority (trust both → reissue → forget).
+
+A function of what is seen. It remembers nothing, so a killed operator, or another one, goes on from what is there. Each step
+is one write: a creation, or a patch bound to the version that was read.
+
+What it holds to, at every moment and wherever it is cut off:
+
+* An authority signs only when every member that may be alive trusts it, by its own word, and every bundle in Kubernetes has it.
+* An authority is forgotten only when no member that may be alive presents a certificate of it, and no Secret holds one.
+
+Hence each member trusts each other one, whichever of the files that it was given it has loaded. A member that is
+alive and silent is waited for: until it can be asked, is gone, or everything it can present has surely expired.
+
+It counts on nodes to take over the bundle and the pair independently: a Secret without a pair brings a bundle to a
+process that keeps the pair it has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from quorum_operator.certificates import lifetimes
+from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.lifetimes import CLOSING_S, SURELY_OVER_S
+from quorum_operator.certificates.pem import Read, signed_by
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAuthority:
+    """Create-only. `signing`: it is the first, nobody has to learn of it."""
+
+    generation: int
+    signing: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTrust:
+    """The trust ConfigMap has exactly these. `version`: of what was read; empty creates."""
+
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseSignedUntil:
+    """Before something is signed: so it is known how long certificates of this authority may be about."""
+
+    generation: int
+    version: str
+    until: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLeaf:
+    """A new pair and a bundle for a holder, in one write. `version`: empty creates."""
+
+    holder: Holder
+    generation: int
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBundle:
+    """The bundle alone; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
+
+    holder: Holder
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSigning:
+    """All trust it: from now on it signs."""
+
+    generation: int
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Nobody presents what it has signed: it is forgotten."""
+
+    generation: int
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """Nothing to do until this has changed. `brokers`: who has to be restarted for it."""
+
+    reason: str
+    brokers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All is as it should be, until `due_at`."""
+
+    due_at: float
+
+
+Step = (
+    CreateAuthority
+    | ApplyTrust
+    | RaiseSignedUntil
+    | WriteLeaf
+    | WriteBundle
+    | BeginSigning
+    | Retire
+    | WaitFor
+    | Settled
+)
+
+
+def plan(seen: Seen) -> Step:
+    """The first step that applies."""
+    at = _Situation(seen)
+    return next(at.steps())
+
+
+class _Situation:
+    """What follows from what is seen."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.holders = (*(each.holder for each in seen.members), *seen.others)
+        self.leaves = {each.holder: each for each in seen.leaves}
+        self.members = {each.holder.name: each for each in seen.members}
+
+    def steps(self) -> Iterator[Step]:
+        """In this order: what brings trust goes first, what needs it last."""
+        yield from self._first_authority()
+        yield from self._spread()
+        yield from self._pairs()
+        yield from self._next_authority()
+        yield from self._forget()
+        yield Settled(self._due_at())
+
+    # ---- What is known
+
+    @cached_property
+    def usable(self) -> dict[int, AuthoritySecret]:
+        """By generation: those whose key is at hand and which are not retired."""
+        return {
+            each.generation: each
+            for each in self.seen.authorities
+            if each.certificate is not None and not each.retired
+        }
+
+    @cached_property
+    def signer(self) -> AuthoritySecret | None:
+        """The newest that is signing; None while there is none, or its key is lost."""
+        signing = [each for each in self.usable.values() if each.signing]
+        found = max(signing, key=lambda each: each.generation, default=None)
+        newest_signing = max((e.generation for e in self.seen.authorities if e.signing), default=0)
+        return found if found is not None and found.generation >= newest_signing else None
+
+    @cached_property
+    def known(self) -> dict[str, Read]:
+        """All authorities that anything tells of, by fingerprint: Secrets, the trust, bundles, and members' own words."""
+        found: dict[str, Read] = {}
+        for secret in self.seen.authorities:
+            if secret.certificate is not None:
+                found[secret.certificate.fingerprint] = secret.certificate
+        told = [self.seen.trust or ()]
+        told += [leaf.bundle for leaf in self.seen.leaves]
+        told += [each.loaded.bundle for each in self.seen.members if each.loaded is not None]
+        for bundle in told:
+            found |= {each.fingerprint: each for each in bundle}
+        return found
+
+    @cached_property
+    def wanted_bundle(self) -> tuple[Read, ...]:
+        """What everybody is to trust: authorities that are not retired, and those without a Secret that may still be presented."""
+        retired = {
+            each.certificate.fingerprint
+            for each in self.seen.authorities
+            if each.certificate is not None and each.retired
+        }
+        usable = {each.certificate.fingerprint for each in self.usable.values() if each.certificate}
+        kept = [
+            each
+            for name, each in self.known.items()
+            if name in usable or (name not in retired and self._may_be_presented(each, None))
+        ]
+        return tuple(sorted(kept, key=lambda each: (each.generation or 0, each.fingerprint)))
+
+    def _may_be_presented(self, authority: Read, secret: AuthoritySecret | None) -> bool:
+        """Whether some member that may be alive, or some Secret, may have a certificate that it has signed."""
+        if any(self.issuer_of(leaf) == authority.fingerprint for leaf in self.seen.leaves):
+            return True
+        end = authority.validity.not_after if secret is None else _last_end(secret)
+        for each in self.seen.members:
+            if not each.running:
+                continue
+            if each.loaded is None:
+                if not self._surely_over(end):
+                    return True
+            elif each.loaded.authority == authority.fingerprint:
+                return True
+        return False
+
+    def _surely_over(self, end: float) -> bool:
+        return self.seen.now > end + SURELY_OVER_S
+
+    def issuer_of(self, leaf: LeafSecret) -> str | None:
+        """Fingerprint of the authority that has signed it, of those that are known."""
+        if leaf.certificate is None:
+            return None
+        certificate = leaf.certificate
+        signers = (each for each in self.known.values() if signed_by(certificate, each))
+        return next((each.fingerprint for each in signers), None)
+
+    # ---- Steps
+
+    def _first_authority(self) -> Iterator[Step]:
+        if self.usable and (self.signer is not None or self._candidate is not None):
+            return
+        lost = bool(self.known) or bool(self.seen.authorities)
+        reason = "there is no authority"
+        if lost:
+            reason = "the key of the authority is lost: the next one takes over once all trust it"
+        yield CreateAuthority(self._next_generation(), not lost and not self._anyone, reason)
+
+    @cached_property
+    def _anyone(self) -> bool:
+        """Some process may be alive that trusts something else."""
+        return any(each.running for each in self.seen.members)
+
+    @cached_property
+    def _candidate(self) -> AuthoritySecret | None:
+        """The newest that is not signing yet."""
+        signing = max(
+            (each.generation for each in self.seen.authorities if each.signing), default=0
+        )
+        waiting = [each for each in self.usable.values() if each.generation > signing]
+        return max(waiting, key=lambda each: each.generation, default=None)
+
+    def _next_generation(self) -> int:
+        taken = {each.generation for each in self.seen.authorities} | self.seen.names_taken
+        taken |= {each.generation or 0 for each in self.known.values()}
+        return max(taken, default=0) + 1
+
+    def _spread(self) -> Iterator[Step]:
+        """The trust, and every bundle."""
+        wanted = self.wanted_bundle
+        if self.seen.trust is None or _names(self.seen.trust) != _names(wanted):
+            yield ApplyTrust(wanted, self.seen.trust_version, "the trust has other authorities")
+        for holder in self.holders:
+            leaf = self.leaves.get(holder.name)
+            if leaf is None or _names(leaf.bundle) != _names(wanted):
+                if leaf is None and self.signer is not None:
+                    continue  # it gets both at once
+                version = "" if leaf is None else leaf.version
+                yield WriteBundle(holder, wanted, version, f"{holder.name} has another bundle")
+
+    def _pairs(self) -> Iterator[Step]:
+        """New pairs: who has none first, of the rest one at a time, the leader last."""
+        signer = self.signer
+        if signer is None or not self._can_sign(signer):
+            return
+        due = [(holder, why) for holder in self.holders if (why := self._why_due(holder))]
+        for holder, why in due:
+            if self._has_no_pair(holder):
+                yield from self._write(signer, holder, why)
+        blocked = self._unloaded()
+        for holder, why in sorted(due, key=lambda each: self._rank(each[0])):
+            if blocked is None or self._is_urgent(holder):
+                yield from self._write(signer, holder, why)
+        if due and blocked is not None:
+            yield WaitFor(blocked)
+
+    def _can_sign(self, signer: AuthoritySecret) -> bool:
+        """What an authority signs ends with it."""
+        assert signer.certificate is not None
+        return self.seen.now < signer.certificate.validity.not_after
+
+    def _write(self, signer: AuthoritySecret, holder: Holder, why: str) -> Iterator[Step]:
+        assert signer.certificate is not None
+        authority = signer.certificate.validity
+        until = lifetimes.of_leaf(holder.role, self.seen.now, authority).not_after
+        if signer.signed_until < until:
+            # A day more, so that it is not raised again for each.
+            raised = until + lifetimes.DAY_S
+            yield RaiseSignedUntil(signer.generation, signer.version, raised, why)
+        leaf = self.leaves.get(holder.name)
+        version = "" if leaf is None else leaf.version
+        yield WriteLeaf(holder, signer.generation, self.wanted_bundle, version, why)
+
+    def _has_no_pair(self, holder: Holder) -> bool:
+        leaf = self.leaves.get(holder.name)
+        return leaf is None or leaf.certificate is None
+
+    def _why_due(self, holder: Holder) -> str | None:
+        """Why it gets a new pair now."""
+        leaf, signer = self.leaves.get(holder.name), self.signer
+        assert signer is not None
+        assert signer.certificate is not None
+        if leaf is None:
+            return f"{holder.name} has no Secret"
+        if leaf.certificate is None:
+            return f"{holder.name}: {leaf.problem or 'its Secret has no pair yet'}"
+        if self.issuer_of(leaf) != signer.certificate.fingerprint:
+            return f"{holder.name}: its certificate is not signed by authority {signer.generation}"
+        if not set(holder.dns_names) <= leaf.certificate.dns_names:
+            return f"{holder.name}: names are missing in its certificate"
+        due = self.seen.now >= leaf.certificate.validity.leaf_due_at
+        new_end = lifetimes.of_leaf(
+            holder.role, self.seen.now, signer.certificate.validity
+        ).not_after
+        # Near the end of its authority a new one would hardly end later.
+        if due and new_end > leaf.certificate.validity.not_after + lifetimes.DAY_S:
+            return f"{holder.name}: two thirds of its certificate's life are over"
+        return None
+
+    def _unloaded(self) -> str | None:
+        """A member that has not taken over the pair in its Secret yet, or is not heard: the next pair waits for it."""
+        for each in self.seen.members:
+            leaf = self.leaves.get(each.holder.name)
+            if each.voter_down:
+                return f"{each.holder.name}, a voter, is not heard by the leader"
+            if each.loaded is None or leaf is None or leaf.certificate is None:
+                continue
+            if each.loaded.certificate != leaf.certificate.fingerprint:
+                return f"{each.holder.name} has not loaded its new certificate yet"
+        return None
+
+    def _is_urgent(self, holder: Holder) -> bool:
+        """A certificate that has little time left is replaced whoever is down; who can't be asked holds up nobody by it."""
+        leaf, seen = self.leaves.get(holder.name), self.members.get(holder.name)
+        if leaf is None or leaf.certificate is None:
+            return True
+        silent = seen is not None and seen.loaded is None
+        return silent or self.seen.now >= leaf.certificate.validity.urgent_at
+
+    def _rank(self, holder: Holder) -> tuple[bool, str]:
+        seen = self.members.get(holder.name)
+        return (seen is not None and seen.leader, holder.name)
+
+    def _next_authority(self) -> Iterator[Step]:
+        """Make the next one in time, and let it sign when all trust it."""
+        candidate, signer = self._candidate, self.signer
+        if candidate is None:
+            assert signer is not None
+            assert signer.certificate is not None
+            due = self.seen.now >= signer.certificate.validity.authority_due_at
+            if due or self.seen.rotation_asked:
+                why = "four fifths of its life are over" if due else "another one is asked for"
+                yield CreateAuthority(
+                    self._next_generation(), False, f"authority {signer.generation}: {why}"
+                )
+            return
+        assert candidate.certificate is not None
+        name = f"authority {candidate.generation}"
+        ignorant = self._ignorant(candidate.certificate)
+        if ignorant is not None:
+            yield WaitFor(f"{name} waits until {ignorant} trusts it")
+        elif self._must_wait(self.seen.unaware, signer):
+            listed = ", ".join(self.seen.unaware)
+            yield WaitFor(
+                f"{name} waits until these brokers have been restarted: {listed}", self.seen.unaware
+            )
+        else:
+            yield BeginSigning(candidate.generation, candidate.version, f"all trust {name}")
+
+    def _ignorant(self, authority: Read) -> str | None:
+        """A member that may be alive and does not say that it trusts it. Bundles in Kubernetes have it by now."""
+        for each in self.seen.members:
+            if not each.running:
+                continue
+            if each.loaded is None:
+                if not self._mute(each):
+                    return each.holder.name
+            elif authority.fingerprint not in _names(each.loaded.bundle):
+                return each.holder.name
+        return None
+
+    def _mute(self, member: MemberSeen) -> bool:
+        """Whatever it could present has surely expired: it can't talk to anybody before it loads what its Secret holds."""
+        ends = [_last_end(e) for e in self.seen.authorities if e.signing and not e.retired]
+        without_secret = {
+            name: each.validity.not_after
+            for name, each in self.known.items()
+            if name
+            not in {e.certificate.fingerprint for e in self.seen.authorities if e.certificate}
+        }
+        return all(self._surely_over(end) for end in (*ends, *without_secret.values()))
+
+    def _must_wait(self, brokers: tuple[str, ...], signer: AuthoritySecret | None) -> bool:
+        """Not when a person says so, and not when the authority that they know is about to end."""
+        if not brokers or self.seen.confirmed:
+            return False
+        ends = [
+            each.validity.not_after
+            for each in self.known.values()
+            if signer is None or signer.certificate is None or each == signer.certificate
+        ]
+        return self.seen.now < min(ends, default=0.0) - CLOSING_S
+
+    def _forget(self) -> Iterator[Step]:
+        """Older ones than the signer, when nobody presents what they have signed."""
+        signer = self.signer
+        if signer is None or self._candidate is not None:
+            return
+        for each in sorted(self.usable.values(), key=lambda one: one.generation):
+            if each.generation >= signer.generation:
+                continue
+            assert each.certificate is not None
+            name = f"authority {each.generation}"
+            if self._may_be_presented(each.certificate, each):
+                yield WaitFor(f"{name} is kept until no member can present its certificates")
+            elif self._must_wait_lagging(each):
+                listed = ", ".join(self.seen.lagging)
+                yield WaitFor(
+                    f"{name} is kept until these brokers have been restarted: {listed}",
+                    self.seen.lagging,
+                )
+            else:
+                yield Retire(each.generation, each.version, f"nobody presents what {name} signed")
+
+    def _must_wait_lagging(self, old: AuthoritySecret) -> bool:
+        if not self.seen.lagging or self.seen.confirmed:
+            return False
+        return not self._surely_over(_last_end(old))
+
+    def _due_at(self) -> float:
+        """When the first certificate is to be replaced."""
+        assert self.signer is not None
+        assert self.signer.certificate is not None
+        times = [self.signer.certificate.validity.authority_due_at]
+        times += [
+            each.certificate.validity.leaf_due_at for each in self.seen.leaves if each.certificate
+        ]
+        return min(times)
+
+
+def _last_end(secret: AuthoritySecret) -> float:
+    """When everything that it has signed has ended; its own end where that is not noted."""
+    if secret.certificate is None:
+        return secret.signed_until or float("inf")
+    end = secret.certificate.validity.not_after
+    return min(end, secret.signed_until) if secret.signed_until else end
+
+
+def _names(bundle: tuple[Read, ...]) -> frozenset[str]:
+    return frozenset(each.fingerprint for each in bundle)
