@@ -225,6 +225,7 @@ def test_named_namespaces_get_roles_of_their_own(empty: Empty) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requirement("OP-02")
 def test_an_upgrade_leaves_no_quorum_without_an_operator(empty: Empty) -> None:
     """The version before watched all of the cluster by default."""
     empty.install("watchNamespaces={*}")

@@ -97,6 +97,7 @@ def example_brokers() -> list[Json]:
     return [each["spec"]["template"] for each in documents]
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_quorum_forms_where_the_standard_is_enforced(restricted: Scene) -> None:
     operator, _ = restricted.add_operator()
     operator.start()
@@ -105,6 +106,7 @@ def test_a_quorum_forms_where_the_standard_is_enforced(restricted: Scene) -> Non
     assert said == [], "the StatefulSets' controller was refused"
 
 
+@pytest.mark.requirement("OP-01")
 def test_pods_with_all_that_a_spec_can_say_are_admitted(restricted: Scene) -> None:
     admit(
         restricted,
@@ -118,6 +120,7 @@ def test_pods_with_all_that_a_spec_can_say_are_admitted(restricted: Scene) -> No
     )
 
 
+@pytest.mark.requirement("OP-01")
 def test_pods_of_operator_pipeline_and_example_are_admitted(restricted: Scene) -> None:
     (operator,) = chart.of_kind(chart.plain(), "Deployment")
     admit(restricted, operator["spec"]["template"])
@@ -161,6 +164,7 @@ def _host_path(template: Json) -> None:
         (_host_path, "hostPath"),
     ],
 )
+@pytest.mark.requirement("OP-01")
 def test_each_part_of_the_context_is_what_the_admission_asks_for(
     restricted: Scene, weaken: Callable[[Json], None], says: str
 ) -> None:

@@ -88,6 +88,7 @@ def allowed(scene: Scene, space: str) -> set[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.requirement("OP-02")
 def test_it_may_do_its_work_where_it_watches_and_nothing_elsewhere(scene: Scene) -> None:
     own = next(iter(chart.of_kind(chart.watched(scene.namespace), "Role")))
     of_cluster = chart.granted(chart.of_kind(chart.plain(), "ClusterRole"))
@@ -96,6 +97,7 @@ def test_it_may_do_its_work_where_it_watches_and_nothing_elsewhere(scene: Scene)
         assert allowed(scene, elsewhere) == of_cluster, f"in namespace {elsewhere or '(all)'}"
 
 
+@pytest.mark.requirement("OP-02")
 def test_it_reads_no_secret_of_another_namespace(scene: Scene) -> None:
     """Asked with the operator's own credentials, as a stolen token would be used."""
     name = scene.namespace  # unlike that of any other test

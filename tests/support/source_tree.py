@@ -56,6 +56,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.survivor",
     "quorum_node.exit_codes",
     "quorum_node.records.identity",
+    "quorum_node.security.certificate_identity",
 )
 # The asyncio server and the simulation run the very same file, with devices of their own.
 LOOP_AGNOSTIC = "node/quorum_node/server/partition/driver.py"

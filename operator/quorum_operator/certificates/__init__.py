@@ -5,5 +5,5 @@ clock (`kube/clock.py`). Keys are drawn in `issuing.py` alone.
 
 * `holders.py`: subjects and names.  * `lifetimes.py`: when.  * `issuing.py`: keys and certificates.
 * `pem.py`: certificates as they are read.  * `checks.py`: what is wrong, in words.  * `documents.py`: Secrets and the trust.
-* `facts.py`: what is seen.  * `rotation.py`: the next step.
+* `look.py`: objects to facts (`facts.py`).  * `rotation.py`: the next step (`steps.py`).
 """

@@ -85,7 +85,7 @@ def read_authority(owner: Owner, generation: int, secret: Object, now: float) ->
     return AuthoritySecret(
         generation=generation,
         certificate=None if isinstance(found, Problem) else found,
-        version=meta.get("resourceVersion", ""),
+        version=version_of(secret),
         problem=found.message if isinstance(found, Problem) else "",
         signing=notes.get(ANNOTATION_SIGNING) == "true",
         retired=notes.get(ANNOTATION_RETIRED) == "true",
@@ -99,14 +99,26 @@ def read_leaf(
     """The facts of a holder's Secret. A bundle that can't be read is as good as none."""
     data = checks.decoded(secret.get("data"))
     found = checks.check_leaf(leaf_name(owner, holder), data, owner, holder, trusted, now)
-    bundle = checks.check_bundle(f"Secret {owner.namespace}/{leaf_name(owner, holder)}", data)
     return LeafSecret(
         holder=holder.name,
         certificate=None if isinstance(found, Problem) else found,
-        bundle=() if isinstance(bundle, Problem) else bundle,
-        version=secret["metadata"].get("resourceVersion", ""),
+        bundle=bundle_of(owner, holder, secret),
+        version=version_of(secret),
         problem=found.message if isinstance(found, Problem) else "",
     )
+
+
+def bundle_of(owner: Owner, holder: Holder, secret: Object) -> tuple[Read, ...]:
+    """The bundle in a holder's Secret; empty if it can't be read."""
+    data = checks.decoded(secret.get("data"))
+    found = checks.check_bundle(f"Secret {owner.namespace}/{leaf_name(owner, holder)}", data)
+    return () if isinstance(found, Problem) else found
+
+
+def version_of(found: Object) -> str:
+    """What a patch of it is bound to."""
+    version: str = found["metadata"].get("resourceVersion", "")
+    return version
 
 
 def read_trust(owner: Owner, config_map: Object) -> tuple[Read, ...]:

@@ -3,6 +3,7 @@
 A private key is looked at to see whether it fits, and never kept.
 """
 
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def read_all(text: str | bytes) -> tuple[Read, ...]:
 def _read(block: bytes) -> Read:
     try:
         found = x509.load_pem_x509_certificate(block)
+        found.public_key()  # it is read when it is asked for, and may be no key
         names = _alternative_names(found)
         der = found.public_bytes(serialization.Encoding.DER)
         common = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -96,6 +98,7 @@ def _may_sign(found: x509.Certificate) -> bool:
         return False
 
 
+@functools.lru_cache(maxsize=4096)
 def signed_by(leaf: Read, authority: Read) -> bool:
     """Whether this authority's key has signed it; equal names prove nothing."""
     child = x509.load_pem_x509_certificate(leaf.pem.encode())

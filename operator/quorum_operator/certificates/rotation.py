@@ -15,8 +15,8 @@ It counts on nodes to take over the bundle and the pair independently: a Secret 
 process that keeps the pair it has.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from quorum_operator.certificates import lifetimes
@@ -24,100 +24,17 @@ from quorum_operator.certificates.facts import AuthoritySecret, LeafSecret, Memb
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.lifetimes import CLOSING_S, SURELY_OVER_S
 from quorum_operator.certificates.pem import Read, signed_by
-
-
-@dataclass(frozen=True, slots=True)
-class CreateAuthority:
-    """Create-only. `signing`: it is the first, nobody has to learn of it."""
-
-    generation: int
-    signing: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyTrust:
-    """The trust ConfigMap has exactly these. `version`: of what was read; empty creates."""
-
-    bundle: tuple[Read, ...]
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RaiseSignedUntil:
-    """Before something is signed: so it is known how long certificates of this authority may be about."""
-
-    generation: int
-    version: str
-    until: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLeaf:
-    """A new pair and a bundle for a holder, in one write. `version`: empty creates."""
-
-    holder: Holder
-    generation: int
-    bundle: tuple[Read, ...]
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteBundle:
-    """The bundle alone; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
-
-    holder: Holder
-    bundle: tuple[Read, ...]
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BeginSigning:
-    """All trust it: from now on it signs."""
-
-    generation: int
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Retire:
-    """Nobody presents what it has signed: it is forgotten."""
-
-    generation: int
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaitFor:
-    """Nothing to do until this has changed. `brokers`: who has to be restarted for it."""
-
-    reason: str
-    brokers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """All is as it should be, until `due_at`."""
-
-    due_at: float
-
-
-Step = (
-    CreateAuthority
-    | ApplyTrust
-    | RaiseSignedUntil
-    | WriteLeaf
-    | WriteBundle
-    | BeginSigning
-    | Retire
-    | WaitFor
-    | Settled
+from quorum_operator.certificates.steps import (
+    ApplyTrust,
+    BeginSigning,
+    CreateAuthority,
+    RaiseSignedUntil,
+    Retire,
+    Settled,
+    Step,
+    WaitFor,
+    WriteBundle,
+    WriteLeaf,
 )
 
 
@@ -125,6 +42,27 @@ def plan(seen: Seen) -> Step:
     """The first step that applies."""
     at = _Situation(seen)
     return next(at.steps())
+
+
+def known_authorities(seen: Seen) -> tuple[Read, ...]:
+    """Those with a Secret, and those that more than half of the holders' Secrets, or of the members that answer, trust.
+
+    A single Secret that somebody has written, or a single member that says so, makes no authority; nor does the ConfigMap
+    with the trust, which many may write. Else any of them could make himself an administrator of the quorum.
+    """
+    found = {
+        each.certificate.fingerprint: each.certificate
+        for each in seen.authorities
+        if each.certificate is not None
+    }
+    in_secrets = [leaf.bundle for leaf in seen.leaves if leaf.bundle]
+    said = [each.loaded.bundle for each in seen.members if each.loaded is not None]
+    for bundles in (in_secrets, said):
+        times = Counter(each for bundle in bundles for each in set(bundle))
+        found |= {
+            each.fingerprint: each for each, count in times.items() if 2 * count > len(bundles)
+        }
+    return tuple(found.values())
 
 
 class _Situation:
@@ -166,17 +104,8 @@ class _Situation:
 
     @cached_property
     def known(self) -> dict[str, Read]:
-        """All authorities that anything tells of, by fingerprint: Secrets, the trust, bundles, and members' own words."""
-        found: dict[str, Read] = {}
-        for secret in self.seen.authorities:
-            if secret.certificate is not None:
-                found[secret.certificate.fingerprint] = secret.certificate
-        told = [self.seen.trust or ()]
-        told += [leaf.bundle for leaf in self.seen.leaves]
-        told += [each.loaded.bundle for each in self.seen.members if each.loaded is not None]
-        for bundle in told:
-            found |= {each.fingerprint: each for each in bundle}
-        return found
+        """All authorities of this quorum, by fingerprint."""
+        return {each.fingerprint: each for each in known_authorities(self.seen)}
 
     @cached_property
     def wanted_bundle(self) -> tuple[Read, ...]:

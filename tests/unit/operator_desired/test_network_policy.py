@@ -47,6 +47,7 @@ def matrix(**asked: Any) -> dict[str, set[int]]:
     return reaches([network_policy.build(OWNER, spec(**asked))], "space", pods())
 
 
+@pytest.mark.requirement("OP-01")
 def test_by_default_it_lets_in_members_the_operator_and_labelled_pods() -> None:
     assert matrix() == BY_DEFAULT
 
@@ -76,6 +77,7 @@ def test_without_it_everybody_reaches_everything() -> None:
         ({"egressTo": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}, {}),
     ],
 )
+@pytest.mark.requirement("OP-01")
 def test_each_list_lets_in_whom_it_names_and_nobody_else(
     asked: dict[str, Any], changes: dict[str, set[int]]
 ) -> None:
@@ -104,6 +106,7 @@ def test_egress_to_voters_elsewhere_is_opened_by_name() -> None:
     assert found["stranger"] == {53}
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_new_quorum_has_it_and_one_of_an_earlier_version_by_choice() -> None:
     new, old = IDENTITY, replace(IDENTITY, network_policy=False)
     assert network_policy.is_wanted(spec(), (new,)) is True

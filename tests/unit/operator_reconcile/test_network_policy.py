@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from quorum_operator.desired import names
 from quorum_operator.kube.errors import Forbidden
 from support.kept_objects import NAME, SPACE, KeptObjects, SoundNodes, reconciler, running_quorum
@@ -34,6 +36,7 @@ def earlier() -> KeptObjects:
     return api
 
 
+@pytest.mark.requirement("OP-01")
 def test_a_quorum_of_the_version_before_is_left_as_it_is() -> None:
     api = earlier()
     reconcile(api)
@@ -71,6 +74,7 @@ def test_a_policy_that_is_deleted_is_made_again() -> None:
     assert api.objects[POLICY]["spec"] == before["spec"]
 
 
+@pytest.mark.requirement("OP-01")
 def test_an_identity_that_is_made_again_remembers_it() -> None:
     """Else whoever deletes a ConfigMap would open the ports of all members."""
     api = running_quorum(3)

@@ -134,6 +134,7 @@ def test_roles_are_bound_to_the_account_that_runs() -> None:
     assert bound == {(role["kind"], role["metadata"]["name"]) for role in ROLES}
 
 
+@pytest.mark.requirement("OP-02")
 def test_of_the_cluster_it_only_reads_what_has_no_namespace() -> None:
     of_cluster = chart.granted(chart.of_kind(PLAIN, "ClusterRole"))
     assert {verb for *_, verb in of_cluster} <= chart.READ_VERBS

@@ -1,0 +1,56 @@
+"""From the objects of one quorum to the facts of its certificates. Pure; the objects were read elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from quorum_operator.certificates import documents
+from quorum_operator.certificates.documents import Object
+from quorum_operator.certificates.facts import LeafSecret, MemberSeen, Seen
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.rotation import known_authorities
+from quorum_operator.desired.names import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """As the API server returned them. `authorities`: Secrets by generation; `leaves`: Secrets by the holder's name."""
+
+    authorities: Mapping[int, Object]
+    leaves: Mapping[str, Object]
+    trust: Object | None
+
+
+def look(
+    owner: Owner,
+    now: float,
+    found: Objects,
+    members: tuple[MemberSeen, ...],
+    others: tuple[Holder, ...] = (),
+) -> Seen:
+    """What `rotation.plan` judges; what brokers and people say is filled in by the caller."""
+    authorities = tuple(
+        documents.read_authority(owner, generation, secret, now)
+        for generation, secret in sorted(found.authorities.items())
+    )
+    holders = {each.name: each for each in (*(one.holder for one in members), *others)}
+    bundles = tuple(
+        LeafSecret(name, None, documents.bundle_of(owner, holders[name], secret), "")
+        for name, secret in sorted(found.leaves.items())
+        if name in holders
+    )
+    seen = Seen(
+        now=now,
+        authorities=authorities,
+        trust=None if found.trust is None else documents.read_trust(owner, found.trust),
+        trust_version="" if found.trust is None else documents.version_of(found.trust),
+        leaves=bundles,
+        members=members,
+        others=others,
+    )
+    known = known_authorities(seen)
+    leaves = tuple(
+        documents.read_leaf(owner, holders[name], secret, known, now)
+        for name, secret in sorted(found.leaves.items())
+        if name in holders
+    )
+    return replace(seen, leaves=leaves)

@@ -1,0 +1,101 @@
+"""The steps of `rotation.py`: each is one write, a creation or a patch bound to the version that was read."""
+
+from dataclasses import dataclass
+
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.pem import Read
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAuthority:
+    """Create-only. `signing`: it is the first, nobody has to learn of it."""
+
+    generation: int
+    signing: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTrust:
+    """The trust ConfigMap has exactly these. `version`: of what was read; empty creates."""
+
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseSignedUntil:
+    """Before something is signed: so it is known how long certificates of this authority may be about."""
+
+    generation: int
+    version: str
+    until: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLeaf:
+    """A new pair and a bundle for a holder, in one write. `version`: empty creates."""
+
+    holder: Holder
+    generation: int
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBundle:
+    """The bundle alone; the pair, if there is one, stays. `version`: empty creates a Secret without a pair."""
+
+    holder: Holder
+    bundle: tuple[Read, ...]
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSigning:
+    """All trust it: from now on it signs."""
+
+    generation: int
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Nobody presents what it has signed: it is forgotten."""
+
+    generation: int
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """Nothing to do until this has changed. `brokers`: who has to be restarted for it."""
+
+    reason: str
+    brokers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All is as it should be, until `due_at`."""
+
+    due_at: float
+
+
+Step = (
+    CreateAuthority
+    | ApplyTrust
+    | RaiseSignedUntil
+    | WriteLeaf
+    | WriteBundle
+    | BeginSigning
+    | Retire
+    | WaitFor
+    | Settled
+)
