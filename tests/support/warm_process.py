@@ -54,9 +54,13 @@ class WarmStart:
     view: View | None = None
 
 
-def load(*modules: str) -> None:
-    """Begins to load what is to be copied, in the background. Does nothing once that has begun."""
+def prepare(*modules: str) -> None:
+    """What is to be copied; it is loaded for the first copy. Changes nothing once that has begun."""
     _CONTEXT.set_forkserver_preload([*modules, __name__])
+
+
+def load() -> None:
+    """Begins to load it, in the background. Does nothing once that has begun."""
     ensure_running()
 
 

@@ -13,7 +13,7 @@ from support.local_quorum import NodeProcess, NodeStart
 from support.stages import stage_of
 from support.warm_process import WarmProcess, WarmStart
 
-_OF_PROCESSES = ("cluster", "linearizability", "interop", "harness")
+_OF_PROCESSES = ("cluster", "linearizability", "interop", "harness", "pipeline")
 _IN_NETWORK = ["ip", "netns", "exec"]
 
 
@@ -28,6 +28,7 @@ def _start(cold: NodeStart) -> NodeStart:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    warm_process.prepare(*warm_process.NODE)
     local_quorum.start_process = _start(local_quorum.start_process)
 
 
@@ -36,5 +37,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """What is copied is loaded before the test may enter a network of its own: the copies would be caught in it."""
     stage = stage_of(item.nodeid)
     if stage in _OF_PROCESSES:
-        operator = warm_process.OPERATOR if stage == "harness" else ()
-        warm_process.load(*warm_process.NODE, *operator)
+        if stage == "harness":
+            warm_process.prepare(*warm_process.NODE, *warm_process.OPERATOR)
+        warm_process.load()
