@@ -128,3 +128,14 @@ def test_what_the_api_server_would_not_keep_is_not_written() -> None:
     assert first == {"podSelector": {}}
     kept = {"key": "a", "operator": "Exists"}
     assert second == {"namespaceSelector": {"matchExpressions": [kept]}}
+
+
+def test_it_outdates_no_pod() -> None:
+    """Neither the identity's word nor the spec's is a part of a template: nothing is restarted for it."""
+    old = replace(IDENTITY, network_policy=False)
+    hashes = {
+        stateful_set.hashes(OWNER, asked, stateful_set.Member(1, 1, identity))
+        for identity in (old, IDENTITY)
+        for asked in (spec(), spec(mode="Enabled", adminFrom=[ELSEWHERE]))
+    }
+    assert len(hashes) == 1
