@@ -47,12 +47,15 @@ def test_killed_before_and_after_the_call_that_changes_the_voters(scene: Scene) 
     kill_at_all(killer, (next(each for each in recorded if "node POST voters" in each.purpose),))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.requirement("OP-03")
 @pytest.mark.parametrize(
     ("move", "purpose"),
-    [(RebuiltMember, "POST statefulsets q-N-I"), (RebuiltIdentity, "POST configmaps q-identity")],
+    [
+        (RebuiltMember, "POST statefulsets q-N-I"),
+        pytest.param(RebuiltIdentity, "POST configmaps q-identity", marks=pytest.mark.long),
+    ],
 )
 def test_killed_before_and_after_the_call_that_makes_what_was_deleted_again(
     scene: Scene, move: type[Move], purpose: str

@@ -27,10 +27,14 @@ def older(tmp_path: Path) -> dict[str, str]:
         pytest.skip(str(error))
 
 
+def notes(quorum: HarnessQuorum) -> list[dict[str, str]]:
+    """What stands on the claims."""
+    return [each["metadata"].get("annotations") or {} for each in quorum.claims()]
+
+
 def marked(quorum: HarnessQuorum) -> set[str]:
     """Replica UUIDs of the claims that say all that this version writes on them."""
-    found = [each["metadata"].get("annotations") or {} for each in quorum.claims()]
-    whole = [each for each in found if all(f"{_PREFIX}{mark}" in each for mark in _MARKS)]
+    whole = [each for each in notes(quorum) if all(f"{_PREFIX}{mark}" in each for mark in _MARKS)]
     return {each[f"{_PREFIX}replica-uuid"] for each in whole}
 
 
@@ -55,7 +59,10 @@ def test_a_newer_operator_takes_over_under_load_and_restarts_nobody(
     second.start()
     uuids = {uuid for _, uuid in before.described.keys}
     wait_for(
-        "all claims are marked", lambda: marked(quorum) == uuids, timeout_s=60, seen=quorum.summary
+        "all claims are marked",
+        lambda: marked(quorum) == uuids,
+        timeout_s=60,
+        seen=lambda: notes(quorum),
     )
     move = RebuiltMember(quorum, before)
     move.is_as_before()

@@ -2,8 +2,8 @@
 
 Owns the naming of calls: a purpose is what a call is for, free of what differs between two runs of
 the same move (namespace, generated names, node ids, replica UUIDs, addresses). The n-th call of one
-purpose is a point. Status writes and events say what was seen or done; how many there are depends on
-timing, so of each only the first is a point.
+purpose is a point. Status writes and events say what was seen or done, and a node is asked whether it takes
+the token; how many of these there are depends on timing, so of each only the first is a point.
 """
 
 import json
@@ -17,6 +17,8 @@ from support.harness.kube_api import Json
 
 _MEMBER = re.compile(r"\bq-\d+-\d+\b")
 _ANNOTATIONS = "metadataquorum.dev/"
+_TOKEN_CHECK = "node POST node"
+"""Asks a node whether it takes the token: it changes nothing, and comes when objects are looked at."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,8 +55,8 @@ def purpose(call: Call) -> str:
 
 
 def is_told(what: str) -> bool:
-    """Whether a purpose only tells (status, event), rather than does something."""
-    return what.startswith(("status ", "event "))
+    """Whether a purpose only tells or asks (status, event, token), rather than does something."""
+    return what == _TOKEN_CHECK or what.startswith(("status ", "event "))
 
 
 def _content(call: Call, body: Json) -> str:

@@ -70,6 +70,14 @@ def test_every_act_is_a_point_and_only_the_first_telling_of_a_kind() -> None:
     assert kill_points.acts(found) == (found[0], found[2])
 
 
+def test_whether_a_node_takes_the_token_is_no_act() -> None:
+    """It is asked when objects are looked at, every so many seconds: two clean moves differ in it."""
+    asked = call("POST", "/v1/node", target="127.16.1.2:8080")
+    found = kill_points.points([asked, create("q-4-1"), asked, asked])
+    assert [str(point) for point in found] == ["node POST node #1", "POST statefulsets q-N-I #1"]
+    assert kill_points.acts(found) == (found[1],)
+
+
 def test_a_matcher_picks_the_very_occurrence_once() -> None:
     wanted = kill_points.matcher(Point("POST statefulsets q-N-I", 2))
     calls = [create("q-4-1"), status("Scaling", "Wait"), create("q-5-1"), create("q-6-1")]
