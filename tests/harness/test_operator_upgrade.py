@@ -13,7 +13,7 @@ from support.trial.waiting import stays, wait_for
 
 pytestmark = [pytest.mark.harness, pytest.mark.requirement("OP-04")]
 
-_MARKS = ("replica-uuid", "cluster-id", "resource-uid", "formation")
+_MARKS = ("replica-uuid", "cluster-id", "resource-uid")
 _QUIET_S = 5.0
 _PREFIX = "metadataquorum.dev/"
 
