@@ -1,10 +1,9 @@
 """What a process is started with: every value checked, and the rules between keys.
 
 A wrong value is a ConfigError whose message names the key and the value. Single values are checked by the table
-(`keys.py`); which of them go together is said here. Knows no file but its own.
+(`keys/`); which of them go together is said here. Knows no file.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -16,7 +15,7 @@ from quorum_node.configuration.keys import listeners, log, node, quorum
 from quorum_node.configuration.keys.table import known_names
 from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
 from quorum_node.configuration.listener_config import ListenerConfig, read_protocol
-from quorum_node.configuration.properties import ConfigError, Properties, read_pairs
+from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
 from quorum_node.configuration.value_kinds import WILDCARDS
@@ -69,11 +68,6 @@ class NodeConfig:
     def dialled(self) -> ListenerConfig:
         """The listener on which members dial each other."""
         return self.listeners[0]
-
-
-def load_config(path: Path, overrides: Iterable[str] = ()) -> NodeConfig:
-    """Read and check the file; `overrides` are key=value texts that win. Raises ConfigError."""
-    return check_config(read_pairs(path, overrides))
 
 
 def check_config(raw: dict[str, str]) -> NodeConfig:

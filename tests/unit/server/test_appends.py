@@ -32,6 +32,27 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
+def test_submit_calls_nobody_back() -> None:
+    async def body() -> None:
+        called: list[str] = []
+        queue = AppendQueue(
+            lambda number, values: called.append("propose"),
+            lambda append, outcome: called.append("settle"),
+            Metrics().partition(0),
+        )
+        append = queue.submit((b"a",), lambda outcome: called.append("done"))
+        assert append is not None
+        assert append.values == (b"a",)
+        assert queue.submit((b"x" * (MAX_BATCH_BYTES + 1),), lambda outcome: None) is None
+        assert called == []
+        await turn()
+        assert called == ["propose"]
+        queue.committed(1, 0, 1)
+        assert called == ["propose", "settle", "done"]
+
+    asyncio.run(body())
+
+
 @pytest.mark.requirement("K595-06")
 def test_what_comes_in_one_turn_shares_a_batch_and_each_learns_its_own_offsets() -> None:
     async def test(queue: AppendQueue, proposals: Proposals) -> None:

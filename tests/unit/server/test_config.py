@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from quorum_node.configuration.addresses import HostPort
-from quorum_node.configuration.node_config import check_config, load_config
-from quorum_node.configuration.properties import ConfigError
+from quorum_node.configuration.node_config import check_config
+from quorum_node.configuration.properties import ConfigError, read_pairs
 
 FOUNDER_UUID = "JRsUV5unQMC2Yad2ZMQ9AA"
 GOOD = {
@@ -292,11 +292,11 @@ def test_formation() -> None:
 def test_a_file_with_overrides(tmp_path: Path) -> None:
     path = tmp_path / "node.properties"
     path.write_text("# comment\n" + "".join(f"{k} = {v}\n" for k, v in GOOD.items()))
-    assert load_config(path, ["node.id=7"]).node_id == 7
+    assert check_config(read_pairs(path, ["node.id=7"])).node_id == 7
     with pytest.raises(ConfigError, match=r"--override 'node\.id'"):
-        load_config(path, ["node.id"])
+        read_pairs(path, ["node.id"])
     with pytest.raises(ConfigError, match="can't be read"):
-        load_config(tmp_path / "absent")
+        read_pairs(tmp_path / "absent")
     path.write_text("node.id 5\nwhat\n")
     with pytest.raises(ConfigError, match="line 1"):
-        load_config(path)
+        read_pairs(path)

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from quorum_node.configuration.keys.node import NODE_ID, TERMINATION_FILE
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.records.identity import uuid_text
@@ -38,7 +39,7 @@ class Termination:
 
     def adopt(self, pairs: dict[str, str]) -> None:
         """Take what is needed to die properly from properties that are not checked yet."""
-        file, node_id = pairs.get("termination.message.file"), pairs.get("node.id", "")
+        file, node_id = pairs.get(TERMINATION_FILE.name), pairs.get(NODE_ID.name, "")
         self.message_file = Path(file) if file else None
         self.node_id = int(node_id) if node_id.isdecimal() else None
 
