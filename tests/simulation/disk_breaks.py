@@ -3,7 +3,7 @@
 Same shape as `breaks.py`. A docstring says what is broken and, behind "Would:", what that would do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,9 @@ from quorum_node.raft import acknowledgements, fetch_answers, fetch_following
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Follower
+from quorum_node.records.batches import Batch, CorruptBatch, split_batches
+from quorum_node.storage import log_opening
+from quorum_node.storage.errors import StorageFailure
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -78,10 +81,48 @@ def ask_for_damaged_records_at_once(patch: Patch) -> None:
     patch.setattr(fetch_following, "_damaged", hasty)
 
 
+def pass_over_what_ends_too_early(patch: Patch) -> None:
+    """A batch that ends before the offset that was asked for is taken for one that is in the log already.
+
+    Would: have a follower ask for a batch with a smaller offset on and on, and tell nobody of the damage.
+    """
+    real = fetch_following.append_fetched
+
+    def lenient(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
+        return real(replica, [each for each in batches if each.header.end_offset > replica.log_end])
+
+    patch.setattr(fetch_following, "append_fetched", lenient)
+
+
+def believe_control_batches_unread(patch: Patch) -> None:
+    """A start believes what control batches of a sealed segment say of their offset and epoch.
+
+    Would: begin with voters that were replaced long ago, as the damaged record of the latest ones is passed over.
+    """
+
+    def unlocated(data: bytes, *where: object) -> bytes:
+        try:
+            split_batches(data)
+        except CorruptBatch as error:
+            raise StorageFailure(str(error)) from error
+        return data
+
+    patch.setattr(log_opening, "_checked", unlocated)
+
+
 _CORRUPT = "tests/unit/raft/test_raft_corrupt_fetch.py::test_"
 _WENT_BACK = "tests/unit/raft/test_raft_went_back.py::test_"
 
+BY_SIMULATION: tuple[Break, ...] = (believe_control_batches_unread,)
+FAULTS_FOR: dict[Break, frozenset[str]] = {
+    believe_control_batches_unread: frozenset({"bit rot in the log", "resign"})
+}
+"""No other kind of fault shows it; the other one makes the epochs change."""
 BY_TEST: tuple[tuple[Break, str], ...] = (
+    (
+        pass_over_what_ends_too_early,
+        f"{_CORRUPT}a_last_batch_with_a_smaller_base_offset_is_not_taken_for_an_old_one",
+    ),
     (count_what_was_acknowledged_once, f"{_WENT_BACK}no_commit_counts_a_copy_that_is_gone"),
     (
         count_by_the_order_of_arrival,

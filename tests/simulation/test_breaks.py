@@ -18,6 +18,7 @@ CAUGHT = ("Violation", "AssertionError", "Spinning", "CorruptBatch")
 """How the problem of a history begins that the simulation stopped; CorruptBatch: what a replica wrote can't be read."""
 TRIED_FIRST = {
     "accept_a_uuid_change_in_one_record": 2,
+    "believe_control_batches_unread": 12,
     "campaign_as_a_witness": 9,
     "change_before_the_last_is_committed": 19,
     "commit_an_old_epoch": 3,

@@ -151,6 +151,14 @@ class SimulatedLog:
         """Oldest first."""
         return [segment.path for segment in self._log.segments]
 
+    def control_batches(self) -> list[tuple[Path, int]]:
+        """File and position of each."""
+        return [
+            (segment.path, stop - len(raw))
+            for raw, (segment, stop) in zip(self._raw, self._places, strict=True)
+            if read_header(raw).attributes & CONTROL_FLAG
+        ]
+
     def batches_from(self, offset: int) -> Iterator[Batch]:
         """Whole batches from the one that holds `offset`."""
         for index in range(bisect_right(self._bases, offset) - 1, len(self._raw)):

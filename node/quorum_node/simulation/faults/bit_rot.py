@@ -1,5 +1,7 @@
 """Bits that turn over on a disk, in what was written and synced long ago: in the log, a snapshot or quorum-state.
 
+In the log it is often where a control batch says its offset and epoch: a start acts on these, though it takes sealed segments unread.
+
 The replica has to notice, and then its disk is given up. So it is always one that may go.
 """
 
@@ -10,8 +12,12 @@ from quorum_node.simulation.faults.family import Kind, Scene
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
 
+UNCHECKED_BYTES = 17
+"""Base offset, length, epoch and magic of a batch stand before its checksum."""
 DOWN_SHARE = 0.5
 """It is noticed at the next start, and not by a process that runs."""
+CONTROL_SHARE = 0.3
+"""Of what rots in a log: where a control batch says what it is, which no checksum covers."""
 
 
 class BitRot:
@@ -44,8 +50,18 @@ class BitRot:
         if self._scene.random.random() < DOWN_SHARE:
             host.machine.crash(power=False)
             self._scene.later(5, 300, self._scene.restart, host)
-        path = self._scene.random.choice(paths)
-        position = self._scene.random.randrange(sizes[path])
+        aims = files_of is _segments and self._scene.random.random() < CONTROL_SHARE
+        headers = [
+            (path, start)
+            for path, start in (replica.log.control_batches() if aims else ())
+            if start + UNCHECKED_BYTES <= sizes.get(path, 0)
+        ]
+        if headers:
+            path, start = self._scene.random.choice(headers)
+            position = start + self._scene.random.randrange(UNCHECKED_BYTES)
+        else:
+            path = self._scene.random.choice(paths)
+            position = self._scene.random.randrange(sizes[path])
         rot = host.machine.rot(path, position, self._scene.random.randrange(8))
         replica.cluster.watch.rotted(replica, rot)
         return True

@@ -1,10 +1,10 @@
 """A log that lacks its beginning begins behind a snapshot that is verified and durable.
 
-And the replica takes the voters of that snapshot and of the log behind it for its own, not what it
-held before (KIP-853).
+And whenever a process starts or a log begins anew, the replica takes the voters of that snapshot and of the log behind it for
+its own, not what it held before (KIP-853), nor what has rotted there since.
 """
 
-from quorum_node.records.snapshot_id import NO_SNAPSHOT
+from quorum_node.records.snapshot_id import NO_SNAPSHOT, SnapshotId
 from quorum_node.simulation.cluster import Cluster
 from quorum_node.simulation.host import SimulatedHost
 from quorum_node.simulation.invariants.invariant import Invariant, Violation
@@ -26,12 +26,17 @@ class LogBeginsBehindASnapshot(Invariant):
 
     def log_started(self, host: SimulatedHost) -> None:
         start = host.log.start
-        if start == NO_SNAPSHOT:
-            return
+        if start != NO_SNAPSHOT:
+            self._check_start(host, start)
+        self._check_voters(host)
+
+    def _check_start(self, host: SimulatedHost, start: SnapshotId) -> None:
         if start not in host.disk.snapshots:
             raise Violation(f"{host.address}: the log begins behind {start}, which is not there")
         if host.replica.start != start:
             raise Violation(f"{host.address} believes in {host.replica.start}, it is {start}")
+
+    def _check_voters(self, host: SimulatedHost) -> None:
         sets = self._records.of_log(host)
         latest = host.replica.voters.latest
         if sets and (latest.offset, latest.voters.ordered_keys) != (
