@@ -101,11 +101,12 @@ class Cluster:
     ) -> SimulatedHost:
         key, incarnation = self._next_key(id)
         address = _static_address(id) if in_place else f"{id}-{incarnation}"
+        # controller.quorum.voters are the servers to ask as well; who rolls them away has to name such servers.
+        static = [_static_address(other) for other in self.static_ids] if in_place else []
+        known = [each for each in dict.fromkeys((*static, *self.hosts)) if each != address]
         config = RaftConfig(
             endpoints=(Endpoint("CONTROLLER", address, 9093),),
-            bootstrap=tuple(
-                Endpoint("CONTROLLER", other.address, 9093) for other in self.hosts.values()
-            ),
+            bootstrap=tuple(Endpoint("CONTROLLER", each, 9093) for each in known),
             cluster_id=CLUSTER_ID if founder else None,
             founder=founder,
             static_voters=tuple(

@@ -130,7 +130,7 @@ class SimulatedHost:
         )
 
     def forget_static_voters(self) -> None:
-        """controller.quorum.voters is gone from the configuration, and the process is as if restarted.
+        """The configuration has bootstrap servers in place of controller.quorum.voters, and the process is as if restarted.
 
         As long as it has not heard that the quorum has formed, it still needs it.
         """
