@@ -5,6 +5,7 @@ import gc
 import socket
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import pytest
 import uvloop
@@ -12,6 +13,7 @@ import uvloop
 from quorum_node.raft.quorum import majority_value
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import parse_uuid
+from quorum_node.server.ending import fail_stop
 from quorum_node.server.ending.fail_stop import (
     is_half_a_step,
     watch_loop,
@@ -103,3 +105,8 @@ def test_a_thread_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     thread.join()
     assert [type(each) for each in told] == [ZeroDivisionError]
+
+
+def test_the_modules_that_keep_state_exist() -> None:
+    """One that was moved would be taken for a translator, and a half step there for bad input."""
+    assert [name for name in fail_stop._STATEFUL if find_spec(name) is None] == []
