@@ -48,11 +48,11 @@ test-fast: venv ## everything that needs no cluster and no Java; at most 5 minut
 	@$(PYTEST) $(SIDE_BY_SIDE) --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test-local
-test-local: programs ## test-fast, stock Kafka and the API harness: all but kind; at most 5 minutes
+test-local: programs ## test-fast, stock Kafka and the API harness: all but kind; at most 7 minutes
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not long and not e2e" --continue-on-collection-errors tests $(ARGS)
 
 .PHONY: test
-test: venv ## the short set: test-local, then kind with real disk failures
+test: venv ## the short set: test-local, then kind with real disk failures; at most 15 minutes, 25 the first time
 	@local=0; $(MAKE) test-local || local=$$?; $(MAKE) e2e && exit $$local
 
 .PHONY: test-long
