@@ -6,6 +6,7 @@ there is none), so that `time() - x` alerts on a stuck one.
 
 import time
 from collections import defaultdict
+from time import monotonic
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -110,12 +111,12 @@ class Metrics:
 
     def begin(self, resource: Reconciled) -> None:
         """A reconcile begins."""
-        self._in_progress[resource] = _Begun(time.time(), time.monotonic())
+        self._in_progress[resource] = _Begun(time.time(), monotonic())
 
     def end(self, resource: Reconciled, error: str | None) -> None:
         """A reconcile ended."""
         began = self._in_progress.pop(resource)
-        now = time.monotonic()
+        now = monotonic()
         self._duration.observe(now - began.monotonic)
         self._ended[resource] = now
         if error is not None:
@@ -132,21 +133,21 @@ class Metrics:
 
     def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
-        self._last.setdefault(resource, time.monotonic())
-        self._ended.setdefault(resource, time.monotonic())
+        self._last.setdefault(resource, monotonic())
+        self._ended.setdefault(resource, monotonic())
 
     def wait(self, resource: Reconciled, seconds: float) -> None:
         """Its next reconcile is due then."""
-        self._ended[resource] = time.monotonic() + seconds
+        self._ended[resource] = monotonic() + seconds
 
     def staleness_s(self) -> float:
         """Age of the last good reconcile of the resource that waits longest; 0 without any."""
-        now = time.monotonic()
+        now = monotonic()
         return max((now - at for at in self._last.values()), default=0.0)
 
     def standstill_s(self) -> float:
         """For how long no reconcile of any resource has ended, in an error or not, though one was due."""
-        now = time.monotonic()
+        now = monotonic()
         return min((max(now - at, 0.0) for at in self._ended.values()), default=0.0)
 
     def count_step(self, step: str, changed: bool) -> None:

@@ -18,7 +18,7 @@ GOOD, BAD = Reconciled("MetadataQuorum", "a", "good"), Reconciled("MetadataQuoru
 
 
 class Clock:
-    """Stands in for the module `time`. `wall` is set by somebody."""
+    """Stands in for the module `time`, and for `monotonic`. `wall` is set by somebody."""
 
     now = 5_000.0
     wall = 0.0
@@ -34,6 +34,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(metrics_module, "time", made)
+    monkeypatch.setattr(metrics_module, "monotonic", made.monotonic)
     return made
 
 
