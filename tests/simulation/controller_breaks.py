@@ -34,14 +34,14 @@ def overlook_what_others_append(patch: Patch) -> None:
     Would: overwrite what an administrator has just set.
     """
     _with_controllers(patch)
-    real = ActiveController.accepted
+    real = ActiveController.appended
 
     def deaf(controller: Any, append: Any) -> None:
-        own, controller._own = controller._own, True
+        pending, controller._pending = controller._pending, None
         real(controller, append)
-        controller._own = own
+        controller._pending = pending
 
-    patch.setattr(ActiveController, "accepted", deaf)
+    patch.setattr(ActiveController, "appended", deaf)
 
 
 BY_SIMULATION: tuple[Break, ...] = (keep_what_was_not_committed, overlook_what_others_append)
