@@ -13,7 +13,7 @@ from support.harness.cluster import HarnessCluster, wait_for
 pytestmark = pytest.mark.harness
 
 Json = dict[str, Any]
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 90.0
 
 
 class StandInSet:

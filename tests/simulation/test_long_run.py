@@ -144,7 +144,7 @@ def test_an_interrupted_run_loses_nothing(tmp_path: Path, number: signal.Signals
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        _, complaints = process.communicate(timeout=60)
+        _, complaints = process.communicate(timeout=280)
     assert process.returncode == 130
     assert "Traceback" not in complaints
     (file,) = directory.glob("*.jsonl")

@@ -98,14 +98,14 @@ class Succession(Killer):
         return {f"operator-{number}": each for number, each in enumerate(made)}
 
     def _at_work(self) -> Operator:
-        held = wait_for("one holds the lease", self._scene.lease_holder, timeout_s=30)
+        held = wait_for("one holds the lease", self._scene.lease_holder, timeout_s=90)
         return self._operators[held]
 
     def _revive(self, killed: OperatorProcess) -> None:
         """Not before the other one works: else it would go on with what it had begun itself."""
         name = next(name for name, each in self._operators.items() if each[0] is killed)
         wait_for(
-            "the other one took over", lambda: self._scene.lease_holder() != name, timeout_s=30
+            "the other one took over", lambda: self._scene.lease_holder() != name, timeout_s=90
         )
         killed.start()
 

@@ -115,7 +115,7 @@ class HarnessQuorum(Quorum):
 
     def voter(self, *, leader: bool, described: Described | None = None) -> Voter:
         """The leader, or some voter that is not."""
-        now = described or wait_for("a description", self.describe, timeout_s=30)
+        now = described or wait_for("a description", self.describe, timeout_s=90)
         return next(v for v in now.voters if (v.id == now.leader_id) == leader)
 
     def volume_of(self, pod: str) -> str:

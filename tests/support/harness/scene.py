@@ -81,8 +81,8 @@ def install_definitions(api: Kube) -> None:
                 raise
             return False
 
-    wait_for("the definitions are there", lambda: all(map(established, definitions)), timeout_s=20)
-    wait_for("MetadataQuorums are served", listed, timeout_s=20)
+    wait_for("the definitions are there", lambda: all(map(established, definitions)), timeout_s=90)
+    wait_for("MetadataQuorums are served", listed, timeout_s=90)
 
 
 class Scene:
@@ -170,7 +170,7 @@ class Scene:
     def prove_nothing_lost(self, load: Load) -> Verdict:
         """Ends the workload: every acknowledged record is on every voter, no read was stale, and
         the voters changed one at a time."""
-        load.wait_for_acknowledgement(timeout_s=30)
+        load.wait_for_acknowledgement(timeout_s=90)
         verdict = load.verdict()
         assert verdict.problems == (), verdict.problems[:10]
         assert verdict.acknowledged > 0
