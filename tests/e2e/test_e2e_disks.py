@@ -10,7 +10,7 @@ from support.trial import kube
 from support.trial.arena import MOVE_TIMEOUT_S, Arena
 from support.trial.waiting import stays
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1200)
 
 _REPAIRS = 10
 _REPAIR_P95_S = 30.0

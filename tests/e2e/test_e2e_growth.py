@@ -9,7 +9,7 @@ from support.trial.arena import MOVE_TIMEOUT_S, Arena
 from support.trial.pod_watch import PodWatch
 from support.trial.quorum import Described
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.requirement("OP-01", "OP-03", "OP-09")

@@ -16,8 +16,8 @@ from support.trial.waiting import wait_for
 from support.workload.judgement import Verdict
 
 SLOTS_PER_WORKER = 4
-CREATE_TIMEOUT_S = 150.0
-MOVE_TIMEOUT_S = 150.0
+CREATE_TIMEOUT_S = 300.0
+MOVE_TIMEOUT_S = 300.0
 _FIRST_NODE_PORT = 30001
 _NODE_PORTS = 20
 _NAME = "q"
