@@ -138,6 +138,7 @@ def test_a_pod_has_its_volumes_its_variables_and_its_names(stand_in: StandInSet)
     assert names == [pod["status"]["podIP"]]
 
 
+@pytest.mark.long
 def test_a_second_pod_is_resolved_by_the_first_without_a_restart(stand_in: StandInSet) -> None:
     stand_in.ready()
     stand_in.cluster.merge(f"{stand_in.sets}/s", {"spec": {"replicas": 2}})
@@ -146,6 +147,7 @@ def test_a_second_pod_is_resolved_by_the_first_without_a_restart(stand_in: Stand
     assert second["spec"]["nodeName"] != stand_in.pod(0)["spec"]["nodeName"]
 
 
+@pytest.mark.long
 def test_an_exit_is_reported_with_code_and_message_and_started_again(stand_in: StandInSet) -> None:
     before = stand_in.ready()
     stand_in.order("exit?code=74&message=disk")
@@ -177,6 +179,7 @@ def test_kill_9_is_exit_code_137_and_the_volume_is_kept(
     assert stand_in.ask("write") == "tick\ntick\n"
 
 
+@pytest.mark.long
 def test_a_pod_that_is_not_ready_says_so(stand_in: StandInSet) -> None:
     stand_in.ready()
     stand_in.ask("unready")
@@ -187,6 +190,7 @@ def test_a_pod_that_is_not_ready_says_so(stand_in: StandInSet) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_deleted_pod_comes_back_with_its_volume_and_another_address(
     stand_in: StandInSet, cluster: HarnessCluster
 ) -> None:
@@ -230,6 +234,7 @@ def test_a_failed_disk_gives_eio_and_a_revived_one_its_old_bytes(cluster: Harnes
     wait_for("the disk works again", writes, timeout_s=_START_TIMEOUT_S)
 
 
+@pytest.mark.long
 def test_a_held_pod_stays_pending_until_let_go(cluster: HarnessCluster) -> None:
     stand_in = StandInSet(cluster)
     cluster.run(lambda: cluster.kubelet.hold(stand_in.namespace, "s-1"))

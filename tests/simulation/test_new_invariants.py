@@ -41,10 +41,14 @@ def _play(seed: int, kinds: frozenset[str], without: type[Invariant] | None) -> 
             EpochsNeedAReason,
             marks=pytest.mark.requirement("K650-01"),
         ),
-        (breaks.count_a_copy_that_is_gone, GoneCopiesDoNotCount),
-        (breaks.read_no_segment_again, CorruptionIsReported),
-        (breaks.trust_quorum_state, CorruptionIsReported),
-        (breaks.take_an_unsynced_end_for_damage, HealthyDisksAreKept),
+        pytest.param(
+            breaks.count_a_copy_that_is_gone, GoneCopiesDoNotCount, marks=pytest.mark.long
+        ),
+        pytest.param(breaks.read_no_segment_again, CorruptionIsReported, marks=pytest.mark.long),
+        pytest.param(breaks.trust_quorum_state, CorruptionIsReported, marks=pytest.mark.long),
+        pytest.param(
+            breaks.take_an_unsynced_end_for_damage, HealthyDisksAreKept, marks=pytest.mark.long
+        ),
     ],
 )
 def test_without_the_invariant_the_same_history_holds(
@@ -59,7 +63,7 @@ def test_without_the_invariant_the_same_history_holds(
     pytest.fail(f"{len(SEEDS)} histories held, or something else caught it as well")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [each for each in breaks.BY_SIMULATION if each is not breaks.vote_before_the_name_is_durable],

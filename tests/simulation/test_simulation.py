@@ -7,8 +7,8 @@ import pytest
 from quorum_node.simulation.run import Failure, run_seed, run_seeds
 from support.simulated_set import ROWS, check
 
-SHORT = range(1, 61)
-"""Half as many again as any deliberate break takes to be caught by the kinds of faults that it is about (`test_breaks.py`);
+SHORT = range(1, 46)
+"""More than any deliberate break takes to be caught by the kinds of faults that it is about (`test_breaks.py`);
 ten thousand others are in the long set."""
 
 
