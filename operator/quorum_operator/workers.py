@@ -25,6 +25,9 @@ RECONCILE_LIMIT_S = 60.0
 RECONCILES_PER_S = 4.0
 RECONCILES_AT_ONCE = 100
 """Of one resource, however often it is woken and whatever is planned."""
+SIDE_BY_SIDE = 25
+"""Reconciles of all resources of a kind. When an operator starts all are due at once: side by side, a hundred of them
+would all take longer than their limit, and begin again."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -53,6 +56,7 @@ class Workers:
         self._kind = kind
         self._reconciler, self._metrics, self._resync_s = reconciler, metrics, resync_s
         self._workers: dict[tuple[str, str], _Worker] = {}
+        self._places = asyncio.Semaphore(SIDE_BY_SIDE)
 
     def wake(self, namespace: str, name: str) -> None:
         """Look at this resource now, if it is known."""
@@ -102,6 +106,26 @@ class Workers:
             self._workers.pop((namespace, name), None)
             self._metrics.forget(resource)
 
+    async def _reconcile(self, resource: Reconciled) -> tuple[Next, str | None]:
+        """One pass, and the kind of what went wrong in it."""
+        _, namespace, name = resource
+        self._metrics.begin(resource)
+        error: str | None = None
+        due = Next()
+        try:
+            async with asyncio.timeout(RECONCILE_LIMIT_S):
+                due = await self._reconciler.reconcile(namespace, name)
+        except (ApiError, TimeoutError) as caught:
+            error = type(caught).__name__
+            _log.warning("reconcile failed", kind=self._kind, name=name, error=str(caught) or error)
+        except Exception as caught:
+            # A bug must not end the worker: the next look may well go another way.
+            error = type(caught).__name__
+            _log.exception("reconcile failed", kind=self._kind, name=name)
+        finally:
+            self._metrics.end(resource, error)
+        return due, error
+
     async def _run(self, resource: Reconciled, wake: asyncio.Event, changed: asyncio.Event) -> None:
         failures = 0
         _, namespace, name = resource
@@ -109,25 +133,10 @@ class Workers:
         limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE)
         while True:
             await asyncio.sleep(limit.take())
-            wake.clear()
-            changed.clear()
-            self._metrics.begin(resource)
-            error: str | None = None
-            due = Next()
-            try:
-                async with asyncio.timeout(RECONCILE_LIMIT_S):
-                    due = await self._reconciler.reconcile(namespace, name)
-            except (ApiError, TimeoutError) as caught:
-                error = type(caught).__name__
-                _log.warning(
-                    "reconcile failed", kind=self._kind, name=name, error=str(caught) or error
-                )
-            except Exception as caught:
-                # A bug must not end the worker: the next look may well go another way.
-                error = type(caught).__name__
-                _log.exception("reconcile failed", kind=self._kind, name=name)
-            finally:
-                self._metrics.end(resource, error)
+            async with self._places:
+                wake.clear()
+                changed.clear()
+                due, error = await self._reconcile(resource)
             if due.gone and not wake.is_set():
                 break  # woken meanwhile: there may be a new one of that name
             failures = failures + 1 if error is not None else 0

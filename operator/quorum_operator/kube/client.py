@@ -5,6 +5,7 @@ pod's service account); the calls themselves go through httpx, so that many read
 without threads and no answer is parsed into classes that nobody needs.
 """
 
+import asyncio
 import contextlib
 import json
 import ssl
@@ -22,6 +23,9 @@ from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, RateLimite
 
 FIELD_MANAGER = "metadataquorum-operator"
 TIMEOUT_S = 15.0
+CALLS_AT_ONCE = 32
+"""Of one client, watches apart. Further calls wait here, where a cancelled one leaves nothing behind: in a pool that
+is full a cancelled call may keep its place for ever."""
 
 Object = dict[str, Any]
 
@@ -60,12 +64,13 @@ class KubeApi:
         self._limiter = RateLimiter(limits)
         self._before_change = before_change
         self.clock = ServerClock()
+        self._places = asyncio.Semaphore(CALLS_AT_ONCE)
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
             verify=_tls(configuration),
-            timeout=TIMEOUT_S,
+            timeout=httpx.Timeout(TIMEOUT_S, pool=None),
             trust_env=False,
-            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=CALLS_AT_ONCE),
         )
 
     async def __aenter__(self) -> Self:
@@ -105,7 +110,7 @@ class KubeApi:
     ) -> AsyncIterator[AsyncIterator[Object]]:
         """The events of a watch, until the API server ends it. Raises httpx.HTTPError after `silence_s` without any."""
         headers = {"Accept": "application/json", **self._authorization()}
-        timeout = httpx.Timeout(TIMEOUT_S, read=silence_s)
+        timeout = httpx.Timeout(TIMEOUT_S, read=silence_s, pool=None)
         async with self._http.stream(
             "GET", path, params=query, headers=headers, timeout=timeout
         ) as answer:
@@ -164,14 +169,15 @@ class KubeApi:
         if body is not None:
             headers["Content-Type"] = content_type
             content = json.dumps(body).encode()
-        begun = self.clock.begin()
-        try:
-            answer = await self._http.request(
-                method, path, params=query, content=content, headers=headers
-            )
-        except httpx.HTTPError as error:
-            raise Unavailable(0, type(error).__name__, str(error)) from error
-        self.clock.told(answer.headers.get("Date"), begun)
+        async with self._places:
+            begun = self.clock.begin()
+            try:
+                answer = await self._http.request(
+                    method, path, params=query, content=content, headers=headers
+                )
+            except httpx.HTTPError as error:
+                raise Unavailable(0, type(error).__name__, str(error)) from error
+            self.clock.told(answer.headers.get("Date"), begun)
         if answer.status_code >= 300:
             raise _error(answer)
         result: Object = answer.json()

@@ -15,7 +15,12 @@ from quorum_operator.kube.rate_limit import CallLimits, Limit, RateLimiter, Toke
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Next
 from quorum_operator.settings import from_environment
-from quorum_operator.workers import RECONCILES_AT_ONCE, RECONCILES_PER_S, Workers
+from quorum_operator.workers import (
+    RECONCILES_AT_ONCE,
+    RECONCILES_PER_S,
+    SIDE_BY_SIDE,
+    Workers,
+)
 
 
 def test_a_bucket_gives_what_it_holds_at_once_and_then_its_rate() -> None:
@@ -132,6 +137,87 @@ def test_a_plan_that_never_ends_makes_few_reconciles(monkeypatch: pytest.MonkeyP
     run_for(1.5, waking())
     took_s = time.monotonic() - began
     assert endless.times <= RECONCILES_AT_ONCE + RECONCILES_PER_S * took_s + 1
+
+
+def test_many_resources_are_reconciled_a_few_at_a_time_and_each_has_its_turn() -> None:
+    """When an operator starts all of them are due at once."""
+    names = {f"q{number}" for number in range(4 * SIDE_BY_SIDE)}
+
+    class Counting:
+        running = most = 0
+
+        def __init__(self) -> None:
+            self.done: set[str] = set()
+            self.all_done = asyncio.Event()
+
+        async def reconcile(self, namespace: str, name: str) -> Next:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0.01)
+            self.running -= 1
+            self.done.add(name)
+            if self.done == names:
+                self.all_done.set()
+            return Next(60.0)
+
+    async def run() -> Counting:
+        counting = Counting()
+        workers = Workers(KIND, counting, Metrics(), 60.0)
+        for name in names:
+            workers.ensure("s", name)
+        await counting.all_done.wait()
+        await workers.stop()
+        return counting
+
+    counting = asyncio.run(asyncio.wait_for(run(), 60))
+    assert counting.most == SIDE_BY_SIDE
+
+
+def test_calls_wait_for_their_place_and_none_fails_for_the_crowd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A real server that is slow: a hundred calls at once, some of them given up, take longer than a call may."""
+    monkeypatch.setattr(client, "TIMEOUT_S", 1.0)
+
+    class Slow:
+        open = most = 0
+
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.readline():
+                while (await reader.readline()).strip():
+                    pass
+                self.open += 1
+                self.most = max(self.most, self.open)
+                await asyncio.sleep(0.4)
+                self.open -= 1
+                body = b'{"items": []}'
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            writer.close()
+
+    async def run() -> tuple[list[Any], int]:
+        slow = Slow()
+        server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        configuration: Any = SimpleNamespace(
+            host=f"http://127.0.0.1:{port}", get_api_key_with_prefix=lambda _: None
+        )
+        async with client.KubeApi(configuration) as api:
+            calls = [asyncio.create_task(api.get("/x")) for _ in range(8 * client.CALLS_AT_ONCE)]
+            await asyncio.sleep(0.2)
+            given_up = calls[::4]
+            for each in given_up:
+                each.cancel()
+            answers = await asyncio.gather(
+                *(each for each in calls if each not in given_up), return_exceptions=True
+            )
+        server.close()
+        return answers, slow.most
+
+    answers, most = asyncio.run(asyncio.wait_for(run(), 60))
+    assert [each for each in answers if isinstance(each, BaseException)] == []
+    assert most <= client.CALLS_AT_ONCE + client.CALLS_AT_ONCE // 4, (
+        "those given up may still be served"
+    )
 
 
 def test_the_limits_are_those_of_the_environment() -> None:
