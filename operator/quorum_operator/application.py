@@ -67,8 +67,9 @@ class Application:
         configuration = load_configuration()
         gate = self._gate(configuration)
         self._api = KubeApi(configuration, gate.check, self._settings.call_limits)
-        # Pods come and go under the same address: a kept connection may lead to a dead process.
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
+        # Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
+        # are at once is bounded by the workers; in a full pool a cancelled call may keep its place for ever.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})
         await self._serve()
         await self._await_definitions(self._api)
