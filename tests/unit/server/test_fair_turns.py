@@ -1,38 +1,18 @@
 """Turns of connections: nobody keeps the loop for long, and who asks little is served first."""
 
-from collections.abc import Callable
-
 import pytest
 
 from quorum_node.server.listener.fair_turns import LIGHT_TURN_SECONDS, TURN_SECONDS, FairTurns
+from support.driven_loop import DrivenLoop
 
 
-class Clockwork:
-    """A loop and a clock that the test drives."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.soon: list[Callable[[], None]] = []
-        self.later: list[tuple[float, Callable[[], None]]] = []
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
-        self.later.append((self.now + delay, callback))
-
-    def clock(self) -> float:
-        return self.now
+class Clockwork(DrivenLoop):
+    """Time passes while callbacks work, or until the next one is due."""
 
     def turn(self) -> float:
         """One turn of the loop; returns how long it took."""
-        due = [each for each in self.later if each[0] <= self.now]
-        self.later = [each for each in self.later if each[0] > self.now]
-        callbacks, self.soon = self.soon + [each for _, each in due], []
         began = self.now
-        for callback in callbacks:
-            callback()
-        if not callbacks and self.later:
+        if not self.run_due() and self.later:
             self.now = min(at for at, _ in self.later)
         return self.now - began
 

@@ -3,42 +3,24 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
 
 import pytest
 
 from quorum_node.server.listener.kafka_listener import KafkaListener
 from quorum_node.server.listener.large_reads import BURST_BYTES, BYTES_PER_SECOND, LargeReads
 from quorum_node.server.observing.metrics import Metrics
+from support.driven_loop import DrivenLoop
 from support.listener_settings import listener_settings
 
 PIECE_BYTES = 256 << 10
 
 
-class Clockwork:
-    """A loop and a clock that the test drives; a turn of the loop takes a millisecond."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.soon: list[Callable[[], None]] = []
-        self.later: list[tuple[float, Callable[[], None]]] = []
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
-        self.later.append((self.now + delay, callback))
-
-    def clock(self) -> float:
-        return self.now
+class Clockwork(DrivenLoop):
+    """A turn of the loop takes a millisecond."""
 
     def turn(self) -> None:
         self.now += 0.001
-        due = [each for each in self.later if each[0] <= self.now]
-        self.later = [each for each in self.later if each[0] > self.now]
-        callbacks, self.soon = self.soon + [each for _, each in due], []
-        for callback in callbacks:
-            callback()
+        self.run_due()
 
 
 class Flood:

@@ -1,0 +1,30 @@
+"""An event loop and its clock, driven by a test: what is due runs when the test says so."""
+
+from collections.abc import Callable
+
+
+class DrivenLoop:
+    """As much of a loop as turns of connections need. Times are seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.later.append((self.now + delay, callback))
+
+    def clock(self) -> float:
+        return self.now
+
+    def run_due(self) -> bool:
+        """Call what is due now, once; returns whether there was anything."""
+        due = [each for each in self.later if each[0] <= self.now]
+        self.later = [each for each in self.later if each[0] > self.now]
+        callbacks, self.soon = self.soon + [each for _, each in due], []
+        for callback in callbacks:
+            callback()
+        return bool(callbacks)
