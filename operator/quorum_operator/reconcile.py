@@ -250,6 +250,7 @@ class Reconciler:
             deleting="deletionTimestamp" in meta,
             identities=cluster.identities,
             stale_objects=cluster.stale_objects,
+            config_created_at=cluster.config_created_at,
             label_drift=cluster.label_drift,
             foreign_objects=cluster.foreign_objects,
             resource_uid=owner.uid,

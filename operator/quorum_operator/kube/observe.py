@@ -65,6 +65,8 @@ class Cluster:
     lone_claims: tuple[LoneClaim, ...] = ()
     token: str | None = None
     """The admin token, where the objects were checked."""
+    config_created_at: float | None = None
+    """When the ConfigMap of the nodes was made, where the objects were checked."""
 
 
 async def observe(
@@ -88,10 +90,10 @@ async def observe(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
     )
     policed = network_policy.is_wanted(spec, identities)
-    volumes, events, (stale, token) = await asyncio.gather(
+    volumes, events, checked = await asyncio.gather(
         _volumes(api, parts, copies),
         _events(api, owner.namespace, parts),
-        _stale_objects(api, owner, spec, policed) if check_objects else _nothing_stale(),
+        _check(api, owner, spec, policed) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
@@ -102,8 +104,9 @@ async def observe(
     )
     return Cluster(
         identities=identities,
-        stale_objects=stale,
-        token=token,
+        stale_objects=checked.stale,
+        token=checked.token,
+        config_created_at=checked.config_created_at,
         label_drift=label_drift(owner, parts),
         foreign_objects=parts.foreign,
         unlabelled=parts.unlabelled,
@@ -150,14 +153,22 @@ async def _has_storage_class(api: Reads, spec: MetadataQuorumSpec, copies: Reads
         return True
 
 
-async def _nothing_stale() -> tuple[tuple[str, ...], str | None]:
-    return (), None
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What is missing or changed, or should not be there, and what the objects say."""
+
+    stale: tuple[str, ...] = ()
+    token: str | None = None
+    config_created_at: float | None = None
 
 
-async def _stale_objects(
+async def _unchecked() -> _Checked:
+    return _Checked()
+
+
+async def _check(
     api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None
-) -> tuple[tuple[str, ...], str | None]:
-    """What is missing or changed, or should not be there, and the admin token."""
+) -> _Checked:
     wanted = base_objects.build_all(owner, spec)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
@@ -170,7 +181,13 @@ async def _stale_objects(
             is_stale = live is None or drift(each, live) is not None
         if is_stale:
             stale.append(f"{each['kind']}/{each['metadata']['name']}")
-    return tuple(stale), None if found[0] is None else token_of(found[0])
+    made = [
+        facts.seconds(live["metadata"]["creationTimestamp"])
+        for each, live in zip(wanted, found[1:], strict=True)
+        if live is not None and each["kind"] == "ConfigMap"
+    ]
+    token = None if found[0] is None else token_of(found[0])
+    return _Checked(tuple(stale), token, made[0] if made else None)
 
 
 async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:

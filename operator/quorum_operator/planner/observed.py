@@ -473,6 +473,8 @@ class Observation:
     identities: tuple[Identity, ...] = ()
     stale_objects: tuple[str, ...] = ()
     """Services, ConfigMaps and so on that are missing or differ from what is desired."""
+    config_created_at: float | None = None
+    """Of the nodes' ConfigMap; None where this look did not read it."""
     label_drift: tuple[LabelDrift, ...] = ()
     foreign_objects: tuple[ForeignObject, ...] = ()
     incarnations: tuple[Incarnation, ...] = ()

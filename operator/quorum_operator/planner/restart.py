@@ -4,7 +4,7 @@ Owns the order only; whether a voter may be down for a moment is decided in `gat
 """
 
 from quorum_operator.planner.gates import restart_gate
-from quorum_operator.planner.observed import Incarnation, PodFacts
+from quorum_operator.planner.observed import Incarnation, PodFacts, Templates
 from quorum_operator.planner.refusals import held
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RestartMember, Step, TransferLeadership, Wait
@@ -25,7 +25,7 @@ def plan_idle_restart(at: Situation) -> Step | None:
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
             continue
         why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
-        step = restart_of(at, pod, f"{each.name} waits ({why}) with an old template")
+        step = restart_of(at, pod, f"{each.name} waits ({why}) with an old template or configuration")
         if held(at.seen, step) is None:
             return step
         back = back or step
@@ -45,9 +45,23 @@ def is_unable_to_start(each: Incarnation) -> bool:
 def _is_replaceable(at: Situation, each: Incarnation) -> bool:
     """Whether a new pod would be made from a newer template than this one was."""
     wanted, pod = at.seen.templates.get(each.name), each.pod
-    if wanted is None or pod is None or each.template_hash != wanted.template_hash:
+    if wanted is None or pod is None or not _has_template(each, wanted):
         return False  # as long as the template is not up to date, the new pod would be like the old one
-    return pod.outdated or pod.restart_hash != wanted.restart_hash
+    return pod.outdated or pod.restart_hash != wanted.restart_hash or _crashed_before(at, pod)
+
+
+def _has_template(each: Incarnation, wanted: Templates) -> bool:
+    """Whether a pod that is made now comes from the wanted template, unchanged by anybody."""
+    return each.template_hash == wanted.template_hash and each.drift is None
+
+
+def _crashed_before(at: Situation, pod: PodFacts) -> bool:
+    """Whether it ended with another configuration than there is now, which it may never get to read.
+
+    The kubelet keeps what an immutable ConfigMap said for as long as a pod on its host uses it.
+    """
+    made_at = at.seen.config_created_at
+    return pod.exit_code is not None and made_at is not None and pod.created_at < made_at
 
 
 def restart_of(at: Situation, pod: PodFacts, reason: str) -> RestartMember:
@@ -109,7 +123,7 @@ def _is_stale(at: Situation, each: Incarnation) -> bool:
     wanted = at.seen.templates.get(each.name)
     if wanted is None or each.pod is None or each.pod.deleting or each.failed is not None:
         return False
-    if each.template_hash != wanted.template_hash:
+    if not _has_template(each, wanted):
         return False  # its template comes first; where that is refused, a restart brings the same again
     if _refuses_token(at, each):
         return each.replicas > 0
