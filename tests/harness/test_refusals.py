@@ -23,6 +23,8 @@ _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _WINDOW_S = 6.0
 _WINDOWS = 5
+BAD_CONFIGURATION = 78
+"""Exit code."""
 _CALLS_PER_S = 8.0
 """While something is refused; the harness looks at every quorum once a second at least."""
 
@@ -221,6 +223,26 @@ def test_drift_is_mended_on_a_real_api_server(home: Home) -> None:
     wait_for("all as before", mended, timeout_s=60, seen=quorum.summary)
     assert calls_per_s(proxy) < _CALLS_PER_S, "nothing is mended again and again"
     assert {each["metadata"]["uid"] for each in quorum.pods()} == pods
+
+
+@pytest.mark.requirement("OP-01")
+def test_a_pod_that_crashed_with_a_replaced_configuration_comes_back(home: Home) -> None:
+    """The ConfigMap can only be made anew, and the pod keeps what it has mounted."""
+    scene, quorum, pod = home.scene, home.quorum, "q-3-1-0"
+    quorum.patch({"paused": True})
+    quorum.wait_phase("Paused", timeout_s=MOVE_TIMEOUT_S)
+    config = kube.core(scene.namespace, "configmaps", "q-config")
+    scene.api.merge(config, {"immutable": True, "data": {"node.properties": "no.such.key=1"}})
+    scene.api.delete(kube.core(scene.namespace, "pods", pod))
+    wait_for(
+        f"{pod} refuses its configuration",
+        lambda: scene.api.find(kube.core(scene.namespace, "pods", pod)) is not None
+        and quorum.exit_code(pod) == BAD_CONFIGURATION,
+        timeout_s=60,
+        seen=quorum.summary,
+    )
+    quorum.patch({"paused": False})
+    quorum.wait_ready(3)
 
 
 def _at(found: dict[str, Any], path: tuple[str, ...]) -> object:
