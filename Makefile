@@ -160,7 +160,7 @@ breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from 
 
 .PHONY: simulation-doc
 simulation-doc: venv ## simulated hours and faults by kind in docs/reliability.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
-	@$(PY) -m quorum_node.simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/reliability.md
+	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/reliability.md
 
 .PHONY: kafka-apis
 kafka-apis: venv ## docs/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers

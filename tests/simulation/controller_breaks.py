@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quorum_node.server.controller.active_controller import ActiveController
-from quorum_node.simulation import story
+from quorum_simulation import story
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

@@ -10,7 +10,7 @@ import pytest
 from quorum_node.raft import begin_end_epoch, discovery, fetch_following, transitions, vote
 from quorum_node.raft.messages import CurrentLeader, VoteRequest
 from quorum_node.raft.replica_state import ReplicaState
-from quorum_node.simulation import recovered
+from quorum_simulation import recovered
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

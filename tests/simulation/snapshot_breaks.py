@@ -17,10 +17,10 @@ from quorum_node.raft.voters import VoterHistory
 from quorum_node.records.snapshot_format import CorruptSnapshot, SnapshotBounds, SnapshotReader
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.partition.driver import ReplicaDriver
-from quorum_node.simulation.snapshots import SimulatedSnapshots
-from quorum_node.simulation.state import ServiceState
 from quorum_node.storage.atomic_file import read_file, sync_directory
 from quorum_node.storage.snapshots import SnapshotStore
+from quorum_simulation.snapshots import SimulatedSnapshots
+from quorum_simulation.state import ServiceState
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

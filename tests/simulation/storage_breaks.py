@@ -16,12 +16,12 @@ from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.roles import Prospective
 from quorum_node.server.partition.driver import ReplicaDriver
-from quorum_node.simulation import scrubbing
-from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage import atomic_file, errors, log_end, log_opening, quorum_state
 from quorum_node.storage.file_system import FileSystem
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.segment import Segment
+from quorum_simulation import scrubbing
+from quorum_simulation.files.file_system import SimulatedFiles
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

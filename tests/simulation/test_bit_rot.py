@@ -7,10 +7,10 @@ itself is noticed, and never leaves the replica. No checksum covers the first fi
 import pytest
 
 from quorum_node.raft.outputs import HaltReason
-from quorum_node.simulation import machine
-from quorum_node.simulation.cluster import Cluster
-from quorum_node.simulation.host import SimulatedHost
-from quorum_node.simulation.invariants.every import INVARIANTS
+from quorum_simulation import machine
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.invariants.every import INVARIANTS
 
 LIMIT_MS = 20_000.0
 NOTICED_MS = 2500.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.simulation.run import Failure, run_seed
+from quorum_simulation.run import Failure, run_seed
 from support.break_table import ROOT, BreakFiles, load
 from support.raft.transcript import Transcript
 

@@ -7,7 +7,7 @@ No honest peer is refused for good: after every fault there is a leader again, a
 import pytest
 
 from quorum_node.raft import epoch_bound
-from quorum_node.simulation.run import Failure, run_seed
+from quorum_simulation.run import Failure, run_seed
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("K595-07")]
 

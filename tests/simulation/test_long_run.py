@@ -11,21 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from quorum_node.simulation.ledger import Kept, Ledger
-from quorum_node.simulation.long_run import LongRun
-from quorum_node.simulation.run import Failure, Report
-from quorum_node.simulation.sources import Sources, digest_of, present_sources
-from quorum_node.simulation.story import Outcome
-from quorum_node.simulation.summary import BEGIN, END, markdown
+from quorum_simulation.ledger import Kept, Ledger
+from quorum_simulation.long_run import LongRun
+from quorum_simulation.run import Failure, Report
+from quorum_simulation.sources import Sources, digest_of, present_sources
+from quorum_simulation.story import Outcome
+from quorum_simulation.summary import BEGIN, END, markdown
 
 SEEDS = range(101, 105)
 SOURCES = Sources("0123", "abc", "3.11.2", ())
 _PLAY_AND_TELL = """
 import sys
-from quorum_node.simulation.run import run_seed
+from quorum_simulation.run import run_seed
 for seed in (1, 4):
     run_seed(seed)
-print("\\n".join(name for name in sys.modules if name.partition(".")[0] == "quorum_node"))
+own = ("quorum_node", "quorum_simulation")
+print("\\n".join(name for name in sys.modules if name.partition(".")[0] in own))
 """
 
 
@@ -119,7 +120,7 @@ def test_no_module_decides_that_is_not_in_the_digest() -> None:
     """Not one that is imported only while a history is played; and nothing of what only keeps and counts."""
     command = [sys.executable, "-c", _PLAY_AND_TELL]
     played = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert set(played) - {"quorum_node.simulation.run"} == set(present_sources().modules)
+    assert set(played) - {"quorum_simulation.run"} == set(present_sources().modules)
 
 
 @pytest.mark.slow
@@ -128,7 +129,7 @@ def test_an_interrupted_run_loses_nothing(tmp_path: Path, number: signal.Signals
     """A terminal interrupts the workers as well, `kill` the parent alone."""
     document = tmp_path / "document.md"
     document.write_text(BEGIN + "nothing yet\n" + END)
-    play = [sys.executable, "-m", "quorum_node.simulation", "--write", str(document), "--seeds"]
+    play = [sys.executable, "-m", "quorum_simulation", "--write", str(document), "--seeds"]
     command = [*play, "1..1000", "--jobs", "2"]
     environment = {**os.environ, "METADATAQUORUM_CACHE": str(tmp_path / "cache")}
     process = subprocess.Popen(

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from quorum_node.simulation.run import run_seeds
+from quorum_simulation.run import run_seeds
 from support.simulated_set import check
 
 FIRST_SEED = 10_001

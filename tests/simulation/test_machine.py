@@ -3,8 +3,8 @@
 import pytest
 
 from quorum_node.raft.outputs import HaltReason
-from quorum_node.simulation.cluster import Cluster
-from quorum_node.simulation.machine import Machine
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.machine import Machine
 
 pytestmark = pytest.mark.requirement("K595-31")
 LIMIT_MS = 5000.0

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from quorum_node.simulation.cluster import Cluster
-from quorum_node.simulation.faults.expendable import survives_without
-from quorum_node.simulation.faults.family import Scene
-from quorum_node.simulation.host import SimulatedHost
-from quorum_node.simulation.membership_plan import MembershipPlan
 from quorum_node.storage.errors import StorageFailure
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.faults.expendable import survives_without
+from quorum_simulation.faults.family import Scene
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.membership_plan import MembershipPlan
 
 LIMIT_MS = 20_000.0
 

@@ -6,14 +6,14 @@ are condemned, the quorum does not come to rest either.
 
 import pytest
 
-from quorum_node.simulation import story
-from quorum_node.simulation.invariants.corruption_is_reported import CorruptionIsReported
-from quorum_node.simulation.invariants.epochs_need_a_reason import EpochsNeedAReason
-from quorum_node.simulation.invariants.every import INVARIANTS
-from quorum_node.simulation.invariants.gone_copies_do_not_count import GoneCopiesDoNotCount
-from quorum_node.simulation.invariants.healthy_disks_are_kept import HealthyDisksAreKept
-from quorum_node.simulation.invariants.invariant import Invariant
-from quorum_node.simulation.run import Failure, run_seed
+from quorum_simulation import story
+from quorum_simulation.invariants.corruption_is_reported import CorruptionIsReported
+from quorum_simulation.invariants.epochs_need_a_reason import EpochsNeedAReason
+from quorum_simulation.invariants.every import INVARIANTS
+from quorum_simulation.invariants.gone_copies_do_not_count import GoneCopiesDoNotCount
+from quorum_simulation.invariants.healthy_disks_are_kept import HealthyDisksAreKept
+from quorum_simulation.invariants.invariant import Invariant
+from quorum_simulation.run import Failure, run_seed
 from support.break_table import SIMULATION, load
 
 HARMLESS = frozenset({"kill", "slow disk"})

@@ -2,10 +2,10 @@
 
 import pytest
 
-from quorum_node.simulation import recovery
-from quorum_node.simulation.invariants.invariant import Invariant
-from quorum_node.simulation.invariants.one_quorum_per_cluster_id import OneQuorumPerClusterId
-from quorum_node.simulation.run import Failure, run_seed
+from quorum_simulation import recovery
+from quorum_simulation.invariants.invariant import Invariant
+from quorum_simulation.invariants.one_quorum_per_cluster_id import OneQuorumPerClusterId
+from quorum_simulation.run import Failure, run_seed
 from support.break_table import SIMULATION, load
 
 SEEDS = range(1, 41)

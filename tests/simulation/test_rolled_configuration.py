@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from quorum_node.raft.outputs import VotersChanged
-from quorum_node.simulation.cluster import Cluster
-from quorum_node.simulation.host import SimulatedHost
-from quorum_node.simulation.membership_plan import MembershipPlan
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.membership_plan import MembershipPlan
 
 LIMIT_MS = 20_000.0
 

@@ -10,7 +10,7 @@ SEEDS = (20, 23)
 """A short one, and one that begins with a static quorum whose links are cut one way: that went by the order of a set."""
 _PLAY = """
 import sys
-from quorum_node.simulation.run import Failure, run_seed
+from quorum_simulation.run import Failure, run_seed
 for seed in map(int, sys.argv[1:]):
     outcome = run_seed(seed)
     assert not isinstance(outcome, Failure), outcome

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorum_node import storage
-from quorum_node.simulation.files.file_system import PowerLost, SimulatedFiles
-from quorum_node.simulation.files.stored_file import SECTOR_BYTES, StoredFile
 from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_simulation.files.file_system import PowerLost, SimulatedFiles
+from quorum_simulation.files.stored_file import SECTOR_BYTES, StoredFile
 
 FOLDER = Path("/data")
 FILE = FOLDER / "file"

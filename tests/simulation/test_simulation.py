@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from quorum_node.simulation.run import Failure, run_seed, run_seeds
+from quorum_simulation.run import Failure, run_seed, run_seeds
 from support.simulated_set import ROWS, check
 
 SHORT = range(1, 46)
@@ -28,4 +28,4 @@ def test_a_seed_always_plays_the_same_history() -> None:
 def test_a_failure_names_its_seed_and_how_to_replay_it() -> None:
     text = str(Failure(42, "Violation: something", ["   1.0 ms  crash while steady"]))
     assert "seed 42: Violation: something" in text
-    assert "python -m quorum_node.simulation --seed 42" in text
+    assert "python -m quorum_simulation --seed 42" in text

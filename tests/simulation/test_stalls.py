@@ -3,8 +3,8 @@
 import pytest
 
 from quorum_node.raft import RaftConfig
-from quorum_node.simulation.clients import WRITE_TIMEOUT_MS
-from quorum_node.simulation.stalls import Stall, run
+from quorum_simulation.clients import WRITE_TIMEOUT_MS
+from quorum_simulation.stalls import Stall, run
 
 SILENCE_MS = RaftConfig(()).silence_ms
 MARGIN_MS = 400.0

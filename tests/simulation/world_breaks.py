@@ -9,7 +9,7 @@ import pytest
 
 from quorum_node.raft import fetch_following
 from quorum_node.records.batches import PREFIX_BYTES, Batch, read_header
-from quorum_node.simulation.clock import Clock
+from quorum_simulation.clock import Clock
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

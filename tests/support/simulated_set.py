@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from quorum_node.simulation.run import Report
-from quorum_node.simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
-from quorum_node.simulation.story import (
+from quorum_simulation.run import Report
+from quorum_simulation.second_partition import WANTED_WRITES as SECOND_PARTITION_WRITES
+from quorum_simulation.story import (
     SIZES,
     WANTED_CHANGES,
     WANTED_FAULTS,

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("node/quorum_node", "operator/quorum_operator", "pipeline/quorum_pipeline")
+PACKAGES = (
+    "node/quorum_node",
+    "node/quorum_simulation",
+    "operator/quorum_operator",
+    "pipeline/quorum_pipeline",
+)
 # These decide and touch nothing. `state` holds the image that records build.
 PURE_PACKAGES = (
     "node/quorum_node/controller",

@@ -80,7 +80,7 @@ def test_an_image_is_asked_for_all_that_its_code_imports(extra: str) -> None:
     named = {IMPORTED_AS.get(name, name) for name in named}
     found = {
         module.split(".")[0]
-        for path in modules(extra)
+        for path in modules(f"{extra}/quorum_{extra}")
         for _, module in imports(path)
         if module.split(".")[0] not in sys.stdlib_module_names
     }

@@ -25,7 +25,9 @@ def plan_idle_restart(at: Situation) -> Step | None:
         if pod is None or not is_unable_to_start(each) or not _is_replaceable(at, each):
             continue
         why = "unschedulable" if pod.unschedulable is not None else pod.waiting_reason or pod.phase
-        step = restart_of(at, pod, f"{each.name} waits ({why}) with an old template or configuration")
+        step = restart_of(
+            at, pod, f"{each.name} waits ({why}) with an old template or configuration"
+        )
         if held(at.seen, step) is None:
             return step
         back = back or step

@@ -17,7 +17,6 @@ from quorum_node.records.batches import Record, encode_batch
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
-from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage.errors import DiskFull, StorageFailure
 from quorum_node.storage.log import SegmentedLog
 from quorum_node.storage.partition_directory import (
@@ -27,6 +26,7 @@ from quorum_node.storage.partition_directory import (
     partition_directory,
 )
 from quorum_node.storage.synced_end import FILE_NAME, read_synced_end
+from quorum_simulation.files.file_system import SimulatedFiles
 
 DATA = Path("/data")
 ME = UUID(int=7)

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from quorum_node.records.batches import Record, encode_batch
-from quorum_node.simulation.files.file_system import SimulatedFiles
 from quorum_node.storage.log import SegmentedLog
+from quorum_simulation.files.file_system import SimulatedFiles
 
 FOLDER = Path("/log")
 pytestmark = pytest.mark.requirement("K595-06")

@@ -1,0 +1,108 @@
+"""AlterQuorum in a history: target voters set, set again, cancelled half way, and awaited.
+
+Owns what is asked of the leader while the members change by a target instead of one by one. Must not
+know faults, nor which members are wanted.
+"""
+
+from collections import Counter
+from random import Random
+
+from quorum_node.raft.alteration import compare, fits
+from quorum_node.raft.errors import RaftError
+from quorum_node.raft.messages import AlterQuorumRequest, Response, VoterChangeResponse
+from quorum_node.raft.quorum import majority
+from quorum_node.records.identity import ReplicaKey
+from quorum_simulation.cluster import CLUSTER_ID, Cluster
+from quorum_simulation.host import SimulatedHost
+
+REQUEST_TIMEOUT_MS = 3000
+CANCEL_SHARE = 0.01
+"""Of the looks at a plan that is under way."""
+
+Target = tuple[ReplicaKey, ...] | None
+
+
+class Alterations:
+    """Asks one leader at a time. `counts`: what was asked, and what became of it."""
+
+    def __init__(self, cluster: Cluster, random: Random) -> None:
+        self._cluster = cluster
+        self._random = random
+        self.counts: Counter[str] = Counter()
+        self._asking_until_ms = 0.0
+        self._asked = 0
+
+    def target_of(self, leader: SimulatedHost) -> Target:
+        """Where the leader's latest record says that the quorum is heading."""
+        return leader.replica.voters.latest.record.target_voters
+
+    def pursue(self, leader: SimulatedHost, wanted: list[SimulatedHost], *, restless: bool) -> None:
+        """Make the wanted members the target, unless they are; now and then cancel that."""
+        if self._cluster.scheduler.now_ms < self._asking_until_ms:
+            return
+        target = self.target_of(leader)
+        if target is not None and self._means(target, wanted):
+            if restless and self._random.random() < CANCEL_SHARE:
+                self._ask(leader, None, "cancelled")
+            return
+        self._ask(leader, self._entries(wanted), "set" if target is None else "set again")
+
+    def _means(self, target: tuple[ReplicaKey, ...], wanted: list[SimulatedHost]) -> bool:
+        if any(entry.uuid is None and self._replicas_of(entry.id) > 1 for entry in target):
+            return False  # its disk was lost since: by the id alone the dead one is meant as well
+        difference = compare(tuple(host.key for host in wanted), target)
+        return not difference.new and not difference.removing
+
+    def _entries(self, wanted: list[SimulatedHost]) -> tuple[ReplicaKey, ...]:
+        """By key, or by id alone where one replica only has ever had the id."""
+        return tuple(
+            ReplicaKey(host.key.id)
+            if self._replicas_of(host.key.id) == 1 and self._random.random() < 0.5
+            else host.key
+            for host in wanted
+        )
+
+    def _replicas_of(self, node_id: int) -> int:
+        return sum(host.key.id == node_id for host in self._cluster.hosts.values())
+
+    def _ask(self, leader: SimulatedHost, target: Target, what: str) -> None:
+        self._asked += 1
+        asked = self._asked
+        self._asking_until_ms = self._cluster.scheduler.now_ms + REQUEST_TIMEOUT_MS + 200
+        request = AlterQuorumRequest(CLUSTER_ID, target, REQUEST_TIMEOUT_MS)
+
+        def answered(response: Response) -> None:
+            assert isinstance(response, VoterChangeResponse)
+            if asked == self._asked:
+                self._asking_until_ms = 0.0
+            done = response.error is RaftError.NONE
+            self.counts[what if done else f"{what}: {response.error.name}"] += 1
+
+        self._cluster.ask(leader, request, answered)
+
+
+def survives_the_way(
+    voters: tuple[ReplicaKey, ...], target: tuple[ReplicaKey, ...], dead: set[ReplicaKey]
+) -> bool:
+    """A majority of disks is left in every set on the way, whoever goes and comes first.
+
+    A leader may not know of a death for a while, and goes on: of those who leave, the living may be
+    first, and of those who come, the dead.
+    """
+    plan = compare(voters, target)
+    new, leaving = len(plan.new), len(plan.removing)
+    alive_retained = sum(key not in dead for key in plan.retained)
+    alive_leaving = sum(key not in dead for key in plan.removing)
+    dead_new = sum(any(fits(each, key) for key in dead) for each in plan.new)
+    added = removed = 0
+    while True:
+        size = len(plan.retained) + leaving - removed + added
+        alive = alive_retained + max(0, alive_leaving - removed) + max(0, added - dead_new)
+        if alive < majority(size):
+            return False
+        if added == new and removed == leaving:
+            return True
+        if new - added >= leaving - removed:
+            added += 1
+        else:
+            removed += 1

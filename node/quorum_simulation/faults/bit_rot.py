@@ -1,0 +1,79 @@
+"""Bits that turn over on a disk, in what was written and synced long ago: in the log, a snapshot or quorum-state.
+
+In the log it is often where a control batch says its offset and epoch: a start acts on these, though it takes sealed segments unread.
+
+The replica has to notice, and then its disk is given up. So it is always one that may go.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from quorum_node.storage.quorum_state import FILE_NAME as QUORUM_STATE
+from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.host import SimulatedHost
+
+UNCHECKED_BYTES = 17
+"""Base offset, length, epoch and magic of a batch stand before its checksum."""
+DOWN_SHARE = 0.5
+"""It is noticed at the next start, and not by a process that runs."""
+CONTROL_SHARE = 0.3
+"""Of what rots in a log: where a control batch says what it is, which no checksum covers."""
+
+
+class BitRot:
+    """See the module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def kinds(self) -> Sequence[Kind]:
+        """See `Family`."""
+        return (
+            Kind("bit rot in the log", lambda: self._strike(_segments)),
+            Kind("bit rot in a snapshot", lambda: self._strike(_snapshots)),
+            Kind("bit rot in quorum-state", lambda: self._strike(_quorum_state)),
+        )
+
+    def heal(self) -> None:
+        """See `Family`. What has rotted stays so."""
+
+    def _strike(self, files_of: Callable[[SimulatedHost], list[Path]]) -> bool:
+        host = self._scene.expendable()
+        if host is None:
+            return False
+        replica = self._scene.random.choice(host.machine.replicas)
+        files = host.machine.files
+        sizes = {path: files.safe_bytes(path) for path in files_of(replica)}
+        paths = [path for path, size_bytes in sizes.items() if size_bytes]
+        if not paths:
+            return False
+        if self._scene.random.random() < DOWN_SHARE:
+            host.machine.crash(power=False)
+            self._scene.later(5, 300, self._scene.restart, host)
+        aims = files_of is _segments and self._scene.random.random() < CONTROL_SHARE
+        headers = [
+            (path, start)
+            for path, start in (replica.log.control_batches() if aims else ())
+            if start + UNCHECKED_BYTES <= sizes.get(path, 0)
+        ]
+        if headers:
+            path, start = self._scene.random.choice(headers)
+            position = start + self._scene.random.randrange(UNCHECKED_BYTES)
+        else:
+            path = self._scene.random.choice(paths)
+            position = self._scene.random.randrange(sizes[path])
+        rot = host.machine.rot(path, position, self._scene.random.randrange(8))
+        replica.cluster.watch.rotted(replica, rot)
+        return True
+
+
+def _segments(replica: SimulatedHost) -> list[Path]:
+    return replica.log.segment_paths()
+
+
+def _snapshots(replica: SimulatedHost) -> list[Path]:
+    return [replica.disk.directory / each.file_name for each in replica.disk.snapshots]
+
+
+def _quorum_state(replica: SimulatedHost) -> list[Path]:
+    return [replica.disk.directory / QUORUM_STATE]

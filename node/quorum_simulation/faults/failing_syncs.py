@@ -1,0 +1,52 @@
+"""A sync that fails once and then works, as file systems do it: what was not written counts as written.
+
+The process ends. Mostly its mark stays and the operator replaces the disk; but nothing may depend on that, so now and
+then the mark is lost, and the process is started again on the same page cache.
+"""
+
+import errno
+from collections.abc import Sequence
+
+from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.machine import FAILED_SYNCS
+
+ERRORS = (errno.EIO, *FAILED_SYNCS, errno.ENOSPC, errno.EDQUOT)
+
+
+class FailingSyncs:
+    """See the module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def kinds(self) -> Sequence[Kind]:
+        """See `Family`."""
+        return (Kind("sync fails once", self._fails_once),)
+
+    def heal(self) -> None:
+        """See `Family`."""
+        for host in self._scene.cluster.hosts.values():
+            host.machine.files.failing_sync = None
+
+    def _fails_once(self) -> bool:
+        error = self._scene.random.choice(ERRORS)
+        is_full = error not in FAILED_SYNCS
+        loses_mark = is_full or self._scene.random.random() < 0.6
+        hosts = self._scene.up_hosts()
+        host = self._scene.one_of(hosts) if loses_mark and hosts else self._scene.expendable()
+        if host is None:
+            return False
+        machine = host.machine
+        if is_full:
+            machine.was_full = True
+        else:
+            machine.disk_faults.append("a sync failed")
+            machine.keeps_mark = not loses_mark
+        machine.files.failing_sync = error
+        self._scene.later(500, 1500, self._is_over, host)
+        return True
+
+    def _is_over(self, host: SimulatedHost) -> None:
+        """It may have had nothing to sync."""
+        host.machine.files.failing_sync = None

@@ -1,0 +1,30 @@
+"""Every family of faults. A new one is a file beside this one, and a line here, at the end."""
+
+from collections.abc import Callable
+
+from quorum_simulation.faults.bit_rot import BitRot
+from quorum_simulation.faults.clocks import ClockFaults
+from quorum_simulation.faults.disks import DiskFaults
+from quorum_simulation.faults.failing_syncs import FailingSyncs
+from quorum_simulation.faults.family import Family, Scene
+from quorum_simulation.faults.forgeries import ForgeryFaults
+from quorum_simulation.faults.full_disks import FullDisks
+from quorum_simulation.faults.links import LinkFaults
+from quorum_simulation.faults.old_images import OldImages
+from quorum_simulation.faults.power import PowerFaults
+from quorum_simulation.faults.processes import ProcessFaults
+from quorum_simulation.faults.weather import WeatherFaults
+
+FAMILIES: tuple[Callable[[Scene], Family], ...] = (
+    ProcessFaults,
+    LinkFaults,
+    WeatherFaults,
+    DiskFaults,
+    ClockFaults,
+    ForgeryFaults,
+    PowerFaults,
+    FullDisks,
+    FailingSyncs,
+    OldImages,
+    BitRot,
+)

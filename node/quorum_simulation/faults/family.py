@@ -1,0 +1,113 @@
+"""The shape of a family of faults, and the scene on which all of them act.
+
+Owns what several families need: whom to hit, how to start a process again, what is dead for good. Must not know
+any kind of fault, nor when one strikes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.faults.expendable import survives_without
+from quorum_simulation.faults.phases import PHASES
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.membership_plan import MembershipPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`strike` says whether it found something to hit. `phases`: where it can find anything at all.
+
+    `on`: False while the node lacks the rule without which no quorum survives this fault.
+    """
+
+    name: str
+    strike: Callable[[], bool]
+    phases: tuple[str, ...] = PHASES
+    on: bool = True
+
+
+class Family(Protocol):
+    """Faults of one sort, in one file. Made once for a history."""
+
+    def kinds(self) -> Sequence[Kind]:
+        """In an order that never changes: what strikes next is drawn from it."""
+
+    def heal(self) -> None:
+        """The faults stop: mend what would not mend by itself."""
+
+
+class Scene:
+    """Cluster, plan and chance of a history."""
+
+    def __init__(self, cluster: Cluster, plan: MembershipPlan, random: Random) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.random = random
+
+    def later(
+        self, least_ms: float, most_ms: float, mend: Callable[..., None], *args: object
+    ) -> None:
+        """Mend, or go on, some time from now."""
+        delay_ms = least_ms + self.random.random() * (most_ms - least_ms)
+        self.cluster.scheduler.after(delay_ms, mend, *args)
+
+    def in_a_write(self, host: SimulatedHost, action: Callable[[], None], tries: int = 80) -> None:
+        """Mostly wait until something is written and not synced yet: at any other time little can be lost."""
+        if tries == 80 and self.random.random() < 0.3:
+            tries = 0
+        if not host.up or host.log.has_unsynced or not tries:
+            action()
+            return
+        self.cluster.scheduler.after(0.3, self.in_a_write, host, action, tries - 1)
+
+    def up_hosts(self) -> list[SimulatedHost]:
+        """Those whose process runs."""
+        return [host for host in self.cluster.hosts.values() if host.up]
+
+    def one_of(self, hosts: list[SimulatedHost]) -> SimulatedHost:
+        """Any of them, but gladly one that is in the middle of a download."""
+        busy = [host for host in hosts if host.is_downloading]
+        return self.random.choice(busy if busy and self.random.random() < 0.5 else hosts)
+
+    def some_leader(self) -> SimulatedHost | None:
+        """The leader, of either partition if there are two; the machine is what faults strike."""
+        leaders = [each.leader for each in self.cluster.partitions]
+        led = [leader for leader in leaders if leader is not None]
+        if not led:
+            return None
+        chosen = led[0] if len(led) == 1 else self.random.choice(led)
+        return chosen.machine.first
+
+    def restart(self, host: SimulatedHost) -> None:
+        """Start a process that is down, if its disk lets it."""
+        if not host.up and not host.retired and not host.disk.broken and not host.disk.full:
+            host.machine.start()
+
+    def bury(self, host: SimulatedHost) -> None:
+        """Its disk is no good any more: the member is replaced."""
+        if host.retired:
+            return
+        host.machine.retired = True
+        host.machine.crash()
+        self.plan.replace_dead(host)
+
+    def reset_connections(self, address: str) -> None:
+        """Every connection of a machine closes."""
+        for partition in self.cluster.partitions:
+            partition.network.close_connections(address)
+
+    def expendable(self) -> SimulatedHost | None:
+        """A host whose disk may die for good without taking the quorum with it."""
+        hosts = [
+            host for host in self.up_hosts() if survives_without(self.cluster, self.plan, host)
+        ]
+        members = self.cluster.hosts.values()
+        if not hosts or any(h.machine.counts_as_lost and not h.retired for h in members):
+            return None
+        leader = self.some_leader()
+        if leader in hosts and self.random.random() < 0.4:
+            return leader
+        return self.random.choice(hosts)

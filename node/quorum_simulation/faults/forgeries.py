@@ -1,0 +1,141 @@
+"""One peer that sends whatever is well-formed: votes, claims to lead, ends of epochs, addresses, fetches.
+
+What it may say is bounded by what a node has to survive without authentication. It asks in anybody's name for votes
+and for leadership, it knows the cluster id, all keys, epochs and offsets. It fetches in its own name alone: a fetch is
+the acknowledgement of a replica, and only a certificate can tell who that is. It changes no voters but by
+UpdateRaftVoter: who may add and remove them is a matter of authorization.
+"""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from quorum_node.raft.epoch_bound import MAX_STEP
+from quorum_node.raft.messages import (
+    BeginQuorumEpochRequest,
+    DiscoverBrokersRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    UpdateVoterRequest,
+    VoteRequest,
+)
+from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_simulation.cluster import CLUSTER_ID
+from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.host import SimulatedHost
+
+NOBODY = Endpoint("CONTROLLER", "nobody", 9093)
+LARGEST_EPOCH = (1 << 31) - 1
+BURST = 12
+
+
+class ForgeryFaults:
+    """See the module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._random = scene.random
+
+    def kinds(self) -> Sequence[Kind]:
+        """See `Family`."""
+        return (
+            Kind("forged votes", lambda: self._burst(self._vote)),
+            Kind("forged leaders", lambda: self._burst(self._begin)),
+            Kind("forged ends", lambda: self._burst(self._end)),
+            Kind("forged addresses", lambda: self._burst(self._address)),
+            Kind("forged fetches", lambda: self._burst(self._fetch)),
+        )
+
+    def heal(self) -> None:
+        """See `Family`."""
+
+    def _burst(self, forge: Callable[[SimulatedHost], Request]) -> bool:
+        hosts = self._scene.up_hosts()
+        if not hosts:
+            return False
+        for _ in range(1 + self._random.randrange(BURST)):
+            self._scene.later(0, 300, self._send, self._random.choice(hosts), forge)
+        return True
+
+    def _send(self, host: SimulatedHost, forge: Callable[[SimulatedHost], Request]) -> None:
+        if host.up:
+            self._scene.cluster.ask(host, forge(host), lambda response: None)
+
+    def _vote(self, host: SimulatedHost) -> Request:
+        """A replica that is no voter yet and hears nobody is not raised: see docs/reliability.md, "What a peer is believed"."""
+        replica = host.replica
+        last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
+        return VoteRequest(
+            CLUSTER_ID,
+            self._key(),
+            self._believable_epoch(host),
+            last_epoch,
+            replica.log_end + self._random.randrange(1000),
+            self._random.choice((host.key, self._key(), None)),
+            pre_vote=self._random.random() < 0.4,
+        )
+
+    def _begin(self, host: SimulatedHost) -> Request:
+        voter = self._random.choice((host.key, None))
+        endpoint = self._random.choice((None, NOBODY, self._endpoint()))
+        return BeginQuorumEpochRequest(
+            CLUSTER_ID, self._key().id, self._epoch(host), voter, endpoint
+        )
+
+    def _end(self, host: SimulatedHost) -> Request:
+        leader_id = self._random.choice((-1, self._key().id, host.replica.leader_id))
+        successors = (self._key(), host.key) if self._random.random() < 0.7 else ()
+        self._scene.cluster.forged_end_ms = self._scene.cluster.scheduler.now_ms
+        return EndQuorumEpochRequest(CLUSTER_ID, leader_id, self._epoch(host), successors)
+
+    def _address(self, host: SimulatedHost) -> Request:
+        """Somebody is said to listen where nobody does."""
+        key, epoch = self._key(), host.replica.epoch
+        if self._random.random() < 0.5:
+            return DiscoverBrokersRequest(key, self._random.randrange(1 << 50), NOBODY)
+        # In its own name it may say so; that is the voter itself, as far as anybody can tell.
+        stranger = ReplicaKey(key.id, UUID(int=self._random.randrange(1 << 100)))
+        return UpdateVoterRequest(CLUSTER_ID, stranger, (NOBODY,), 1000, epoch)
+
+    def _fetch(self, host: SimulatedHost) -> Request:
+        replica = host.replica
+        own = ReplicaKey(self._random.choice((900, host.key.id)), UUID(int=900))
+        epoch = self._epoch(host)
+        position = self._random.randrange(1 << 20)
+        if self._random.random() < 0.3:
+            wanted = SnapshotId(self._random.randrange(replica.log_end + 10), epoch)
+            return FetchSnapshotRequest(CLUSTER_ID, own, epoch, wanted, position, 1 << 20)
+        return FetchRequest(
+            CLUSTER_ID,
+            own,
+            epoch,
+            self._random.choice((replica.log_end, position, 0)),
+            self._random.choice((replica.epochs.last_epoch, epoch)),
+            max_wait_ms=self._random.choice((0, 500, 1 << 30)),
+            answer=self._random.choice((-1, 0, 1 << 40)),
+            corrupt=self._random.random() < 0.3,
+        )
+
+    def _believable_epoch(self, host: SimulatedHost) -> int:
+        epoch = self._epoch(host)
+        replica = host.replica
+        is_safe = replica.is_voter or replica.has_live_leader()
+        return epoch if is_safe else min(epoch, replica.epoch)
+
+    def _key(self) -> ReplicaKey:
+        """Somebody's, or nobody's."""
+        hosts = list(self._scene.cluster.hosts.values())
+        stranger = ReplicaKey(self._random.randrange(1, 20), UUID(int=self._random.randrange(9)))
+        return self._random.choice([*(host.key for host in hosts), stranger])
+
+    def _endpoint(self) -> Endpoint:
+        address = self._random.choice(list(self._scene.cluster.hosts))
+        return Endpoint("CONTROLLER", address, 9093)
+
+    def _epoch(self, host: SimulatedHost) -> int:
+        epoch = host.replica.epoch
+        steps = (0, 0, 1, 1, 2, 100, MAX_STEP, MAX_STEP + 1)
+        told = self._random.choice([epoch + step for step in steps] + [LARGEST_EPOCH, epoch - 1])
+        return max(0, min(told, LARGEST_EPOCH))

@@ -1,0 +1,53 @@
+"""Disks without room: for a write, or, as with a shared pool, only when what was written has to go somewhere.
+
+Nothing is wrong with such a disk. It takes no more log, no quorum-state and no snapshot until there is room again.
+"""
+
+from collections.abc import Sequence
+
+from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.host import SimulatedHost
+
+
+class FullDisks:
+    """See the module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def kinds(self) -> Sequence[Kind]:
+        """See `Family`."""
+        return (
+            Kind("disk full", lambda: self._begin(at_sync=False)),
+            Kind("disk full at sync", lambda: self._begin(at_sync=True)),
+            Kind("pool full", self._pool),
+        )
+
+    def heal(self) -> None:
+        """See `Family`."""
+        for host in self._scene.cluster.hosts.values():
+            host.machine.files.full = host.machine.files.full_at_sync = False
+
+    def _begin(self, *, at_sync: bool) -> bool:
+        hosts = self._scene.up_hosts()
+        if not hosts:
+            return False
+        self._fill(self._scene.one_of(hosts), at_sync=at_sync)
+        return True
+
+    def _pool(self) -> bool:
+        """All disks of the quorum are volumes of one pool: the quorum stops, and no member is condemned."""
+        hosts = self._scene.up_hosts()
+        for host in hosts:
+            self._fill(host, at_sync=True)
+        return bool(hosts)
+
+    def _fill(self, host: SimulatedHost, *, at_sync: bool) -> None:
+        files = host.machine.files
+        files.full, files.full_at_sync = not at_sync, at_sync
+        host.machine.was_full = True
+        self._scene.later(200, 1500, self._mend, host)
+
+    def _mend(self, host: SimulatedHost) -> None:
+        host.machine.files.full = host.machine.files.full_at_sync = False
+        self._scene.restart(host)

@@ -1,0 +1,143 @@
+"""When faults strike: a kind and a phase are drawn, the phase is awaited, and so on until it is enough.
+
+Owns that course, the count of what hit in which phase, and what becomes of processes that end by themselves. Must not
+know any kind of fault.
+"""
+
+from collections import Counter
+from random import Random
+
+from quorum_node.raft.outputs import HaltReason, RoleChanged, VotersChanged
+from quorum_simulation.cluster import Cluster
+from quorum_simulation.faults.families import FAMILIES
+from quorum_simulation.faults.family import Kind, Scene
+from quorum_simulation.faults.phases import DOWNLOADING, phase_of
+from quorum_simulation.host import SimulatedHost
+from quorum_simulation.membership_plan import MembershipPlan
+
+LONGEST_WAIT_MS = 800.0
+
+
+class Faults:
+    """Picks a kind and a phase, waits for the phase, strikes, mends, and goes on until told to stop."""
+
+    def __init__(
+        self, cluster: Cluster, plan: MembershipPlan, random: Random, only: frozenset[str]
+    ) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._random = random
+        self._scene = Scene(cluster, plan, random)
+        self._families = [family(self._scene) for family in FAMILIES]
+        self.struck: Counter[tuple[str, str]] = Counter()
+        self.history: list[str] = []
+        self.count = 0
+        self._active = False
+        self._armed: tuple[Kind, str] | None = None
+        self._strike_number = 0
+        self.kinds = self._chosen(only)
+
+    def _chosen(self, only: frozenset[str]) -> tuple[Kind, ...]:
+        all_kinds = [kind for family in self._families for kind in family.kinds()]
+        unknown = sorted(only - {kind.name for kind in all_kinds})
+        if unknown:
+            raise ValueError(f"no kinds of faults: {', '.join(unknown)}")
+        if only:
+            return tuple(kind for kind in all_kinds if kind.name in only)
+        return tuple(kind for kind in all_kinds if kind.on)
+
+    def begin(self) -> None:
+        """Start striking."""
+        self._active = True
+        cluster = self._cluster
+        cluster.on_role, cluster.on_voters = self._role_changed, self._voters_changed
+        cluster.on_halted, cluster.on_download = self._halted, self._downloads
+        self._arm()
+
+    def end(self) -> None:
+        """No more faults; heal everything that can be healed and start everyone who can run."""
+        self._active = False
+        for family in self._families:
+            family.heal()
+        for host in self._cluster.hosts.values():
+            self._scene.restart(host)
+
+    def phase(self, wanted: str) -> str:
+        """What the quorum is busy with; see `phase_of`."""
+        return phase_of(self._cluster, self._plan, wanted)
+
+    def _arm(self) -> None:
+        if not self._active:
+            return
+        kind = self._random.choice(self.kinds)
+        phase = self._random.choice(kind.phases)
+        self._armed = (kind, phase)
+        self._strike_number += 1
+        number = self._strike_number
+        scheduler = self._cluster.scheduler
+        if phase == "steady":
+            scheduler.after(50 + self._random.random() * 300, self._strike, number)
+        else:
+            scheduler.after(LONGEST_WAIT_MS, self._strike, number)
+            scheduler.after(self._random.random() * 100, self._look_for_phase, number)
+
+    def _look_for_phase(self, number: int) -> None:
+        """Catching up lasts; electing and changing are also caught by the hooks below."""
+        if number != self._strike_number or self._armed is None or not self._active:
+            return
+        if self.phase(self._armed[1]) == self._armed[1]:
+            self._strike(number, last=False)
+        self._cluster.scheduler.after(10, self._look_for_phase, number)
+
+    def _role_changed(self, host: SimulatedHost, change: RoleChanged) -> None:
+        if self._armed is not None and self._armed[1] == "electing":
+            self._strike_soon()
+
+    def _voters_changed(self, host: SimulatedHost, change: VotersChanged) -> None:
+        if self._armed is not None and self._armed[1] == "changing" and not change.committed:
+            self._strike_soon()
+
+    def _downloads(self, host: SimulatedHost) -> None:
+        if self._armed is not None and self._armed[1] == DOWNLOADING:
+            self._strike_soon()
+
+    def _strike_soon(self) -> None:
+        if self._armed is None or not self._active:
+            return
+        if self.phase(self._armed[1]) == self._armed[1]:
+            number = self._strike_number
+            self._cluster.scheduler.after(self._random.random(), self._strike, number, False)
+
+    def _strike(self, number: int, last: bool = True) -> None:
+        """One that finds nothing to hit tries again until its time is over: a leader may come yet."""
+        if number != self._strike_number or self._armed is None or not self._active:
+            return
+        kind, wanted = self._armed
+        phase = self.phase(wanted)
+        now_ms = self._cluster.scheduler.now_ms
+        struck = kind.strike()
+        if not struck and not last:
+            return
+        self._armed = None
+        if struck:
+            self.struck[(kind.name, phase)] += 1
+            self.count += 1
+            self._cluster.disturbed()
+            self.history.append(f"{now_ms:9.1f} ms  {kind.name} while {phase}")
+        # The longer it takes, the more room is left to get somewhere.
+        patience = 1 + self.count / 15
+        delay_ms = (50 + self._random.random() * 400) * patience
+        self._cluster.scheduler.after(delay_ms, self._arm)
+
+    def _halted(self, host: SimulatedHost) -> None:
+        if host.halted is HaltReason.STORAGE_FAILED and host.machine.keeps_mark:
+            self._scene.bury(host)
+        elif host.halted is HaltReason.STORAGE_FAILED:
+            host.machine.keeps_mark = True
+            self._scene.later(20, 800, self._scene.restart, host)
+        elif host.halted is HaltReason.DISK_FULL and host.disk.full:
+            return  # started again when its disk is mended
+        elif host.halted in (HaltReason.SHUTDOWN, HaltReason.DISK_FULL):
+            self._scene.later(20, 800, self._scene.restart, host)
+        else:
+            raise AssertionError(f"{host.address} halted: {host.halted}")

@@ -1,0 +1,47 @@
+"""What is in the wheel, and so in the images: what a process runs, and nothing that only tests it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from support.source_tree import ROOT, files
+
+_BUILD = """
+import sys
+from hatchling.build import build_wheel
+print(build_wheel(sys.argv[1]))
+"""
+SHIPPED = ("node/quorum_node", "operator/quorum_operator", "pipeline/quorum_pipeline")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """Names of the files in the wheel that the build backend makes of this tree."""
+    target = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-c", _BUILD, str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (wheel,) = target.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_no_simulation(packed: set[str]) -> None:
+    assert not [name for name in packed if "simulation" in name]
+    assert {name.split("/")[0] for name in packed if name.endswith(".py")} == {
+        Path(package).name for package in SHIPPED
+    }
+
+
+def test_the_wheel_holds_every_module_of_its_packages(packed: set[str]) -> None:
+    wanted = {
+        str(path.relative_to(ROOT / package).as_posix())
+        for package in map(Path, SHIPPED)
+        for path in files(".py")
+        if path.is_relative_to(ROOT / package)
+    }
+    names = {name.split("/", 1)[1] for name in packed if name.endswith(".py")}
+    assert wanted
+    assert names == wanted
