@@ -91,6 +91,18 @@ def played(scene: Callable[[], None]) -> None:
     asyncio.run(play())
 
 
+def test_a_request_comes_from_whom_the_connection_has_proved() -> None:
+    def scene() -> None:
+        s = Scene(at_once=False)
+        s.connection.data_received(requests(1, 2))
+        first, second = (each.caller for each in s.asked)
+        assert first is second, "it is made once for a connection"
+        assert (first.principal, first.host) == ("User:ANONYMOUS", "")
+        assert (first.listener, first.identity) == ("CONTROLLER", None)
+
+    played(scene)
+
+
 @pytest.mark.parametrize("piece", [1, 3, 50, 10_000])
 def test_pieces_of_any_size(piece: int) -> None:
     def scene() -> None:

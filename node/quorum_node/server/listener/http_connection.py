@@ -15,10 +15,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
+from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, NOBODY, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
-from quorum_node.server.listener.port import ON_AUTHORIZED
+from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
 
@@ -59,6 +61,7 @@ class HttpConnection(H11Protocol):
         self._is_gone = False
         self._is_trusted = False
         self.address = ""
+        self.caller = NOBODY
         self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
@@ -69,6 +72,7 @@ class HttpConnection(H11Protocol):
         """Called by the loop."""
         super().connection_made(transport)
         self.address = address_of(transport)
+        self.caller = Caller(ANONYMOUS_PRINCIPAL, self.address, ADMIN_LISTENER)
         self.active_at = self.unfinished_since = perf_counter()
         self._listener.book.opened(self)
 
@@ -181,6 +185,7 @@ class HttpConnection(H11Protocol):
         if _has_no_body(scope):
             self.unfinished_since = None
         scope[ON_AUTHORIZED] = self._trust
+        scope[CALLER] = self.caller
         answering: Coroutine[Any, Any, None] = self._inner(scope, received, send)
         await _Counted(answering, self._count)
         self.active_at = perf_counter()

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from quorum_node.protocol.frames import Request, UnsupportedRequest, decode_request
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.security.caller import NOBODY, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
@@ -41,7 +42,6 @@ HEAVY_BYTES = 256 << 10
 class ConnectionOwner(Protocol):
     """The listener that a connection came to."""
 
-    name: str
     handler: Handler
     times: RequestTimes
     max_request_bytes: int
@@ -53,6 +53,9 @@ class ConnectionOwner(Protocol):
     @property
     def frames_per_turn(self) -> int:
         """Requests that are handled before others get their turn."""
+
+    def caller_at(self, transport: asyncio.BaseTransport, address: str) -> Caller:
+        """Who is at the other end of a new connection."""
 
     def opened(self, connection: "KafkaConnection") -> None:
         """A connection is there."""
@@ -90,6 +93,7 @@ class KafkaConnection(asyncio.Protocol):
         self._was_short = True
         self._queued_bytes = 0
         self.address = ""
+        self.caller = NOBODY
         self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
@@ -102,6 +106,7 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         prepare_socket(self._transport)
         self.address = address_of(self._transport)
+        self.caller = self._server.caller_at(self._transport, self.address)
         self.active_at = perf_counter()
         self._server.opened(self)
 
@@ -301,16 +306,6 @@ class KafkaConnection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """Answers that the other side has not taken yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
-
-    @property
-    def peer_host(self) -> str:
-        """Address of the other side."""
-        return self.address
-
-    @property
-    def listener_name(self) -> str:
-        """Of the listener that it came to."""
-        return self._server.name
 
     def _refuse(self, why: str, error: MalformedMessage) -> None:
         self._server.malformed(why, error, self._peer_name())

@@ -14,6 +14,7 @@ from quorum_node.configuration.listener_config import ListenerConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.protocol.frames import Request
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
@@ -97,6 +98,10 @@ class KafkaListener:
         if self.connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), timeout_seconds)
+
+    def caller_at(self, transport: asyncio.BaseTransport, address: str) -> Caller:
+        """Nobody has to say who they are on a listener without TLS."""
+        return Caller(ANONYMOUS_PRINCIPAL, address, self.name)
 
     def opened(self, connection: KafkaConnection) -> None:
         """A connection is there."""

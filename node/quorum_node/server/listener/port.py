@@ -4,24 +4,23 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
-from quorum_node.controller.view import Caller
 from quorum_node.protocol.frames import Request, encode_response_parts
 from quorum_node.schema.schema import Message
+from quorum_node.security.caller import Caller
 
 ON_AUTHORIZED = "quorum.on_authorized"
 """Key of an ASGI scope: a function to call once the caller of the request has shown the admin token."""
+
+CALLER = "quorum.caller"
+"""Key of an ASGI scope: the `Caller` that the connection has proved. A token is not known to it."""
 
 
 class Answering(Protocol):
     """The connection that a request came on."""
 
     @property
-    def peer_host(self) -> str:
-        """Address of the other side."""
-
-    @property
-    def listener_name(self) -> str:
-        """Of the listener that it came to."""
+    def caller(self) -> Caller:
+        """Who is at the other end, as the connection itself has proved."""
 
     def write_ready(self) -> None:
         """Write every answer whose turn has come."""
@@ -55,9 +54,8 @@ class InboundRequest:
 
     @property
     def caller(self) -> Caller:
-        """Who asks: nobody has to say who they are on a listener without authentication."""
-        connection = self.connection
-        return Caller("User:ANONYMOUS", connection.peer_host, connection.listener_name)
+        """Who asks: whoever opened the connection."""
+        return self.connection.caller
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
         """What to do if the connection is gone before there is an answer; the last one said counts."""
