@@ -7,10 +7,10 @@ know faults, nor which members are wanted.
 from collections import Counter
 from random import Random
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.alteration import compare, fits
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import AlterQuorumRequest, Response, VoterChangeResponse
-from quorum_node.raft.quorum import majority
 from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.cluster import CLUSTER_ID, Cluster
 from quorum_simulation.host import SimulatedHost

@@ -7,6 +7,7 @@ never from remembered intent (as the real operator does). Must not know faults.
 from collections.abc import Callable
 from random import Random
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import (
@@ -15,7 +16,6 @@ from quorum_node.raft.messages import (
     Response,
     VoterChangeResponse,
 )
-from quorum_node.raft.quorum import majority
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.alterations import Alterations

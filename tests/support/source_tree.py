@@ -58,6 +58,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.api",
     "quorum_node.reassignment_api",
     "quorum_node.fresh_uuid",
+    "quorum_node.quorum_arithmetic",
     "quorum_node.survivor",
     "quorum_node.exit_codes",
     "quorum_node.records.identity",

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from quorum_node.quorum_arithmetic import tolerance
 from quorum_node.records.identity import ReplicaKey
 
 SILENT_PERIODS = 5
@@ -154,4 +155,4 @@ def _note(member: _Member, progress: SnapshotProgress, now_ms: float) -> None:
 
 def is_strained(voters: int, caught_up: int) -> bool:
     """Whether voters are behind, and one more would cost the majority."""
-    return caught_up < voters and caught_up - 1 < voters // 2 + 1
+    return caught_up < voters and tolerance(voters, caught_up) < 1

@@ -21,7 +21,14 @@ Source: KIP-595, "Reassignment Algorithm" (K595-23); the project's change rule a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from quorum_node.raft.quorum import majority
+from quorum_node.quorum_arithmetic import (
+    least_tolerance,
+    live_to_add,
+    live_to_remove,
+    lowers_tolerance,
+    may_have_witnesses,
+    tolerance,
+)
 from quorum_node.records.identity import ReplicaKey
 
 
@@ -117,11 +124,6 @@ def next_step(situation: Situation) -> Step:
     return Wait(f"{step.reason}; {hint}") if hint else step
 
 
-def tolerance(live: int, size: int) -> int:
-    """Failures that a set of this size survives, with so many live voters in it."""
-    return live - majority(size)
-
-
 def _addition(situation: Situation, plan: Comparison) -> Step:
     wanted = plan.new
     ready = [observer for each in wanted if (observer := _best_for(situation, each)) is not None]
@@ -135,15 +137,13 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
     if not fitting:
         return _witness_removal(situation, plan)
     newcomer = fitting[0].key
-    live = _live(situation, situation.voters)
-    if size > 1 and live < majority(size + 1):
+    live, enough = _live(situation, situation.voters), live_to_add(size)
+    if live < enough:
         dead = [key for key in plan.removing if key not in situation.live]
         if dead and _unsafe_removal(situation, dead[0]) is None:
             return Remove(dead[0])
         silent = _listed([str(key) for key in situation.voters if key not in situation.live])
-        return Wait(
-            f"{live} live voters, {majority(size + 1)} needed to add {newcomer}; silent: {silent}"
-        )
+        return Wait(f"{live} live voters, {enough} needed to add {newcomer}; silent: {silent}")
     if newcomer.id == situation.leader.id:
         return _hand_over(situation, plan)
     return Add(newcomer)
@@ -151,7 +151,7 @@ def _addition(situation: Situation, plan: Comparison) -> Step:
 
 def _too_many_witnesses(situation: Situation, newcomer: ReplicaKey) -> bool:
     witnesses = sum(key in situation.witnesses for key in (*situation.voters, newcomer))
-    return witnesses >= majority(len(situation.voters) + 1)
+    return not may_have_witnesses(len(situation.voters) + 1, witnesses)
 
 
 def _witness_removal(situation: Situation, plan: Comparison) -> Step:
@@ -194,13 +194,12 @@ def _hand_over(situation: Situation, plan: Comparison) -> Step:
 def _unsafe_removal(situation: Situation, leaving: ReplicaKey) -> str | None:
     """Why `leaving` can't be removed now, or None."""
     remaining = tuple(key for key in situation.voters if key != leaving)
-    live, needed = _live(situation, remaining), majority(len(remaining))
+    size = len(situation.voters)
+    live, needed = _live(situation, remaining), live_to_remove(size)
     if live < needed:
         return f"without {leaving} {live} live voters would remain, {needed} needed"
-    before = tolerance(_live(situation, situation.voters), len(situation.voters))
-    floor = max(0, (len(situation.target) - 1) // 2 - 1)
-    after = tolerance(live, len(remaining))
-    if after < min(before, floor):
+    if lowers_tolerance(size, _live(situation, situation.voters), live, len(situation.target)):
+        after, floor = tolerance(len(remaining), live), least_tolerance(len(situation.target))
         return f"without {leaving} only {after} more failures would be survived, {floor} are to be"
     return None
 

@@ -13,11 +13,11 @@ error"); K595-05, K595-20.
   has served this replica in this run the cluster id is known to be right, and it never halts for this.
 """
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
 from quorum_node.raft.messages import DiscoverBrokersRequest
 from quorum_node.raft.outputs import HaltReason
-from quorum_node.raft.quorum import majority
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.search_targets import targets
 from quorum_node.records.identity import Endpoint, ReplicaKey

@@ -1,25 +1,21 @@
-"""Majorities: the arithmetic of votes and commits, apart from everything that uses it.
+"""Majorities of a voter set: votes and commits, apart from everything that uses them.
 
-Owns counting. Must not know roles or messages. Source: KIP-595, "High watermark"; the second
+Owns counting replica keys; how many are enough is `quorum_arithmetic`'s. Must not know roles or messages. Source: KIP-595, "High watermark"; the second
 majority (latest committed voter set) is what apache/kafka#18987 found missing.
 """
 
 from collections.abc import Callable, Collection
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
-
-
-def majority(size: int) -> int:
-    """Smallest number that is more than half."""
-    return size // 2 + 1
 
 
 def majority_value(voters: VoterSet, value_of: Callable[[ReplicaKey], float]) -> float:
     """The largest value that a majority of `voters` has reached. The set must not be empty."""
     values = [value_of(key) for key in voters.ordered_keys]
     values.sort()
-    return values[(len(values) - 1) // 2]
+    return values[-majority(len(values))]
 
 
 def has_majority(voters: VoterSet, keys: Collection[ReplicaKey]) -> bool:

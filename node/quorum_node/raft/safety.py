@@ -1,6 +1,7 @@
 """Which voter changes are safe now.
 
-Owns the arithmetic of "enough live voters". Must not know how a change is carried out.
+Owns who counts as live or as a witness, and the refusals. How many are enough is `quorum_arithmetic`'s. Must not know how
+a change is carried out.
 Source: the project's change rule. Adding: the live voters before the add are a majority of the new
 set with the newcomer counted dead (a single voter and a quorum in formation are exempt; the draft's
 order for a failed disk counts the caught-up newcomer). Removing: the live, caught-up voters of the
@@ -10,10 +11,15 @@ Observers never count.
 
 from dataclasses import dataclass
 
+from quorum_node.quorum_arithmetic import (
+    live_to_add,
+    live_to_remove,
+    majority,
+    may_have_witnesses,
+)
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader, Progress
 from quorum_node.raft.messages import UpdateVoterRequest, voter_entry
-from quorum_node.raft.quorum import majority
 from quorum_node.raft.replica_state import ReplicaState
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.dialable import why_unusable
@@ -87,10 +93,10 @@ def check_add(
         return Refusal(RaftError.UNSAFE_CHANGE, message)
     if (refusal := _check_witnesses(replica, leader, (*voters.ordered_keys, key))) is not None:
         return refusal
-    if len(voters) == 1 or not replica.formed:
+    if not replica.formed:
         return None
     live = live_voters(replica, leader, voters) + count_newcomer
-    needed = majority(len(voters) + 1)
+    needed = live_to_add(len(voters))
     if live < needed:
         message = f"{live} live voters, {needed} needed for a set of {len(voters) + 1}"
         return Refusal(RaftError.UNSAFE_CHANGE, message)
@@ -102,7 +108,7 @@ def _check_witnesses(
 ) -> Refusal | None:
     """Every majority has to hold a voter that may lead, or its records could outlive all leaders."""
     witnesses = sum(is_witness(replica, leader, key) for key in keys)
-    if witnesses < majority(len(keys)):
+    if may_have_witnesses(len(keys), witnesses):
         return None
     message = f"{witnesses} of {len(keys)} voters would be witnesses, which never lead"
     return Refusal(RaftError.UNSAFE_CHANGE, message)
@@ -186,7 +192,7 @@ def check_remove(replica: ReplicaState, key: ReplicaKey) -> Refusal | None:
     remaining = voters.removed(key)
     if (refusal := _check_witnesses(replica, leader, remaining.ordered_keys)) is not None:
         return refusal
-    live, needed = live_voters(replica, leader, remaining), majority(len(remaining))
+    live, needed = live_voters(replica, leader, remaining), live_to_remove(len(voters))
     if live < needed:
         message = f"{live} live voters would remain, {needed} needed of {len(remaining)}"
         return Refusal(RaftError.UNSAFE_CHANGE, message)

@@ -5,7 +5,7 @@ Owns the count of disks in every voter set that anyone may act on. Must not know
 
 from uuid import UUID
 
-from quorum_node.raft.quorum import majority
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.voters import VoterSet
 from quorum_node.records.identity import ReplicaKey
 from quorum_simulation.alterations import survives_the_way

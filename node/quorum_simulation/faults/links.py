@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quorum_node.raft.quorum import majority
+from quorum_node.quorum_arithmetic import majority
 from quorum_simulation.faults.family import Kind, Scene
 
 

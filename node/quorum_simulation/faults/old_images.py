@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.quorum import majority
 from quorum_node.raft.roles import Follower
 from quorum_simulation.cluster import Cluster
 from quorum_simulation.faults.family import Kind, Scene

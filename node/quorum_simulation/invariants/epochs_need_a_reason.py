@@ -10,9 +10,9 @@ no gap and no closed connection, and the leader has not given up its role.
 
 from dataclasses import dataclass
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.messages import FetchResponse, InboundResponse
 from quorum_node.raft.outputs import RoleChanged
-from quorum_node.raft.quorum import majority
 from quorum_node.raft.roles import RoleName
 from quorum_simulation.cluster import Cluster
 from quorum_simulation.host import SimulatedHost

@@ -5,8 +5,8 @@ founder that is lost before the quorum was formed means a new identity with a ne
 nothing is deleted. All initial members start at once; the founder forms, the others join.
 """
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_operator.planner.claim_doubts import plan_adoption, plan_earlier
-from quorum_operator.planner.gates import majority
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import Situation

@@ -1,17 +1,21 @@
 """Safety gates: may this voter change, or this restart, happen now?
 
-Owns the arithmetic of design section "Safety" (change rule, majority of the new set, floor of the
-failure tolerance). Every gate returns None when it is open, else what blocks it, in words. Live
-means: a voter that is fetching and caught up, or the leader; observers never count.
+Owns who counts as live, and what stands in the way. How many are enough (change rule, majority of
+the new set, floor of the failure tolerance) is `quorum_node.quorum_arithmetic`'s, by which the node
+judges as well. Every gate returns None when it is open, else what blocks it, in words. Live means: a
+voter that is fetching and caught up, or the leader; observers never count.
 """
 
+from quorum_node.quorum_arithmetic import (
+    least_tolerance,
+    live_to_add,
+    live_to_remove,
+    lowers_tolerance,
+    majority,
+    tolerance,
+)
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.planner.observed import Key, QuorumView
-
-
-def majority(size: int) -> int:
-    """Votes needed in a set of `size` voters."""
-    return size // 2 + 1
 
 
 def live_voters(view: QuorumView) -> frozenset[Key]:
@@ -26,16 +30,6 @@ def live_voters(view: QuorumView) -> frozenset[Key]:
 def voter_keys(view: QuorumView) -> frozenset[Key]:
     """The voter set."""
     return frozenset(voter.key for voter in view.voters)
-
-
-def tolerance(size: int, live: int) -> int:
-    """How many live voters may still fail; -1 when there is no majority now."""
-    return max(live - majority(size), -1)
-
-
-def target_floor(target: int) -> int:
-    """No planned step may go below this tolerance: max(0, tolerance of the target - 1)."""
-    return max(0, (target - 1) // 2 - 1)
 
 
 def change_gate(view: QuorumView) -> str | None:
@@ -60,12 +54,12 @@ def add_gate(view: QuorumView, order: ReplacementOrder, replacing: bool) -> str 
     if blocked is not None:
         return blocked
     size = len(view.voters)
-    if size == 1 or not view.formed:
+    if not view.formed:
         return None
     live = len(live_voters(view))
     if replacing and order is ReplacementOrder.ADD_FIRST:
         live += 1
-    needed = majority(size + 1)
+    needed = live_to_add(size)
     if live < needed:
         return f"{live} of {size} voters are live, adding one needs {needed}"
     return None
@@ -77,17 +71,17 @@ def remove_gate(view: QuorumView, key: Key, target: int) -> str | None:
     if blocked is not None:
         return blocked
     size, live = len(view.voters), live_voters(view)
-    remaining = len(live - {key})
+    remaining, needed = len(live - {key}), live_to_remove(size)
     if size < 2:
         return "the last voter can't be removed"
-    if remaining < majority(size - 1):
+    if remaining < needed:
         return (
             f"only {remaining} of the {size - 1} voters that would remain are live,"
-            f" {majority(size - 1)} are needed"
+            f" {needed} are needed"
         )
-    before, after = tolerance(size, len(live)), tolerance(size - 1, remaining)
-    if after < before and after < target_floor(target):
-        return f"the failure tolerance would fall to {after}, below {target_floor(target)}"
+    if lowers_tolerance(size, len(live), remaining, target):
+        after, floor = tolerance(size - 1, remaining), least_tolerance(target)
+        return f"the failure tolerance would fall to {after}, below {floor}"
     return None
 
 

@@ -10,8 +10,9 @@ Whoever plans differently in the future meets the same rules here. They hold for
 matter which operator planned it, or how many members are concerned at once.
 """
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_operator.planner.evidence import CIRCUMSTANCES, HOST_DELETED
-from quorum_operator.planner.gates import majority, remove_gate, restart_gate
+from quorum_operator.planner.gates import remove_gate, restart_gate
 from quorum_operator.planner.observed import Incarnation, Key
 from quorum_operator.planner.situation import FENCED, Situation
 from quorum_operator.planner.step import (

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_operator.crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 from quorum_operator.planner.ailments import ailment
-from quorum_operator.planner.gates import majority
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Confirmation,

@@ -8,6 +8,7 @@ import math
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from quorum_node.quorum_arithmetic import tolerance
 from quorum_operator.crd import (
     Condition,
     FailureTolerance,
@@ -21,7 +22,6 @@ from quorum_operator.crd import (
 )
 from quorum_operator.planner.ailments import ailment, is_disk_full, lost_records
 from quorum_operator.planner.conditions import Finding, judge
-from quorum_operator.planner.gates import tolerance
 from quorum_operator.planner.observed import Incarnation, Key, Observation
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.recovery import under_way

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from quorum_node.quorum_arithmetic import majority
 from quorum_pipeline.audit.findings import Finding
 
 
@@ -64,7 +65,7 @@ def match_logs(replicas: Sequence[ReplicaLog]) -> Matching:
     for number, replica in enumerate(replicas):
         for mark in replica.marks:
             by_offset.setdefault(mark.base_offset, []).append((number, mark))
-    needed = len(replicas) // 2 + 1
+    needed = majority(len(replicas))
     committed_end, compared = 0, 0
     differing: list[tuple[int, list[tuple[int, BatchMark]]]] = []
     for offset in sorted(by_offset):
@@ -136,7 +137,7 @@ def _lacking(
     committed_end: int,
 ) -> Iterable[Finding]:
     """A batch that a majority has, missing within a log that goes on behind it; damage was told before."""
-    needed = len(replicas) // 2 + 1
+    needed = majority(len(replicas))
     for offset in sorted(by_offset):
         found = by_offset[offset]
         if len(found) < needed or offset >= committed_end:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from quorum_operator.crd import ReplacementOrder
-from quorum_operator.planner.gates import add_gate, remove_gate, restart_gate, tolerance
+from quorum_operator.planner.gates import add_gate, remove_gate, restart_gate
 from quorum_operator.planner.observed import Key, QuorumView, ReplicaView
 
 AUTO = ReplacementOrder.AUTO
@@ -81,8 +81,3 @@ def test_restarting_needs_all_voters() -> None:
     assert restart_gate(view(3), Key(2, "u")) is None
     assert restart_gate(view(3, 1), Key(2, "u")) is not None
     assert restart_gate(view(1), Key(1, "u")) is None
-
-
-def test_tolerance() -> None:
-    assert [tolerance(size, size) for size in range(1, 8)] == [0, 0, 1, 1, 2, 2, 3]
-    assert tolerance(5, 2) == -1

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorum_node.quorum_arithmetic import majority, tolerance
 from quorum_node.raft.alteration import (
     Add,
     Finish,
@@ -19,9 +20,7 @@ from quorum_node.raft.alteration import (
     Wait,
     compare,
     next_step,
-    tolerance,
 )
-from quorum_node.raft.quorum import majority
 from quorum_node.records.identity import ReplicaKey
 
 MOST_STEPS = 60
@@ -195,10 +194,10 @@ def test_a_removal_keeps_the_failure_tolerance_that_is_asked_for() -> None:
     voters = keys(1, 2, 3, 4, 5, 6, 7, 8)
     seen = situation(voters, any_of(1, 2, 3, 4, 5, 6, 7), dead=keys(1, 2))
     step = next_step(seen)
-    assert tolerance(6, 8) == 1
+    assert tolerance(8, 6) == 1
     assert step == Remove(key(8)), "as many failures are survived as before"
     seen = situation(keys(1, 2, 3, 4, 5, 6, 7, 8, 9), any_of(*range(1, 8)), dead=keys(1, 2))
-    assert tolerance(7, 9) == 2
+    assert tolerance(9, 7) == 2
     assert isinstance(next_step(seen), Wait), "at eight it would be one"
 
 
@@ -261,7 +260,7 @@ def test_every_step_is_one_safe_change_towards_the_target(seen: Situation) -> No
             left = sum(each in seen.live for each in remaining)
             assert left >= majority(len(remaining))
             floor = max(0, (len(seen.target) - 1) // 2 - 1)
-            assert tolerance(left, len(remaining)) >= min(floor, tolerance(live, len(seen.voters)))
+            assert tolerance(len(remaining), left) >= min(floor, tolerance(len(seen.voters), live))
             if len(plan.new) >= len(plan.removing) and leaving not in seen.witnesses:
                 assert leaving not in seen.live, "only a dead one may go before its successor comes"
         case HandOver(successor):

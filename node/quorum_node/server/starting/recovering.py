@@ -17,6 +17,7 @@ from quorum_node.configuration.addresses import HostPort
 from quorum_node.configuration.keys.listeners import CONTROLLER_LISTENER
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
+from quorum_node.quorum_arithmetic import majority
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.messages import voter_entry
 from quorum_node.raft.replica import Replica
@@ -136,7 +137,7 @@ def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica) ->
         server for server, cluster in known_clusters(list(places)) if cluster == replica.cluster_id
     ]
     reached = len(found) + (replica.key in latest.voters)
-    if reached > len(latest.voters) // 2:
+    if reached >= majority(len(latest.voters)):
         names = ", ".join(f"{places[server].key} at {server}" for server in found) or "itself"
         raise ConfigError(
             f"--recover {survivor}: {reached} of {len(latest.voters)} voters can be reached ({names}):"

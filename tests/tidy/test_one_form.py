@@ -1,0 +1,48 @@
+"""What exists once: rules that would be written a second time by whoever does not know the first."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.source_tree import PACKAGES, ROOT, imports, modules, place
+
+ARITHMETIC = ROOT / "node" / "quorum_node" / "quorum_arithmetic.py"
+
+
+def counted_majorities(path: Path) -> Iterator[str]:
+    """`n // 2 + 1`, and a comparison with `n // 2`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.BinOp(left=half, op=ast.Add(), right=ast.Constant(value=1)) if _is_half(half):
+                yield f"{place(path, node.lineno)}: counts a majority; quorum_arithmetic does"
+            case ast.Compare(comparators=[compared]) if _is_half(compared):
+                yield f"{place(path, node.lineno)}: compares with a half; quorum_arithmetic does"
+
+
+def _is_half(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(op=ast.FloorDiv(), right=ast.Constant(value=2)):
+            return True
+    return False
+
+
+def test_majorities_are_counted_in_one_module() -> None:
+    paths = [path for path in modules(*PACKAGES) if path != ARITHMETIC]
+    assert [line for path in paths for line in counted_majorities(path)] == []
+    assert list(counted_majorities(ARITHMETIC))
+
+
+@pytest.mark.parametrize(
+    "source", ["needed = len(voters) // 2 + 1", "if n > len(voters) // 2: f()"]
+)
+def test_a_counted_majority_is_found(source: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    assert len(list(counted_majorities(path))) == 1
+
+
+def test_the_arithmetic_knows_nothing_of_node_and_operator() -> None:
+    """So that both may import it."""
+    assert [module for _, module in imports(ARITHMETIC)] == []
