@@ -10,7 +10,7 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from quorum_node.api import ErrorBody, ErrorCode
+from quorum_node.api import ErrorCode
 from quorum_node.reassignment_api import (
     DescribePartitionsRequest,
     PartitionDescriptions,
@@ -18,6 +18,14 @@ from quorum_node.reassignment_api import (
     PartitionTarget,
     ReassignRequest,
     ReassignResult,
+)
+from quorum_operator.admin_call import (
+    CHANGE_TIMEOUT_MS,
+    NO_ANSWER,
+    Answer,
+    call,
+    malformed,
+    url_of,
 )
 from quorum_operator.planner.reassignment import (
     BeginMoves,
@@ -27,11 +35,8 @@ from quorum_operator.planner.reassignment import (
     Place,
     Target,
 )
-from quorum_operator.quorum_client import NO_ANSWER, Answer, limit, url_of
 
 DESCRIBE_TIMEOUT_MS = 2000
-CHANGE_TIMEOUT_MS = 5000
-_SLACK_S = 1.0
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -91,22 +96,14 @@ class PartitionClient:
     async def _post_to(
         self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
     ) -> M | Answer:
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         content = body.model_dump_json(by_alias=True)
-        timeout = limit(timeout_ms / 1000 + _SLACK_S)
+        answer = await call(self._http, "POST", url_of(ip, path), token, content, timeout_ms)
+        if isinstance(answer, Answer):
+            return answer
         try:
-            answer = await self._http.post(
-                url_of(ip, path), content=content, headers=headers, timeout=timeout
-            )
-        except httpx.HTTPError as error:
-            return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
-        try:
-            if answer.status_code == 200:
-                return model.model_validate_json(answer.content)
-            told = ErrorBody.model_validate_json(answer.content)
+            return model.model_validate_json(answer.content)
         except ValidationError:
-            return Answer(False, str(answer.status_code), answer.text[:200])
-        return Answer(False, told.code, told.message)
+            return malformed(answer)
 
 
 def _target(change: Change) -> PartitionTarget:

@@ -1,6 +1,6 @@
 """The operator's side of the node's admin HTTP API.
 
-Owns which node is asked, in which order and for how long; the documents are `quorum_node.api`.
+Owns which node is asked and in which order; the documents are `quorum_node.api`, a call is `admin_call.py`'s.
 Pods are reached by their IP, as Kubernetes tells it: the URL of a leader that a node names is never used, since
 the token goes along. A node that does not lead refuses what only a leader can do. Expected failures (no leader, a refused change, a dead pod) are
 values, never exceptions.
@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from quorum_node.api import (
     AddVoterRequest,
     EndpointModel,
-    ErrorBody,
     NodeDescription,
     QuorumDescription,
     ReplicaStatus,
     ResignRequest,
 )
+from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit, url_of
 from quorum_operator.desired.names import ADMIN_PORT, CONTROLLER_PORT
 from quorum_operator.planner.observed import (
     HeldLog,
@@ -37,18 +37,6 @@ CONFIRM_TIMEOUT_MS = 1500
 DESCRIBE_BUDGET_S = 4.0
 DESCRIBES_AT_ONCE = 48
 """Fewer than the connections of the pool: the budget is not spent on waiting for a connection."""
-CHANGE_TIMEOUT_MS = 5000
-NO_ANSWER = "NO_ANSWER"
-"""Code of an Answer when nobody answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Outcome of a mutating call. `code` is the node's, or NO_ANSWER."""
-
-    done: bool
-    code: str = ""
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,21 +190,8 @@ class QuorumClient:
         )
 
     async def _change(self, method: str, url: str, token: str, body: str | None) -> Answer:
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        timeout = limit(CHANGE_TIMEOUT_MS / 1000 + 1.0)
-        try:
-            answer = await self._http.request(
-                method, url, content=body, headers=headers, timeout=timeout
-            )
-        except httpx.HTTPError as error:
-            return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
-        if answer.status_code < 300:
-            return Answer(True)
-        try:
-            told = ErrorBody.model_validate_json(answer.content)
-        except ValidationError:
-            return Answer(False, str(answer.status_code), answer.text[:200])
-        return Answer(False, told.code, told.message)
+        told = await call(self._http, method, url, token, body)
+        return told if isinstance(told, Answer) else Answer(True)
 
 
 async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> Described:
@@ -226,17 +201,6 @@ async def describe_newest(nodes: QuorumClient, ips: list[str], seen: Seen) -> De
     if outdated or (told.view is not None and seen.is_older(told.view)):
         return await nodes.describe(ips, seen)
     return told
-
-
-def limit(seconds: float) -> httpx.Timeout:
-    """For connecting, and for the answer, of a call to a node. What waits for a free connection is not silent yet."""
-    return httpx.Timeout(seconds, pool=None)
-
-
-def url_of(ip: str, path: str) -> str:
-    """Of a pod's admin API; an IPv6 address in brackets."""
-    host = f"[{ip}]" if ":" in ip else ip
-    return f"http://{host}:{ADMIN_PORT}{path}"
 
 
 def _log(told: NodeDescription) -> HeldLog | None:

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from pydantic import ValidationError
 
+from quorum_operator.admin_call import Answer
 from quorum_operator.crd import PLURAL
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
@@ -38,7 +39,6 @@ from quorum_operator.planner.reassignment_status import (
     Planned,
     build_status,
 )
-from quorum_operator.quorum_client import Answer
 from quorum_operator.reassignment_crd import (
     REASSIGNMENT_KIND,
     REASSIGNMENT_PLURAL,

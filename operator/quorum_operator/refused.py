@@ -1,6 +1,7 @@
 """What the API server or a node answered, as a reason in one word and words for people."""
 
 from quorum_node.api import ErrorCode
+from quorum_operator.admin_call import Answer
 from quorum_operator.attempts import Refused
 from quorum_operator.kube.errors import (
     AlreadyExists,
@@ -12,7 +13,6 @@ from quorum_operator.kube.errors import (
 )
 from quorum_operator.kube.refusal_words import advice_on, reason_in
 from quorum_operator.planner.conditions import TOKEN_REFUSED
-from quorum_operator.quorum_client import Answer
 
 _TOO_MANY_REQUESTS = 429
 

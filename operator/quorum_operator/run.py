@@ -11,12 +11,12 @@ import kopf
 import structlog
 import uvloop
 
+from quorum_node.exit_codes import ExitCode
 from quorum_operator import handlers, logs
 from quorum_operator.application import Application
 from quorum_operator.backoff import delay_s
 from quorum_operator.settings import Settings, from_environment
 
-EXIT_BAD_CONFIGURATION = 78
 STEADY_S = 60.0
 """Who has run for so long has not failed to start."""
 MOST_FAILURES = 6
@@ -33,7 +33,7 @@ def main() -> None:
         settings = from_environment(os.environ)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(EXIT_BAD_CONFIGURATION)
+        sys.exit(ExitCode.BAD_CONFIGURATION)
     logs.configure(settings.log_level)
     uvloop.run(_run(settings))
 

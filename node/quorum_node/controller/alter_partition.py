@@ -13,6 +13,7 @@ it; is everyone in it fit.
 
 from collections.abc import Sequence
 
+from quorum_node.controller.broker_epochs import epoch_problem
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.partition_change import Wanted, change_partition
 from quorum_node.controller.partition_rules import circumstances
@@ -40,8 +41,9 @@ from quorum_node.records.metadata import (
 
 def alter_partition(view: View, request: AlterPartitionRequest) -> Decision:
     """Every partition gets its own result, and changes on its own."""
-    if not is_current(view, request.broker_id, request.broker_epoch):
-        return Decision(answer=AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    problem = epoch_problem(view, request.broker_id, request.broker_epoch)
+    if problem is not None:
+        return Decision(answer=AlterPartitionResponse(error_code=problem))
     records: list[PartitionChangeRecord] = []
     topics = tuple(_topic(view, request.broker_id, topic, records) for topic in request.topics)
     answer = AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics)
@@ -53,12 +55,6 @@ def refuse_alter_partition(
 ) -> AlterPartitionResponse:
     """One error for all of it: the API has no place for a text."""
     return AlterPartitionResponse(error_code=error)
-
-
-def is_current(view: View, broker_id: int, broker_epoch: int) -> bool:
-    """Whether the request comes from the process of the broker that is registered now."""
-    broker = view.image.brokers.get(broker_id)
-    return broker is not None and broker.broker_epoch == broker_epoch
 
 
 def _topic(

@@ -6,7 +6,7 @@ Source: KIP-858.
 
 from uuid import UUID
 
-from quorum_node.controller.alter_partition import is_current
+from quorum_node.controller.broker_epochs import epoch_problem
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.directory_ids import is_online
 from quorum_node.controller.partition_change import Wanted, change_partition
@@ -32,8 +32,9 @@ def assign_replicas_to_dirs(view: View, request: AssignReplicasToDirsRequest) ->
     """Every partition gets its own result, and changes on its own."""
     if view.image.features.metadata_version < DIRECTORIES_LEVEL:
         return _refused(request, ErrorCode.UNSUPPORTED_VERSION)
-    if not is_current(view, request.broker_id, request.broker_epoch):
-        return _refused(request, ErrorCode.STALE_BROKER_EPOCH)
+    problem = epoch_problem(view, request.broker_id, request.broker_epoch)
+    if problem is not None:
+        return _refused(request, problem)
     assigning = _Assigning(view, request.broker_id)
     directories = tuple(assigning.directory(each) for each in request.directories)
     answer = AssignReplicasToDirsResponse(error_code=ErrorCode.NONE, directories=directories)

@@ -3,8 +3,9 @@
 Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
 """
 
+from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.evidence import host_gone
-from quorum_operator.planner.observed import EXIT_DISK_FULL, Incarnation, PodFacts, ReplicaView
+from quorum_operator.planner.observed import Incarnation, PodFacts, ReplicaView
 
 RECORDS_LOST = "RecordsLost"
 """How the text of such a member begins, and the reason of the event."""
@@ -25,7 +26,7 @@ def is_disk_full(each: Incarnation) -> bool:
     """Its own exit code or its own report says that the disk is full."""
     if each.report is not None:
         return each.report.storage == "full"
-    return each.pod is not None and not each.pod.ready and each.pod.exit_code == EXIT_DISK_FULL
+    return each.pod is not None and not each.pod.ready and each.pod.exit_code == ExitCode.DISK_FULL
 
 
 def lost_records(replica: ReplicaView | None) -> str | None:

@@ -9,9 +9,8 @@ neither.
 
 from dataclasses import dataclass
 
+from quorum_node.exit_codes import ExitCode
 from quorum_operator.planner.observed import (
-    EXIT_DISK_FULL,
-    EXIT_STORAGE_FAILED,
     FailureLatch,
     Incarnation,
     PodFacts,
@@ -46,8 +45,8 @@ def proof(incarnation: Incarnation) -> Sign | None:
     """A proof of a dead disk, or None."""
     pod, report = incarnation.pod, incarnation.report
     claim, volume = incarnation.claim, incarnation.volume
-    if pod is not None and pod.exit_code == EXIT_STORAGE_FAILED:
-        told = pod.exit_message or f"exit code {EXIT_STORAGE_FAILED}"
+    if pod is not None and pod.exit_code == ExitCode.STORAGE_FAILED:
+        told = pod.exit_message or f"exit code {pod.exit_code}"
         return Sign("StorageFailed", f"{pod.name}: {told}", since=pod.exit_at)
     if report is not None and report.storage == "failed":
         return Sign("StorageFailed", report.storage_detail or "reported by the node")
@@ -80,7 +79,13 @@ def host_gone(incarnation: Incarnation) -> Sign | None:
 
 
 def _mount_fails(pod: PodFacts | None, now: float) -> Sign | None:
-    if pod is None or pod.deleting or pod.ready or pod.running or pod.exit_code == EXIT_DISK_FULL:
+    if (
+        pod is None
+        or pod.deleting
+        or pod.ready
+        or pod.running
+        or pod.exit_code == ExitCode.DISK_FULL
+    ):
         return None
     if pod.unusable_volume is not None:
         return Sign(VOLUME_NOT_USABLE, f"{pod.name}: {pod.unusable_volume}", pod.uid)

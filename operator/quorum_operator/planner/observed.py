@@ -15,9 +15,6 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
 from quorum_operator.quantity import value_of
 
-EXIT_DISK_FULL = 73
-EXIT_STORAGE_FAILED = 74
-
 
 class Key(NamedTuple):
     """A replica key: node id and replica UUID (KIP-853)."""

@@ -6,9 +6,9 @@ import httpx
 
 from quorum_node.api import ErrorBody, ErrorCode
 from quorum_node.reassignment_api import ReassignResult
+from quorum_operator.admin_call import Answer
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.reassignment import BeginMoves, Change
-from quorum_operator.quorum_client import Answer
 
 PODS = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
 STEP = BeginMoves((Change("t", 0, (3, 4), (1, 2)),), 1, "")

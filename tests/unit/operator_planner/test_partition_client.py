@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from quorum_operator.admin_call import Answer
 from quorum_operator.partition_client import PartitionClient
 from quorum_operator.planner.reassignment import (
     Await,
@@ -17,7 +18,6 @@ from quorum_operator.planner.reassignment import (
     plan,
     tally,
 )
-from quorum_operator.quorum_client import Answer
 from quorum_operator.reassignment_crd import ReassignmentPhase
 from support.hosted_moves import Moves, with_moves
 

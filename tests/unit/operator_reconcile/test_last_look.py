@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorum_operator.admin_call import Answer
 from quorum_operator.desired import names
 from quorum_operator.kube import facts
 from quorum_operator.planner.observed import FailureLatch, Key, NodeReport
 from quorum_operator.planner.step import VotersPosition
-from quorum_operator.quorum_client import Answer, Described
+from quorum_operator.quorum_client import Described
 from support.kept_objects import (
     NAME,
     SPACE,

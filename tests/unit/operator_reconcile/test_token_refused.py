@@ -6,8 +6,9 @@ import httpx
 import pytest
 
 from quorum_operator import token_checks
+from quorum_operator.admin_call import Answer
 from quorum_operator.planner import restart
-from quorum_operator.quorum_client import Answer, QuorumClient
+from quorum_operator.quorum_client import QuorumClient
 from support.kept_objects import (
     NAME,
     SPACE,

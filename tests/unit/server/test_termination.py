@@ -11,7 +11,6 @@ from quorum_node.server.ending import termination as termination_module
 from quorum_node.server.ending.termination import Termination
 from quorum_node.storage.failure_latch import FAILURE_MARK, FailureLatch
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
-from quorum_operator.planner.observed import EXIT_DISK_FULL, EXIT_STORAGE_FAILED
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def test_a_full_disk_is_latched_nowhere(termination: Termination, tmp_path: Path
     assert termination.latch.read() is None
 
 
-def test_the_exit_codes_are_those_of_the_docs_and_the_operator() -> None:
+def test_the_exit_codes_are_those_of_the_docs_and_of_earlier_versions() -> None:
     """An operator of another version, restart policies and people go by the numbers."""
     assert {code.name: code.value for code in ExitCode} == {
         "OK": 0,
@@ -58,7 +57,7 @@ def test_the_exit_codes_are_those_of_the_docs_and_the_operator() -> None:
     assert {reason.value: reason.exit_code.value for reason in TerminationReason} == {
         "IdentityMismatch": 65,
         "InternalError": 70,
-        "DiskFull": EXIT_DISK_FULL,
-        "StorageFailed": EXIT_STORAGE_FAILED,
+        "DiskFull": 73,
+        "StorageFailed": 74,
         "BadConfiguration": 78,
     }
