@@ -5,7 +5,6 @@ nobody sees before `finish`; the other parts are small and rarely change.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorum_node.image.configs import ConfigsChanges
@@ -102,7 +101,7 @@ class ImageChanges:
             parts["configs"] = self._configs.finish()
         if self._left_out - self._image.left_out:
             parts["left_out"] = self._image.left_out | self._left_out
-        return replace(self._image, **parts) if parts else self._image
+        return self._image.with_parts(parts) if parts else self._image
 
 
 def _in(part: str, method: str) -> Callable[[ImageChanges], Callable[[Any], None]]:

@@ -7,7 +7,9 @@ Two images of one offset give the same snapshot records (K595-30): they are sort
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any
 
 from quorum_node.image.access import AclsImage, DelegationTokensImage, ScramImage
 from quorum_node.image.brokers import BrokersImage, ControllersImage
@@ -43,6 +45,10 @@ class ClusterImage:
     scram: ScramImage = field(default_factory=ScramImage)
     delegation_tokens: DelegationTokensImage = field(default_factory=DelegationTokensImage)
     left_out: frozenset[str] = frozenset()
+
+    def with_parts(self, parts: dict[str, Any]) -> "ClusterImage":
+        """With these parts in place of its own; after every batch, so not by `replace`, which asks for each field."""
+        return ClusterImage(**dict(zip(_NAMES, _parts_of(self), strict=True)) | parts)
 
     def replay(self, record: AnyMetadata) -> "ClusterImage":
         """With one record more."""
@@ -89,3 +95,7 @@ class ClusterImage:
             if encode is None:
                 encode = encoders[kind] = metadata_encoder(kind, record_version(kind, level))
             yield encode(record)
+
+
+_NAMES = tuple(each.name for each in fields(ClusterImage))
+_parts_of = attrgetter(*_NAMES)

@@ -42,9 +42,11 @@ def next_deadline_ms(replica: ReplicaState) -> float:
     deadline_ms = replica.stop_deadline_ms or NEVER_MS
     match role:
         case Leader():
-            deadline_ms = min(deadline_ms, _leader_deadline_ms(replica, role))
+            role_ms = _leader_deadline_ms(replica, role)
+            deadline_ms = min(deadline_ms, role_ms)
         case Follower():
-            deadline_ms = min(deadline_ms, _follower_deadline_ms(replica, role))
+            role_ms = _follower_deadline_ms(replica, role)
+            deadline_ms = min(deadline_ms, role_ms)
         case Prospective() | Candidate():
             deadline_ms = min(deadline_ms, role.deadline_ms, *role.retries.values())
         case Unattached():

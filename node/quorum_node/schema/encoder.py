@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from quorum_node.schema.primitives import (
-    encode_tagged_fields,
+    TaggedFields,
     encode_uvarint,
     uuid_to_bytes,
     uuids_to_bytes,
@@ -124,12 +124,16 @@ def _emit_plain(
 def _put_run(writing: _Writing, run: list[tuple[str, Fixed]]) -> None:
     if not run:
         return
-    source = writing.source
+    writing.put(_packed(writing.source, run))
+
+
+def _packed(source: Source, run: list[tuple[str, Fixed]]) -> str:
+    """An expression for the bytes of fields of fixed size."""
     pack = source.name(Struct(">" + "".join(kind.code for _, kind in run)).pack)
     to_bytes = source.name(uuid_to_bytes)
     forms = {id(UUID_TYPE): f"{to_bytes}({{}})", id(ANY_UUID): "{}.int.to_bytes(16, 'big')"}
     values = [forms.get(id(kind), "{}").format(v) for v, kind in run]
-    writing.put(f"{pack}({', '.join(values)})")
+    return f"{pack}({', '.join(values)})"
 
 
 def _emit_value(
@@ -294,16 +298,28 @@ def _tagged(specs: list[tuple[str, FieldSpec]], version: int) -> Callable[[Any],
             value, default = source.variable(), source.name(spec.default)
             source.add(f"{value} = m.{name}")
             with source.block(f"if {value} is not {default} and {value} != {default}:"):
+                assert spec.tag is not None
+                tag = encode_uvarint(spec.tag)
+                if isinstance(spec.type, Fixed):
+                    size = encode_uvarint(spec.type.size_bytes)
+                    found = _packed(source, [(value, spec.type)])
+                    source.add(f"tagged[{spec.tag}] = {tag + size!r} + {found}")
+                    continue
                 writing = _Writing(source, "parts")
                 source.add("parts = []")
                 nullable = spec.nullable_in(version)
                 _emit_value(writing, value, spec.type, nullable, version, True)
                 writing.flush()
-                source.add(f"tagged[{spec.tag}] = {source.name(b''.join)}(parts)")
-        source.add("if m.tagged_fields or len(tagged) > 127:")
-        source.add(f"    return {source.name(encode_tagged_fields)}(tagged, m.tagged_fields)")
-        source.add("data = uvarint(len(tagged))")
-        with source.block("for tag, each in tagged.items():"):
-            source.add("data += uvarint(tag) + uvarint(len(each)) + each")
-        source.add("return data")
+                source.add(f"{value} = {source.name(b''.join)}(parts)")
+                source.add(f"tagged[{spec.tag}] = {tag!r} + uvarint(len({value})) + {value}")
+        source.add("if m.tagged_fields:")
+        source.add(f"    {source.name(_add_kept)}(tagged, m.tagged_fields)")
+        source.add("    tagged = dict(sorted(tagged.items()))")
+        source.add(f"return uvarint(len(tagged)) + {source.name(b''.join)}(tagged.values())")
     return source.function("tagged_fields")
+
+
+def _add_kept(tagged: dict[int, bytes], kept: TaggedFields) -> None:
+    """Unknown fields beside the known ones, each with its tag and size in front."""
+    for tag, data in kept:
+        tagged.setdefault(tag, encode_uvarint(tag) + encode_uvarint(len(data)) + data)

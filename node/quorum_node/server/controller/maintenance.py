@@ -55,7 +55,7 @@ class Maintenance:
         self._metrics = metrics
         self._in_transaction = in_transaction
         self._loop = asyncio.get_running_loop()
-        self.lookd = False
+        self._is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._period: asyncio.TimerHandle | None = None
         self._balance: asyncio.TimerHandle | None = None
@@ -104,45 +104,46 @@ class Maintenance:
             self._balance = self._loop.call_later(self._balance_seconds, self._balance_leaders)
 
     def _balance_leaders(self) -> None:
-        self._carry_out(balance_leaders)
+        view = self._controller.view()
+        if view is not None:
+            self._carry_out(balance_leaders, view)
         self._balance_later()
 
     def look(self) -> None:
         """There may be something to do."""
-        if not self.lookd and self._controller.is_active:
-            self.lookd = True
+        if not self._is_due and self._controller.is_active:
+            self._is_due = True
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
         """One turn; it comes back as long as there is something to do."""
-        self.lookd = False
-        if not self._controller.is_active:
+        self._is_due = False
+        view = self._controller.view()
+        if view is None:
             self._keys = None
             return
         if self._controller.flights >= MAX_FLIGHTS:
             self._controller.after_all(self._done)
             return
-        self._carry_out(fence_expired)
-        self._sweep()
-        self._arm()
+        if self._carry_out(fence_expired, view):
+            view = self._controller.view()
+        if view is not None and self._sweep(view):
+            view = self._controller.view()
+        self._arm(view)
 
-    def _carry_out(self, task: Task) -> None:
-        view = self._controller.view()
-        if view is None:
-            return
+    def _carry_out(self, task: Task, view: View) -> bool:
+        """Whether it decided something: then the view is out of date."""
         decision = task(view)
         if decision.records:
             self._events.decided(decision.records)
             self._controller.carry_out(decision, self._done)
+        return bool(decision.records)
 
-    def _sweep(self) -> None:
-        """Look at what the loss or the return of brokers has left, a piece at a time."""
-        view = self._controller.view()
-        if view is None:
-            return
+    def _sweep(self, view: View) -> bool:
+        """Look at what the loss or the return of brokers has left, a piece at a time; whether it decided something."""
         if self._keys is None:
             if view.image.brokers == self._swept:
-                return
+                return False
             self._begin_sweep(view)
         assert self._keys is not None
         decision, ended = repair_some(view, self._keys)
@@ -152,6 +153,7 @@ class Maintenance:
         if ended:
             self._end_sweep()
         self.look()
+        return bool(decision.records)
 
     def _begin_sweep(self, view: View) -> None:
         self._swept = view.image.brokers
@@ -177,9 +179,8 @@ class Maintenance:
         self._metrics.count("unclean_elections", partitions)
         self._events.elected_unclean(partitions)
 
-    def _arm(self) -> None:
+    def _arm(self, view: View | None) -> None:
         """For the next lease that ends."""
-        view = self._controller.view()
         expiry_ms = None if view is None else next_expiry_ms(view)
         if self._timer is not None:
             self._timer.cancel()

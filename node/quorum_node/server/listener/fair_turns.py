@@ -84,6 +84,10 @@ class FairTurns:
         self._share = share
         self.turn_seconds = turn_seconds
         self._light_turn_seconds = turn_seconds * (LIGHT_TURN_SECONDS / TURN_SECONDS)
+        self.slow_seconds = _SLOW_TURNS * turn_seconds
+        """A piece of work that takes longer makes the next one heavy."""
+        self.short_seconds = _SHORT_TURNS * turn_seconds
+        """A piece of work that takes less makes the next one light."""
         self._burst = burst_seconds
         self._credit = burst_seconds
         self._credited_at = clock()
@@ -120,14 +124,6 @@ class FairTurns:
             self._loop.call_soon(self._next_turn)
         return self._start_of(worker) + seconds
 
-    def is_slow(self, seconds: float) -> bool:
-        """Whether a piece of work took so long that the next one is taken for heavy."""
-        return seconds > _SLOW_TURNS * self.turn_seconds
-
-    def is_short(self, seconds: float) -> bool:
-        """Whether a piece of work took so little that the next one is taken for light."""
-        return seconds < _SHORT_TURNS * self.turn_seconds
-
     def add(self, worker: Worker) -> None:
         """A connection waits for its turn; only once until `take_turn` is called."""
         self._number += 1
@@ -137,7 +133,8 @@ class FairTurns:
         self._schedule()
 
     def _start_of(self, worker: Worker) -> float:
-        return max(worker.served_until, self._now - _LEAD_SECONDS)
+        earliest = self._now - _LEAD_SECONDS
+        return max(earliest, worker.served_until)
 
     def _next_turn(self) -> None:
         """A new turn of the loop has begun."""

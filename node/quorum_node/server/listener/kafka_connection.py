@@ -131,7 +131,10 @@ class KafkaConnection(asyncio.Protocol):
         self._take_turn()
         seconds = perf_counter() - began
         turns = self._server.turns
-        self._was_slow, self._was_short = turns.is_slow(seconds), turns.is_short(seconds)
+        self._was_slow, self._was_short = (
+            seconds > turns.slow_seconds,
+            seconds < turns.short_seconds,
+        )
         self.served_until = turns.spent(self, seconds)
 
     @property
@@ -195,8 +198,7 @@ class KafkaConnection(asyncio.Protocol):
         """Handle whole frames, up to a turn's worth; True if there may be more."""
         server, frames = self._server, self._frames
         handled = answer_bytes = 0
-        ends_at = math.inf if self._is_voters else perf_counter() + server.turns.turn_seconds
-        limit = MAX_FRAMES_PER_TURN if self._is_voters else server.frames_per_turn
+        limit, ends_at = MAX_FRAMES_PER_TURN, math.inf
         while not self._closed and (frame := frames.next()) is not None:
             self.unfinished_since = None
             self.standing = 1
@@ -214,6 +216,9 @@ class KafkaConnection(asyncio.Protocol):
                 answer_bytes += sum(map(len, inbound.encoded))
             if not frames.has_more:
                 break
+            if handled == 1 and not self._is_voters:
+                limit = server.frames_per_turn
+                ends_at = inbound.started + server.turns.turn_seconds
             if handled >= limit or answer_bytes > MAX_ANSWER_BYTES_PER_TURN:
                 return True
             if perf_counter() > ends_at or self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS:

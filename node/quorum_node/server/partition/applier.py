@@ -84,7 +84,8 @@ class Applier:
 
     def advance(self, high_watermark: int) -> None:
         """Records below `high_watermark` are committed."""
-        self._high_watermark = max(self._high_watermark, high_watermark)
+        if high_watermark > self._high_watermark:
+            self._high_watermark = high_watermark
         if not self._scheduled and not self._loading and self._behind:
             self._scheduled = True
             self._loop.call_soon(self._apply)

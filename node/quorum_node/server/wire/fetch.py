@@ -81,7 +81,7 @@ def _fetch(
         -1 if high_watermark == HIGH_WATERMARK_UNSUPPORTED else high_watermark,
         part.answer,
         part.witness,
-        tuple(Endpoint(each.name, each.host, each.port) for each in part.listeners),
+        tuple([Endpoint(each.name, each.host, each.port) for each in part.listeners]),
         part.corrupt,
         part.recovered_epoch,
     )
@@ -90,23 +90,27 @@ def _fetch(
 def join_fetch(body: FetchRequest, answers: Sequence[Answer]) -> FetchResponse:
     """The answer to a Fetch; `answers` in the order of `split_fetch`."""
     remaining = iter(answers)
-    topics = tuple(
+    topics = [
         FetchResponseTopic(
             topic=topic.topic,
             topic_id=topic.topic_id,
             partitions=tuple(
-                _partition(part.partition, next(remaining), topic.topic_id)
-                for part in topic.partitions
+                [
+                    _partition(part.partition, next(remaining), topic.topic_id)
+                    for part in topic.partitions
+                ]
             ),
         )
         for topic in body.topics
-    )
-    endpoints = tuple(
+    ]
+    endpoints = [
         FetchNodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port)
         for leader_id, endpoint in leader_endpoints(answers)
-    )
+    ]
     return FetchResponse(
-        error_code=top_level_error(answers), responses=topics, node_endpoints=endpoints
+        error_code=top_level_error(answers),
+        responses=tuple(topics),
+        node_endpoints=tuple(endpoints),
     )
 
 
@@ -223,9 +227,11 @@ def _answer(
     part: FetchResponsePartition, endpoints: Sequence[FetchNodeEndpoint]
 ) -> raft.FetchResponse:
     leader_id = part.current_leader.leader_id
-    endpoint = next(
-        (Endpoint(CONTROLLER, e.host, e.port) for e in endpoints if e.node_id == leader_id), None
-    )
+    endpoint = None
+    for each in endpoints:
+        if each.node_id == leader_id:
+            endpoint = Endpoint(CONTROLLER, each.host, each.port)
+            break
     error = raft_error(part.error_code, part.draft_error)
     diverging, snapshot_id = None, None
     if part.snapshot_id.end_offset >= 0:
