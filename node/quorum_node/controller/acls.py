@@ -59,7 +59,7 @@ class _Entry(NamedTuple):
 
 def create_acls(view: View, request: CreateAclsRequest) -> Decision:
     """Every entry gets its own result; one that there is already is not made again."""
-    if not view.settings.authorizer.enabled:
+    if not view.settings.has_authorizer:
         return Decision(
             answer=refuse_create_acls(request, _NO_AUTHORIZER.code, _NO_AUTHORIZER.text)
         )
@@ -99,7 +99,7 @@ def refuse_create_acls(
 
 def delete_acls(view: View, request: DeleteAclsRequest) -> Decision:
     """Every filter gets its own result: the entries that it found."""
-    if not view.settings.authorizer.enabled:
+    if not view.settings.has_authorizer:
         return Decision(
             answer=refuse_delete_acls(request, _NO_AUTHORIZER.code, _NO_AUTHORIZER.text)
         )
@@ -128,7 +128,7 @@ def refuse_delete_acls(
 
 def describe_acls(view: View, request: DescribeAclsRequest) -> Decision:
     """The entries that a filter finds, by resource."""
-    problem = _filter_problem(request) if view.settings.authorizer.enabled else _NO_AUTHORIZER
+    problem = _filter_problem(request) if view.settings.has_authorizer else _NO_AUTHORIZER
     if problem is not None:
         return Decision(answer=refuse_describe_acls(request, problem.code, problem.text))
     by_resource: dict[tuple[int, str, int], list[AclDescription]] = {}

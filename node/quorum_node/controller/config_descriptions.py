@@ -9,14 +9,6 @@ documentation texts. Of a topic that was never created only what was set is told
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from quorum_node.controller.authorization import (
-    CLUSTER_NAME,
-    AclOperation,
-    AclResource,
-    AuthorizerSettings,
-    Caller,
-    is_allowed,
-)
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_config_types import (
     BROKER_CONFIGS,
@@ -34,7 +26,6 @@ from quorum_node.controller.topic_settings import (
     scaled,
     told_names,
 )
-from quorum_node.image.access import AclsImage
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from quorum_node.protocol.configs import ConfigSynonym, DescribedConfig
@@ -49,10 +40,6 @@ _TYPES = {
     ConfigType.LONG: 5,
     ConfigType.DOUBLE: 6,
     ConfigType.LIST: 7,
-}
-_RIGHTS = {
-    TOPIC: (AclResource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-    GROUP: (AclResource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
 _FIRST_NAMES = frozenset(
     config.broker_names[0][0] for config in TOPIC_CONFIGS.values() if config.broker_names
@@ -92,20 +79,6 @@ def describe(
         return _what_was_set(image.configs.of(asked.type, asked.name), _SOURCES[asked.type], asked)
     text = f"{asked.type} is no type of a resource that a controller describes"
     return Problem(ErrorCode.INVALID_REQUEST, text)
-
-
-def description_refused(
-    acls: AclsImage, authorizer: AuthorizerSettings, caller: Caller, asked: Asked
-) -> Problem | None:
-    """What a caller without the right hears."""
-    resource, code = _RIGHTS.get(
-        asked.type, (AclResource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    )
-    name = CLUSTER_NAME if resource is AclResource.CLUSTER else asked.name
-    operation = AclOperation.DESCRIBE_CONFIGS
-    if is_allowed(authorizer, acls, caller, operation, resource, name):
-        return None
-    return Problem(code, f"{caller.principal} lacks {operation.name} on {resource.name} {name}")
 
 
 def _topic(

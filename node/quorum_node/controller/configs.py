@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from quorum_node.controller.authorization import AclOperation, AclResource
+from quorum_node.controller.authorization import AclOperation
+from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_config_types import TOPIC_CONFIGS, ConfigType
@@ -240,23 +241,14 @@ def _listed(resource: _Resource, now: str | None, config: AlterableConfig) -> st
 
 
 def _right_problem(view: View, resource: _Resource) -> Problem | None:
-    if resource.type == TOPIC:
-        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.TOPIC, resource.name)
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    elif resource.type == GROUP:
-        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.GROUP, resource.name)
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    elif resource.type in (BROKER, CLIENT_METRICS):
-        allowed = view.allows(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER)
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif resource.type == _BROKER_LOGGER:
+    if resource.type in (TOPIC, GROUP, BROKER, CLIENT_METRICS):
+        asked = AclOperation.ALTER_CONFIGS, resource.type, resource.name
+        return config_refused(view.rights, view.caller, *asked)
+    if resource.type == _BROKER_LOGGER:
         text = "levels of loggers are not configs of the cluster: ask the broker itself"
         return Problem(ErrorCode.INVALID_REQUEST, text)
-    else:
-        text = f"{resource.type} is no type of a resource that has configs"
-        return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
-    text = f"{view.caller.principal} lacks ALTER_CONFIGS on {resource}"
-    return None if allowed else Problem(code, text)
+    text = f"{resource.type} is no type of a resource that has configs"
+    return Problem(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
 def _name_problem(resource: _Resource) -> Problem | None:

@@ -34,24 +34,35 @@ def delete_topics(view: View, request: DeleteTopicsRequest) -> Decision:
     records, results = [], []
     for state in dict.fromkeys(asked):
         topic_id = _find(view, state)
-        if state in repeated or (topic_id is not None and ids[topic_id] > 1):
-            text = "the topic is in the request more than once"
-            results.append(_result(state, Problem(ErrorCode.INVALID_REQUEST, text)))
+        problem = _REPEATED if state in repeated else _problem(state, topic_id)
+        if problem is not None and problem.code is ErrorCode.INVALID_REQUEST:
+            results.append(_result(state, problem))
             continue
-        problem = _problem(state, topic_id)
         topic = view.image.topics.get(topic_id) if topic_id is not None else None
-        name = topic.name if topic is not None else state.name
-        if name is not None and not _may(view, AclOperation.DELETE, name):
-            # Who may not even see the topic doesn't learn whether it exists.
-            hidden = not _may(view, AclOperation.DESCRIBE, name)
-            if hidden or problem is None:
-                text = f"{view.caller.principal} lacks DELETE on the topic"
-                problem = Problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
-        if problem is None and topic is not None:
+        named = state
+        if topic is not None:
+            named = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+        may_not = named.name is not None and not _may(view, AclOperation.DELETE, named.name)
+        if may_not and not _may(view, AclOperation.DESCRIBE, named.name or ""):
+            # Who may not even see the topic learns neither whether it exists nor what it is called.
+            problem, named = _lacks_delete(view), state
+        elif may_not:
+            problem = problem or _lacks_delete(view)
+            named = state if state.name is not None else named
+        elif topic_id is not None and ids[topic_id] > 1:
+            problem, named = _REPEATED, state
+        elif topic is not None:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-            state = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
-        results.append(_result(state, problem))
+        results.append(_result(named, problem))
     return Decision(tuple(records), DeleteTopicsResponse(responses=tuple(results)))
+
+
+_REPEATED = Problem(ErrorCode.INVALID_REQUEST, "the topic is in the request more than once")
+
+
+def _lacks_delete(view: View) -> Problem:
+    text = f"{view.caller.principal} lacks DELETE on the topic"
+    return Problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
 
 
 def _may(view: View, operation: AclOperation, name: str) -> bool:

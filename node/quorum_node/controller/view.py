@@ -12,20 +12,28 @@ from uuid import UUID
 from quorum_node.controller.authorization import (
     ANONYMOUS,
     CLUSTER_NAME,
-    NO_AUTHORIZER,
     NOBODY,
+    UNRESTRICTED,
     AclOperation,
     AclResource,
-    AuthorizerSettings,
     Caller,
-    is_allowed,
+    Rights,
 )
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.identity import ReplicaKey
 
-__all__ = ["ANONYMOUS", "NOBODY", "Caller", "Replicas", "Settings", "View"]
+__all__ = [
+    "ANONYMOUS",
+    "NOBODY",
+    "UNRESTRICTED",
+    "Caller",
+    "Replicas",
+    "Rights",
+    "Settings",
+    "View",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,8 @@ class Settings:
     default_replication_factor: int = 1
     num_partitions: int = 1
     max_moving_partitions: int = 1_000
-    authorizer: AuthorizerSettings = NO_AUTHORIZER
+    has_authorizer: bool = False
+    """Whether access control entries mean anything."""
     static_configs: Mapping[str, str] = field(default_factory=dict)
     """Configs of brokers that the node was started with: defaults of topics."""
 
@@ -76,6 +85,7 @@ class View:
     settings: Settings = Settings()
     snapshot_turns: SnapshotTurns | None = None
     caller: Caller = ANONYMOUS
+    rights: Rights = UNRESTRICTED
     replicas: Callable[[], Replicas] = Replicas
     """Asked for only by what needs it: this view is made for every command."""
 
@@ -92,5 +102,4 @@ class View:
         self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
     ) -> bool:
         """Whether the caller may do it."""
-        authorizer, acls = self.settings.authorizer, self.image.acls
-        return is_allowed(authorizer, acls, self.caller, operation, resource, name)
+        return self.rights.allows(operation, resource, name)

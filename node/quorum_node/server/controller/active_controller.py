@@ -26,7 +26,15 @@ from quorum_node.controller.features import unknown_levels
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.controller.unclean_elections import unclean_elections
-from quorum_node.controller.view import NOBODY, Caller, Replicas, Settings, View
+from quorum_node.controller.view import (
+    NOBODY,
+    UNRESTRICTED,
+    Caller,
+    Replicas,
+    Rights,
+    Settings,
+    View,
+)
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
@@ -251,7 +259,7 @@ class ActiveController:
 
     # -- deciding
 
-    def view(self, caller: Caller = NOBODY) -> View | None:
+    def view(self, caller: Caller = NOBODY, rights: Rights = UNRESTRICTED) -> View | None:
         """What a command sees now; None on everyone but the active controller."""
         if self._pending is None:
             return None
@@ -272,6 +280,7 @@ class ActiveController:
             stale_offset=self._stale_by(now_ms),
             settings=self.settings,
             caller=caller,
+            rights=rights,
             replicas=replica.replicas,
             snapshot_turns=self._snapshot_turns,
         )

@@ -1,10 +1,10 @@
 """Requests to the controller: refused, or decided, and answered when the decision is committed.
 
-Owns who may ask and what a caller hears when this node is not, or no longer, the active controller. Must not
-know what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
+Owns what a caller hears when this node is not, or no longer, the active controller. Who may ask was settled before
+(`rights/guard.py`). Must not know what a request means (`routes.py`), nor when commits happen (`active_controller.py`).
 """
 
-from quorum_node.controller.authorization import AclResource
+from quorum_node.controller.authorization import Rights
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.schema.schema import Message
@@ -31,17 +31,18 @@ class ControllerApi:
         """Whether the request is one for the controller."""
         return type(body) in ROUTES
 
-    def handle(self, asking: Asking, body: Message) -> None:
-        """Answer now or later, once."""
+    @staticmethod
+    def refuse(body: Message, error: ErrorCode, text: str) -> Message:
+        """The answer of whoever can't or won't."""
+        return ROUTES[type(body)].refuse(body, error, text)
+
+    def handle(self, asking: Asking, body: Message, rights: Rights) -> None:
+        """Answer now or later, once. `rights`: of its caller, within this request."""
         route = ROUTES[type(body)]
         self._metrics.count("controller_requests")
-        view = self._controller.view(asking.caller)
+        view = self._controller.view(asking.caller, rights)
         if view is None:
             asking.reply(route.refuse(body, ErrorCode.NOT_CONTROLLER, _NOT_HERE))
-            return
-        if route.needs is not None and not view.allows(route.needs, AclResource.CLUSTER):
-            text = f"{asking.caller.principal} lacks {route.needs.name} on the cluster"
-            asking.reply(route.refuse(body, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text))
             return
         decision = route.decide(view, body)
         answer = decision.answer

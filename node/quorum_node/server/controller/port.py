@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from quorum_node.controller.decision import Decision
-from quorum_node.controller.view import NOBODY, Caller, View
+from quorum_node.controller.view import NOBODY, UNRESTRICTED, Caller, Rights, View
+from quorum_node.protocol.errors import ErrorCode
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
@@ -28,7 +29,7 @@ class Decider(Protocol):
     def is_held_back(self) -> bool:
         """Whether this node leads, and a finalized feature keeps it from being the active controller."""
 
-    def view(self, caller: Caller = NOBODY) -> View | None:
+    def view(self, caller: Caller = NOBODY, rights: Rights = UNRESTRICTED) -> View | None:
         """What a command sees now; None on everyone but the active controller."""
 
     def carry_out(
@@ -52,8 +53,11 @@ class ControllerRequests(Protocol):
     def serves(self, body: Message | None) -> bool:
         """Whether the request is one for the controller."""
 
-    def handle(self, asking: Asking, body: Message) -> None:
-        """Answer now or later, once."""
+    def handle(self, asking: Asking, body: Message, rights: Rights) -> None:
+        """Answer now or later, once. `rights`: of its caller, within this request."""
+
+    def refuse(self, body: Message, error: ErrorCode, text: str) -> Message:
+        """The answer of whoever can't or won't."""
 
 
 class ControllerPort(Protocol):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quorum_node.controller.authorization import AclOperation
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.view import View
 from quorum_node.protocol.errors import ErrorCode
@@ -16,9 +15,7 @@ class Route:
     """One API.
 
     `decide(view, request)`; `refuse(request, error, text)` is the answer of whoever can't or won't.
-    `needs`: the operation on the cluster that the caller must be allowed; None if the command checks by itself.
     """
 
     decide: Callable[[View, Any], Decision]
     refuse: Callable[[Any, ErrorCode, str], Message]
-    needs: AclOperation | None

@@ -1,10 +1,9 @@
 """Which request goes to which command of the controller, and what everybody else answers.
 
 Owns the table. Must not know how a command decides, nor when an answer leaves (`controller_api.py`).
-Source of the needed rights: KIP-631, "Networking" (CLUSTER_ACTION on CLUSTER), and what a stock controller asks for.
+What each needs is in `security/rights/api_table.py`.
 """
 
-from quorum_node.controller.authorization import AclOperation
 from quorum_node.controller.controller_heartbeats import (
     controller_heartbeat,
     refuse_controller_heartbeat,
@@ -35,19 +34,15 @@ from quorum_node.server.controller.topic_routes import TOPIC_ROUTES
 
 ROUTES: dict[type[Message], Route] = {
     BrokerRegistrationRequest: Route(
-        register_broker, refuse_registration, AclOperation.CLUSTER_ACTION
-    ),
-    BrokerHeartbeatRequest: Route(heartbeat, refuse_heartbeat, AclOperation.CLUSTER_ACTION),
-    UnregisterBrokerRequest: Route(unregister_broker, refuse_unregister, AclOperation.ALTER),
+        register_broker, refuse_registration),
+    BrokerHeartbeatRequest: Route(heartbeat, refuse_heartbeat),
+    UnregisterBrokerRequest: Route(unregister_broker, refuse_unregister),
     ControllerRegistrationRequest: Route(
-        register_controller, refuse_controller_registration, AclOperation.CLUSTER_ACTION
-    ),
+        register_controller, refuse_controller_registration),
     AllocateProducerIdsRequest: Route(
-        allocate_producer_ids, refuse_producer_ids, AclOperation.CLUSTER_ACTION
-    ),
+        allocate_producer_ids, refuse_producer_ids),
     ControllerHeartbeatRequest: Route(
-        controller_heartbeat, refuse_controller_heartbeat, AclOperation.CLUSTER_ACTION
-    ),
-    UpdateFeaturesRequest: Route(update_features, refuse_update_features, AclOperation.ALTER),
+        controller_heartbeat, refuse_controller_heartbeat),
+    UpdateFeaturesRequest: Route(update_features, refuse_update_features),
     **TOPIC_ROUTES,
 }

@@ -1,8 +1,6 @@
 """The routes of topics, partitions, configs and rights.
 
 Owns its part of the table. Must not know how a command decides.
-Source of the needed rights: what a stock controller asks for on the cluster. (It also lets somebody with a right on
-one topic create, delete or grow that topic.)
 """
 
 from quorum_node.controller.acls import (
@@ -14,7 +12,6 @@ from quorum_node.controller.acls import (
     refuse_describe_acls,
 )
 from quorum_node.controller.alter_partition import alter_partition, refuse_alter_partition
-from quorum_node.controller.authorization import AclOperation
 from quorum_node.controller.client_quotas import (
     alter_client_quotas,
     refuse_alter_client_quotas,
@@ -67,36 +64,28 @@ from quorum_node.schema.schema import Message
 from quorum_node.server.controller.route import Route
 
 TOPIC_ROUTES: dict[type[Message], Route] = {
-    CreateTopicsRequest: Route(create_topics, refuse_create_topics, AclOperation.CREATE),
-    DeleteTopicsRequest: Route(delete_topics, refuse_delete_topics, AclOperation.DELETE),
-    CreatePartitionsRequest: Route(create_partitions, refuse_create_partitions, AclOperation.ALTER),
-    ElectLeadersRequest: Route(elect_leaders, refuse_elect_leaders, AclOperation.ALTER),
+    CreateTopicsRequest: Route(create_topics, refuse_create_topics),
+    DeleteTopicsRequest: Route(delete_topics, refuse_delete_topics),
+    CreatePartitionsRequest: Route(create_partitions, refuse_create_partitions),
+    ElectLeadersRequest: Route(elect_leaders, refuse_elect_leaders),
     AlterPartitionReassignmentsRequest: Route(
-        alter_reassignments, refuse_alter_reassignments, AclOperation.ALTER
-    ),
+        alter_reassignments, refuse_alter_reassignments),
     ListPartitionReassignmentsRequest: Route(
-        list_reassignments, refuse_list_reassignments, AclOperation.DESCRIBE
-    ),
+        list_reassignments, refuse_list_reassignments),
     AlterPartitionRequest: Route(
-        alter_partition, refuse_alter_partition, AclOperation.CLUSTER_ACTION
-    ),
+        alter_partition, refuse_alter_partition),
     AssignReplicasToDirsRequest: Route(
-        assign_replicas_to_dirs, refuse_assign_replicas_to_dirs, AclOperation.CLUSTER_ACTION
-    ),
+        assign_replicas_to_dirs, refuse_assign_replicas_to_dirs),
     IncrementalAlterConfigsRequest: Route(
-        incremental_alter_configs, refuse_incremental_alter_configs, None
-    ),
-    AlterConfigsRequest: Route(alter_configs, refuse_alter_configs, None),
+        incremental_alter_configs, refuse_incremental_alter_configs),
+    AlterConfigsRequest: Route(alter_configs, refuse_alter_configs),
     AlterClientQuotasRequest: Route(
-        alter_client_quotas, refuse_alter_client_quotas, AclOperation.ALTER_CONFIGS
-    ),
-    CreateAclsRequest: Route(create_acls, refuse_create_acls, AclOperation.ALTER),
-    DeleteAclsRequest: Route(delete_acls, refuse_delete_acls, AclOperation.ALTER),
-    DescribeAclsRequest: Route(describe_acls, refuse_describe_acls, AclOperation.DESCRIBE),
+        alter_client_quotas, refuse_alter_client_quotas),
+    CreateAclsRequest: Route(create_acls, refuse_create_acls),
+    DeleteAclsRequest: Route(delete_acls, refuse_delete_acls),
+    DescribeAclsRequest: Route(describe_acls, refuse_describe_acls),
     AlterUserScramCredentialsRequest: Route(
-        alter_scram_credentials, refuse_alter_scram_credentials, AclOperation.ALTER
-    ),
+        alter_scram_credentials, refuse_alter_scram_credentials),
     DescribeUserScramCredentialsRequest: Route(
-        describe_scram_credentials, refuse_describe_scram_credentials, AclOperation.DESCRIBE
-    ),
+        describe_scram_credentials, refuse_describe_scram_credentials),
 }
