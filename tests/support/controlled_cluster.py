@@ -12,7 +12,7 @@ from uuid import UUID
 
 from quorum_node.controller.decision import Decision
 from quorum_node.controller.leases import BrokerLeases
-from quorum_node.controller.view import ANONYMOUS, Caller, Settings, View
+from quorum_node.controller.view import ANONYMOUS, UNRESTRICTED, Caller, Rights, Settings, View
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.partition import Partition
 from quorum_node.protocol.create_topics import (
@@ -34,6 +34,8 @@ from quorum_node.records.metadata import (
 )
 from quorum_node.records.metadata.metadata_version import DIRECTORIES_LEVEL
 from quorum_node.schema.schema import Message
+from quorum_node.security.authorizer import AuthorizerSettings
+from quorum_node.security.rights.door import Asked, Door, DoorSettings
 
 NODE_ID = 100
 
@@ -60,6 +62,8 @@ class ControlledCluster:
         self.image = ClusterImage()
         self.settings = settings or Settings()
         self.caller: Caller = ANONYMOUS
+        self.authorizer: AuthorizerSettings | None = None
+        """By which requests are judged, if they are."""
         self.voters: tuple[ReplicaKey, ...] = (ReplicaKey(NODE_ID),)
         self.decided: list[MetadataMessage] = []
         self.offset = 0
@@ -104,7 +108,7 @@ class ControlledCluster:
 
     # -- the controller
 
-    def view(self) -> View:
+    def view(self, rights: Rights = UNRESTRICTED) -> View:
         """What a command sees now."""
         return View(
             image=self.image,
@@ -118,13 +122,20 @@ class ControlledCluster:
             voters=self.voters,
             settings=self.settings,
             caller=self.caller,
+            rights=rights,
         )
 
     def ask(
         self, command: Callable[[View, Any], Decision], request: Message, answer: type[_M]
     ) -> _M:
         """Decide, replay, and hand out the answer."""
-        decision = command(self.view(), request)
+        rights: Rights = UNRESTRICTED
+        if self.authorizer is not None:
+            judged = Door(DoorSettings(self.authorizer), self.image.acls)
+            asked = judged.request(self.caller, request)
+            assert isinstance(asked, Asked), asked
+            rights = asked
+        decision = command(self.view(rights), request)
         self.take(decision)
         assert isinstance(decision.answer, answer)
         return decision.answer

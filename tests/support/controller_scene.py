@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from quorum_node.controller.snapshot_turns import SnapshotTurns
-from quorum_node.controller.view import ANONYMOUS, Caller, Replicas, Settings
+from quorum_node.controller.view import ANONYMOUS, UNRESTRICTED, Caller, Replicas, Settings
 from quorum_node.image.committed import CommittedImage
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import ReplicaKey
@@ -157,7 +157,7 @@ class Scene:
     def ask(self, body: Message, caller: Caller = ANONYMOUS) -> Asked:
         """Send a request."""
         asked = Asked(caller)
-        self.api.handle(asked, body)
+        self.api.handle(asked, body, UNRESTRICTED)
         return asked
 
     async def commit(

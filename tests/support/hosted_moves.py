@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from quorum_node.controller.view import ANONYMOUS
+from quorum_node.controller.view import ANONYMOUS, UNRESTRICTED
 from quorum_node.protocol.alter_partition import (
     AlteredPartition,
     AlteredTopic,
@@ -62,7 +62,7 @@ class Moves:
     async def ask(self, body: Message) -> Any:
         """As a broker does, by Kafka's protocol."""
         asked = Asking(asyncio.get_running_loop().create_future())
-        self.node.controller.api.handle(asked, body)
+        self.node.controller.api.handle(asked, body, UNRESTRICTED)
         return await asyncio.wait_for(asked.answer, 10)
 
     async def catch_up(self, partition_id: int, *isr: int) -> None:

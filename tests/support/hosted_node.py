@@ -1,30 +1,43 @@
-"""A real node without its listeners, in the loop of a test: replicas on a disk, controller and admin API.
+"""A real node without its listeners, in the loop of a test: replicas on a disk, controller, Kafka API and admin API.
 
 Owns putting it together, as `server/process/node_process.py` does. What is asked of it is the tests' affair.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx
+from fastapi import FastAPI
 
 from quorum_node.configuration.node_config import NodeConfig, check_config
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.frames import SIZE_BYTES, decode_request, decode_response, encode_request
 from quorum_node.raft.outputs import Halt, VotersChanged
 from quorum_node.records.identity import uuid_text
 from quorum_node.records.metadata import encode_metadata
+from quorum_node.schema.schema import Message
+from quorum_node.security.caller import Caller
+from quorum_node.security.rights.door import Asked
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.controller.hosting import HostedController
+from quorum_node.server.listener.port import CALLER, InboundRequest
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes
 from quorum_node.server.partition.led_replica import LedReplica
 from quorum_node.server.partition.port import AppendOutcome, Committed, HostedPartition
 from quorum_node.server.partition.replica_host import ReplicaHost
 from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.requests.config_api import ConfigApi
+from quorum_node.server.requests.kafka_api import KafkaApi
+from quorum_node.server.rights.guarding import door_settings, make_guard
 from quorum_node.server.starting.replica_building import own_endpoints
+from quorum_node.server.wire.partitions import metadata_partition
 from quorum_node.storage.directory import OpenDirectory, format_directory, open_directory
 from quorum_node.storage.disk_reserve import DiskReserve
 from quorum_node.storage.failure_latch import FailureLatch
@@ -33,13 +46,19 @@ from support.metadata_records import config
 
 NODE_ID = 101
 ME = UUID(int=9)
+NOTHING: Mapping[str, str] = {}
 
 
 class Node:
     """A founder that leads both of its partitions."""
 
-    def __init__(self, directory: Path) -> None:
-        self.config = config_of(directory)
+    def __init__(
+        self,
+        directory: Path,
+        properties: Mapping[str, str] = NOTHING,
+        bound_listeners: frozenset[str] = frozenset(),
+    ) -> None:
+        self.config = config_of(directory, properties)
         self.directory = opened(directory)
         self.metrics = Metrics()
         self.reserve = DiskReserve(directory, 0)
@@ -52,8 +71,19 @@ class Node:
             self,
             self._make_controller,
         )
+        self._apps: dict[str | None, FastAPI] = {}
         self.halts: list[Halt] = []
         self.has_halted = asyncio.Event()
+        first = self.hosted.first
+        settings = replace(door_settings(self.config), bound_listeners=bound_listeners)
+        self.guard = make_guard(settings, LedReplica(first), self.hosted.voter_ids, self.metrics)
+        self.api = KafkaApi(
+            {metadata_partition(host.partition): host for host in self.hosted.hosts},
+            ConfigApi(first, NODE_ID, self.config.controller.settings),
+            self.controller,
+            membership_allowed=self.config.membership_on_controller_listener,
+            guard=self.guard,
+        )
 
     def _make_controller(self, host: ReplicaHost) -> HostedController:
         metrics = self.metrics.partition(host.partition)
@@ -68,6 +98,8 @@ class Node:
 
     def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
         """See `ProcessPort`."""
+        if self.guard is not None:
+            self.guard.voters_changed()
 
     def halted(self, halt: Halt) -> None:
         """See `ProcessPort`."""
@@ -99,23 +131,63 @@ class Node:
         for partition in self.directory.partitions:
             partition.log.close()
 
-    def client(self, token: str | None = None) -> httpx.AsyncClient:
-        """The admin API of this node; with a token it is asked for."""
-        view = NodeView(
+    async def ask(self, caller: Caller, api: Api, body: Message, version: int | None = None) -> Any:
+        """One request on a connection of that caller, and its answer as it would stand on the wire."""
+        return await OneConnection(caller).ask(self.api, api, body, version)
+
+    def client(self, token: str | None = None, caller: Caller | None = None) -> httpx.AsyncClient:
+        """The admin API of this node; with a token it is asked for. `caller`: whom the connection has proved."""
+        if token not in self._apps:
+            self._apps[token] = create_app(self._view(token))
+        app = self._apps[token]
+
+        async def proved(scope: Any, receive: Any, send: Any) -> None:
+            if caller is not None:
+                scope[CALLER] = caller
+            await app(scope, receive, send)
+
+        transport = httpx.ASGITransport(proved)
+        return httpx.AsyncClient(transport=transport, base_url="http://node")
+
+    def _view(self, token: str | None) -> NodeView:
+        return NodeView(
             hosts=self.hosted.hosts,
             controller=self.controller.controller,
             metrics=self.metrics,
             reserve=self.reserve,
             token=token,
+            guard=self.guard,
             fetch_timeout_ms=2000,
             started_at=datetime.now(UTC),
             endpoints=own_endpoints(self.config),
         )
-        transport = httpx.ASGITransport(create_app(view))
-        return httpx.AsyncClient(transport=transport, base_url="http://node")
 
 
-def config_of(directory: Path) -> NodeConfig:
+class OneConnection:
+    """`Answering`: stands in the place of a socket, and keeps what would be written."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.decided: dict[object, Asked] = {}
+        self._written = asyncio.Event()
+
+    def write_ready(self) -> None:
+        """See `Answering`."""
+        self._written.set()
+
+    async def ask(self, to: KafkaApi, api: Api, body: Message, version: int | None) -> Any:
+        """One request, encoded and decoded as on the wire, both ways."""
+        version = api.max_version if version is None else version
+        frame = encode_request(api, version, 1, "a client", body)[SIZE_BYTES:]
+        inbound = InboundRequest(self, decode_request(frame), 0.0)
+        self._written.clear()
+        to.handle(inbound)
+        await asyncio.wait_for(self._written.wait(), 10)
+        assert inbound.encoded is not None
+        return decode_response(api, version, b"".join(inbound.encoded)[SIZE_BYTES:])
+
+
+def config_of(directory: Path, properties: Mapping[str, str] = NOTHING) -> NodeConfig:
     """Of a node that founds two partitions."""
     return check_config(
         {
@@ -127,6 +199,7 @@ def config_of(directory: Path) -> NodeConfig:
             "formation.founder.id": str(NODE_ID),
             "formation.founder.uuid": uuid_text(ME),
             "quorum.partitions": "2",
+            **properties,
         }
     )
 
@@ -144,11 +217,16 @@ def opened(directory: Path) -> OpenDirectory:
     )
 
 
-def with_node(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
-    """Run a scenario on a node that takes writes."""
+def with_node(
+    directory: Path,
+    scenario: Callable[[Node], Awaitable[None]],
+    properties: Mapping[str, str] = NOTHING,
+    bound_listeners: frozenset[str] = frozenset(),
+) -> None:
+    """Run a scenario on a node that takes writes. `bound_listeners`: see `DoorSettings`."""
 
     async def run() -> None:
-        node = Node(directory)
+        node = Node(directory, properties, bound_listeners)
         await node.start()
         try:
             await scenario(node)

@@ -23,6 +23,7 @@ PORTS: Mapping[str, frozenset[str]] = {
     "peers": frozenset({"port"}),
     "process": frozenset(),
     "requests": frozenset(),
+    "rights": frozenset({"port"}),
     "snapshots": frozenset({"port", "policy"}),
     "starting": frozenset(),
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from quorum_node.configuration.keys import controller
 from quorum_node.configuration.properties import Properties
-from quorum_node.controller.authorization import AuthorizerSettings
 from quorum_node.controller.view import Settings
+from quorum_node.security.authorizer import NO_AUTHORIZER, AuthorizerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,21 @@ class ControllerConfig:
     session_timeout_ms: int
     balance_seconds: int | None
     settings: Settings
+    authorizer: AuthorizerSettings = NO_AUTHORIZER
+    open_metrics: bool = True
+    """Whether `/metrics` is for anybody."""
 
 
 def read_controller_config(properties: Properties) -> ControllerConfig:
     """Raises ConfigError."""
+    authorizer = AuthorizerSettings(
+        enabled=properties.get(controller.AUTHORIZER_CLASS) is not None,
+        super_users=properties.get(controller.SUPER_USERS),
+        allow_if_nothing_is_said=properties.get(controller.ALLOW_EVERYONE),
+    )
     return ControllerConfig(
+        authorizer=authorizer,
+        open_metrics=properties.get(controller.OPEN_METRICS),
         session_timeout_ms=properties.get(controller.SESSION_TIMEOUT),
         balance_seconds=_balance_seconds(properties),
         settings=Settings(
@@ -30,11 +40,7 @@ def read_controller_config(properties: Properties) -> ControllerConfig:
             default_replication_factor=properties.get(controller.DEFAULT_REPLICATION_FACTOR),
             num_partitions=properties.get(controller.NUM_PARTITIONS),
             max_moving_partitions=properties.get(controller.MAX_REASSIGNMENTS),
-            authorizer=AuthorizerSettings(
-                enabled=properties.get(controller.AUTHORIZER_CLASS) is not None,
-                super_users=properties.get(controller.SUPER_USERS),
-                allow_if_nothing_is_said=properties.get(controller.ALLOW_EVERYONE),
-            ),
+            has_authorizer=authorizer.enabled,
             static_configs=_static_configs(properties),
         ),
     )

@@ -15,6 +15,7 @@ from quorum_node.configuration.addresses import HostPort, ListenerAddress, Voter
 from quorum_node.controller.topic_config_types import TopicConfig
 from quorum_node.controller.topic_settings import scaled
 from quorum_node.records.identity import parse_uuid
+from quorum_node.security.authorizer import parse_super_users
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.tls.listener_security import SecurityProtocol, parse_protocol_map
 
@@ -268,11 +269,10 @@ class Principals:
 
     def parse(self, text: str) -> frozenset[str]:
         """See `Kind`."""
-        users = text.split(";")
-        for user in users:
-            if ":" not in user:
-                raise WrongValue(f"{user!r} is not Type:name, separated by ;")
-        return frozenset(users)
+        try:
+            return parse_super_users(text)
+        except SecuritySettingError as error:
+            raise WrongValue(error.why) from None
 
     def describe(self) -> str:
         """See `Kind`."""

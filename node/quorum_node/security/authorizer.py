@@ -25,26 +25,18 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.errors import SecuritySettingError
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_CLASS, _SUPER_USERS = "authorizer.class.name", "super.users"
-_ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
-_EARLY_LISTENERS = "early.start.listeners"
-AUTHORIZER_KEYS = frozenset({_CLASS, _SUPER_USERS, _ALLOW_EVERYONE, _EARLY_LISTENERS})
+_SUPER_USERS = "super.users"
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java's `String.trim` takes away: fewer characters than are blank in Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSettings:
-    """`authorizer.class.name`, `super.users`, `allow.everyone.if.no.acl.found`, `early.start.listeners`."""
+    """`authorizer.class.name`, `super.users`, `allow.everyone.if.no.acl.found`."""
 
     enabled: bool = False
     super_users: frozenset[str] = frozenset()
     allow_if_nothing_is_said: bool = False
-    early_start_listeners: frozenset[str] = frozenset()
-    """Listeners that serve super users before the entries are loaded. The controller's is one always."""
-
-    def may_serve(self, listener: str, *, loaded: bool, controllers: frozenset[str]) -> bool:
-        """Whether a listener may take connections now; `controllers`: the names of `controller.listener.names`."""
-        early = self.early_start_listeners or controllers
-        return not self.enabled or loaded or listener in early
 
 
 NO_AUTHORIZER = AuthorizerSettings()
@@ -121,29 +113,14 @@ def authorize(
 _NO_ENTRIES: Mapping[int, AccessControlEntryRecord] = {}
 
 
-def read_authorizer(properties: Mapping[str, str]) -> AuthorizerSettings:
-    """The settings of a configuration. Raises SecuritySettingError."""
-    name = properties.get(_CLASS, "").strip()
-    if name and name != STANDARD_AUTHORIZER:
-        raise SecuritySettingError(_CLASS, f"must be {STANDARD_AUTHORIZER}, or absent", name)
-    allow = properties.get(_ALLOW_EVERYONE, "").strip().lower() or "false"
-    if allow not in ("true", "false"):
-        raise SecuritySettingError(_ALLOW_EVERYONE, "must be true or false", allow)
-    early = properties.get(_EARLY_LISTENERS, "").split(",")
-    return AuthorizerSettings(
-        enabled=bool(name),
-        super_users=_super_users(properties.get(_SUPER_USERS, "")),
-        allow_if_nothing_is_said=allow == "true",
-        early_start_listeners=frozenset(each.strip().upper() for each in early if each.strip()),
-    )
+def parse_super_users(text: str) -> frozenset[str]:
+    """As stock Kafka reads `super.users`. Separated by semicolons, since distinguished names hold commas.
 
-
-def _super_users(text: str) -> frozenset[str]:
-    """Separated by semicolons, since distinguished names hold commas."""
-    users = [each.strip() for each in text.split(";")]
+    Blanks around a principal, and empty ones, do not count. Raises SecuritySettingError.
+    """
+    users = [each.strip(_BLANKS) for each in text.split(";")]
     for user in users:
-        kind, found, name = user.partition(":")
-        if user and not (kind and found and name):
+        if user and ":" not in user:
             raise SecuritySettingError(
                 _SUPER_USERS,
                 f"{user!r} is not Type:name, as in User:alice; principals are separated by ;",

@@ -6,7 +6,6 @@ import hmac
 import pytest
 
 from quorum_node.controller.acls import create_acls, delete_acls, describe_acls
-from quorum_node.controller.authorization import AuthorizerSettings
 from quorum_node.controller.scram import alter_scram_credentials, describe_scram_credentials
 from quorum_node.protocol.acls import (
     AclCreation,
@@ -38,7 +37,7 @@ READ, ALLOW = 3, 3
 @pytest.fixture
 def cluster() -> ControlledCluster:
     cluster = ControlledCluster([1])
-    cluster.with_settings(authorizer=AuthorizerSettings(enabled=True))
+    cluster.with_settings(has_authorizer=True)
     return cluster
 
 

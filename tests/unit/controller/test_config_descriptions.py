@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from quorum_node.controller.authorization import Caller
-from quorum_node.controller.config_descriptions import Asked, describe, description_refused
+from quorum_node.controller.authorization import AclOperation, Caller
+from quorum_node.controller.config_descriptions import Asked, describe
+from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.topic_config_types import BROKER_CONFIGS, TOPIC_CONFIGS
-from quorum_node.controller.view import AuthorizerSettings
 from quorum_node.image.resource_types import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from quorum_node.protocol.configs import DescribedConfig
+from quorum_node.protocol.configs import DescribeConfigsRequest, DescribedConfig
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.metadata import ConfigRecord, TopicRecord
+from quorum_node.security.authorizer import AuthorizerSettings
+from quorum_node.security.rights import door as rights_door
 from support.controlled_cluster import NODE_ID, ControlledCluster
 
 RETENTION = "retention.ms"
@@ -135,7 +137,10 @@ def test_whoever_has_no_right_is_told_nothing() -> None:
 
     def refused(user: str, *asked: Any) -> ErrorCode | None:
         caller = Caller(user, "", "CONTROLLER")
-        problem = description_refused(image.acls, authorizer, caller, Asked(*asked))
+        door = rights_door.Door(rights_door.DoorSettings(authorizer), image.acls)
+        rights = door.request(caller, DescribeConfigsRequest(resources=()))
+        assert isinstance(rights, rights_door.Asked)
+        problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, *asked)
         return problem.code if problem is not None else None
 
     assert refused("User:eve", TOPIC, "t") == ErrorCode.TOPIC_AUTHORIZATION_FAILED

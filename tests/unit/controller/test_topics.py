@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from quorum_node.controller.authorization import AuthorizerSettings
 from quorum_node.controller.topic_deletion import delete_topics
 from quorum_node.controller.topics import create_topics
 from quorum_node.protocol.create_topics import (
@@ -31,6 +30,7 @@ from quorum_node.records.metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from quorum_node.security.authorizer import AuthorizerSettings
 from support.controlled_cluster import ControlledCluster, assigned, directory_of
 
 
@@ -292,7 +292,7 @@ def test_who_may_not_create_or_delete_a_topic_does_not() -> None:
     cluster = ControlledCluster([1])
     create(cluster, numbered("t"), numbered("seen"))
     before = cluster.image
-    cluster.with_settings(authorizer=AuthorizerSettings(enabled=True))
+    cluster.authorizer = AuthorizerSettings(enabled=True)
     (created,) = create(cluster, numbered("u"))
     assert created.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for name in ("t", "not there"):

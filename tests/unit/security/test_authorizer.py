@@ -15,11 +15,10 @@ from quorum_node.records.metadata import (
 )
 from quorum_node.security.acl_terms import AclOperation, AclPattern, AclPermission, AclResource
 from quorum_node.security.authorizer import (
-    STANDARD_AUTHORIZER,
     AuthorizerSettings,
     Reason,
     authorize,
-    read_authorizer,
+    parse_super_users,
 )
 from quorum_node.security.caller import Caller
 from quorum_node.security.errors import SecuritySettingError
@@ -223,26 +222,6 @@ def test_before_the_entries_are_loaded_only_super_users_are_served() -> None:
     assert authorize(ON, image, Caller("User:root", "", ""), *asked, loaded=False).allowed
 
 
-def test_which_listeners_open_before_the_entries_are_loaded() -> None:
-    controllers = frozenset({"CONTROLLER"})
-    named = AuthorizerSettings(enabled=True, early_start_listeners=frozenset({"TOOLS"}))
-    found = {
-        (name, loaded): (
-            ON.may_serve(name, loaded=loaded, controllers=controllers),
-            named.may_serve(name, loaded=loaded, controllers=controllers),
-        )
-        for name in ("CONTROLLER", "TOOLS")
-        for loaded in (False, True)
-    }
-    assert found == {
-        ("CONTROLLER", False): (True, False),
-        ("CONTROLLER", True): (True, True),
-        ("TOOLS", False): (False, True),
-        ("TOOLS", True): (True, True),
-    }
-    assert AuthorizerSettings().may_serve("TOOLS", loaded=False, controllers=controllers)
-
-
 def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted, not timed: two thousand entries of others cost a question nothing."""
     others = [
@@ -266,34 +245,25 @@ def test_a_question_reads_only_entries_that_can_answer_it(monkeypatch: pytest.Mo
     assert len(reads) <= 2
 
 
-def test_the_settings_of_a_configuration() -> None:
-    read = read_authorizer(
-        {
-            "authorizer.class.name": STANDARD_AUTHORIZER,
-            "super.users": " User:CN=a,OU=b,O=c ;; User:root;",
-            "allow.everyone.if.no.acl.found": " TRUE ",
-            "early.start.listeners": "tools, ",
-        }
-    )
-    assert read == AuthorizerSettings(
-        enabled=True,
-        super_users=frozenset({"User:CN=a,OU=b,O=c", "User:root"}),
-        allow_if_nothing_is_said=True,
-        early_start_listeners=frozenset({"TOOLS"}),
-    )
-    assert read_authorizer({}) == AuthorizerSettings()
-
-
 @pytest.mark.parametrize(
-    ("key", "value", "why"),
+    ("text", "users"),
     [
-        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "must be"),
-        ("super.users", "alice", "'alice' is not Type:name"),
-        ("super.users", "User:root;User:", "'User:' is not Type:name"),
-        ("allow.everyone.if.no.acl.found", "yes", "must be true or false"),
+        ("User:root", {"User:root"}),
+        (" User:CN=a,OU=b,O=c ;; User:root;", {"User:CN=a,OU=b,O=c", "User:root"}),
+        ("User:a b;\tUser:c\n", {"User:a b", "User:c"}),
+        ("User:a:b", {"User:a:b"}),
+        ("User:\u00a0a\u00a0", {"User:\u00a0a\u00a0"}),
+        ("User:", {"User:"}),
+        (":alice", {":alice"}),
+        (";", set()),
+        ("", set()),
     ],
 )
-def test_settings_that_can_not_be_used(key: str, value: str, why: str) -> None:
-    with pytest.raises(SecuritySettingError, match=why) as raised:
-        read_authorizer({key: value})
-    assert raised.value.key == key
+def test_super_users_are_read_as_stock_kafka_reads_them(text: str, users: set[str]) -> None:
+    assert parse_super_users(text) == users
+
+
+@pytest.mark.parametrize("text", ["alice", "User:root;alice", "User:root,User:bob;CN=x"])
+def test_super_users_without_a_type_are_refused(text: str) -> None:
+    with pytest.raises(SecuritySettingError, match="is not Type:name"):
+        parse_super_users(text)

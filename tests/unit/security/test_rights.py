@@ -27,7 +27,8 @@ from quorum_node.server.admin import app as app_module
 from support.asked_bodies import body_of
 
 ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
-CLOSED = Door(DoorSettings(ON, binding=True), AclsImage())
+BOUND = frozenset({"CONTROLLER"})
+CLOSED = Door(DoorSettings(ON, BOUND), AclsImage())
 NAMES = {api.name: api for api in APIS.values()}
 BY_RESOURCE = {19, 20, 32, 33, 37, 44}
 OPEN_TO_ALL = {17, 18, 36, 38, 39, 40, 41}
@@ -131,7 +132,7 @@ def test_nobody_speaks_for_another_node_not_even_a_super_user(name: str) -> None
         assert " 2" in answer.text
     unbound = Door(DoorSettings(ON), AclsImage())
     assert lets_in(unbound, who(None, None, "User:root"), body)
-    without_authorizer = Door(DoorSettings(AuthorizerSettings(), binding=True), AclsImage())
+    without_authorizer = Door(DoorSettings(AuthorizerSettings(), BOUND), AclsImage())
     assert not lets_in(without_authorizer, who(Role.MEMBER, 1), body)
 
 
@@ -223,7 +224,7 @@ def test_no_role_reaches_into_an_envelope(key: int) -> None:
 
 
 def test_a_member_joins_and_replaces_itself_where_members_join_by_themselves() -> None:
-    joining = Door(DoorSettings(ON, binding=True, auto_join=True), AclsImage())
+    joining = Door(DoorSettings(ON, BOUND, auto_join=True), AclsImage())
     for name in ("AddRaftVoter", "RemoveRaftVoter"):
         for door, caller, node_id, allowed in (
             (joining, who(Role.MEMBER, 1), 1, True),

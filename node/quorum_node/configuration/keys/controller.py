@@ -14,8 +14,7 @@ from quorum_node.configuration.value_kinds import (
     TopicDefault,
 )
 from quorum_node.controller.topic_config_types import TOPIC_CONFIGS
-
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+from quorum_node.security.authorizer import STANDARD_AUTHORIZER
 
 SESSION_TIMEOUT = Key(
     "broker.session.timeout.ms", Integer(100, HOUR_MS), 9000, "length of a broker's lease"
@@ -41,15 +40,21 @@ MAX_REASSIGNMENTS = Key(
 )
 AUTHORIZER_CLASS: Key[str | None] = Key(
     "authorizer.class.name",
-    OneWord(AUTHORIZER, f"must be {AUTHORIZER}, or absent"),
+    OneWord(STANDARD_AUTHORIZER, f"must be {STANDARD_AUTHORIZER}, or absent"),
     None,
-    "with it every request to the controller needs its right",
+    "with it every request of either port needs its right (docs/api-permissions.md)",
 )
 SUPER_USERS: Key[frozenset[str]] = Key(
     "super.users", Principals(), frozenset(), "principals that may do everything", shown=""
 )
 ALLOW_EVERYONE = Key(
     "allow.everyone.if.no.acl.found", Boolean(), False, "what holds where no ACL names a resource"
+)
+OPEN_METRICS = Key(
+    "admin.metrics.open",
+    Boolean(),
+    True,
+    "ours: with an authorizer, whether anybody may read `/metrics`, or DESCRIBE is needed as for other reads",
 )
 
 TOPIC_DEFAULTS: Mapping[str, Key[str | None]] = {
@@ -77,6 +82,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         AUTHORIZER_CLASS,
         SUPER_USERS,
         ALLOW_EVERYONE,
+        OPEN_METRICS,
     ),
     "Defaults of topics": tuple(TOPIC_DEFAULTS.values()),
 }

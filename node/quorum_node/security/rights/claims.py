@@ -66,6 +66,12 @@ def claim_of(body: Message) -> Claim | None:
     return None if node_ids <= nobody else Claim(roles, node_ids)
 
 
+def claimed_ids(body: Message) -> tuple[int, ...] | None:
+    """The ids as they stand in the request; None if it speaks for no node. Requests of one kind with the same ids claim the same."""
+    found = _CLAIMS.get(type(body))
+    return None if found is None else found[1](body)
+
+
 def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:
     """Whether a member asks to be added, or to have an earlier replica of its own id removed."""
     return (

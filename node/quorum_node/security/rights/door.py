@@ -44,10 +44,14 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
-    """`binding`: `quorum.identity.binding`. `auto_join`: whether members add themselves. `open_metrics`: for anybody."""
+    """`bound_listeners`: where callers speak for the node of their certificate alone (`quorum.identity.binding`).
+
+    A listener without TLS is not among them: nobody can show a certificate there. `auto_join`: whether members add
+    themselves. `open_metrics`: for anybody.
+    """
 
     authorizer: AuthorizerSettings
-    binding: bool = False
+    bound_listeners: frozenset[str] = frozenset()
     auto_join: bool = False
     open_metrics: bool = True
 
@@ -71,7 +75,7 @@ class Door:
         rule = RULES[key] if claim is not None or key not in AS_A_READER else AS_A_READER[key]
         settings, text = self.settings, None
         asked = Asked(self, caller, rule)
-        if claim is not None and settings.binding:
+        if claim is not None and caller.listener in settings.bound_listeners:
             text = why_not_speaker(caller, claim, self.voter_ids)
         if text is None and settings.authorizer.enabled:
             itself = rule.own_voter and settings.auto_join
@@ -125,6 +129,12 @@ class Asked:
         if found.allowed or not by_role or found.reason is Reason.DENIED_BY_ENTRY:
             return found
         return _BY_ROLE
+
+    def allows(
+        self, operation: AclOperation, resource: AclResource, name: str = CLUSTER_NAME
+    ) -> bool:
+        """Whether the caller may do it within this request: the form in which commands ask."""
+        return self.ruling(operation, resource, name).allowed
 
     def why_not(self) -> str | None:
         """Why it is refused before it is looked into, in words; None if it is not."""

@@ -57,7 +57,8 @@ class _Branch:
     """Rules by the parts of a path: one that is named goes before one in braces."""
 
     named: dict[str, "_Branch"]
-    rules: dict[str, Rule]
+    rules: dict[str, tuple[str, Rule]]
+    """Path as in the table, and rule, by method."""
 
 
 _ANY_PART = "{}"
@@ -70,7 +71,7 @@ def _tree() -> _Branch:
         for part in path.strip("/").split("/"):
             name = _ANY_PART if part.startswith("{") else part
             branch = branch.named.setdefault(name, _Branch({}, {}))
-        branch.rules[method] = rule
+        branch.rules[method] = path, rule
     return root
 
 
@@ -79,6 +80,17 @@ _TREE = _tree()
 
 def route_rule(method: str, path: str) -> Rule | None:
     """The rule of a request; None where there is no such route, so nothing may be done. HEAD is GET."""
+    found = _row(method, path)
+    return None if found is None else found[1]
+
+
+def route_name(method: str, path: str) -> str:
+    """Method and path as in the table, for logs and metrics: a request's own path may name anything."""
+    found = _row(method, path)
+    return f"{method} {found[0]}" if found is not None else "no route"
+
+
+def _row(method: str, path: str) -> tuple[str, Rule] | None:
     branch = _TREE
     for part in path.removeprefix("/").split("/"):
         found = branch.named.get(part) if part != _ANY_PART else None

@@ -16,10 +16,11 @@ from quorum_node.security.rights.needs import Need, Rule
 _HEAD = f"""# Who may call what
 
 Generated from `node/quorum_node/security/rights/` by `make api-permissions-doc`; a test keeps the two equal. A request that
-is refused by these tables gets {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or 403 over HTTP.
+is refused by these tables gets {ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name} ({int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}), or 403 over HTTP (401 if it does not say who asks). It is a line `authorizer: denied` in the log and counts in `metadata_quorum_authorization_denials_total`.
 
-The listeners do not ask these tables yet. Today, with an authorizer configured, the controller asks for the needs of its own APIs (topics, configs, entries,
-brokers), and changes over HTTP need the admin token; every caller of the Kafka port is `User:ANONYMOUS`.
+They are in force where `authorizer.class.name` is set. Without it nobody is asked for a right: on the admin port changes need the admin token then,
+and reading is open. On a listener without TLS nobody can show who they are: every caller is `User:ANONYMOUS` there, other members and brokers as well,
+so they have to be on a listener with TLS, or `User:ANONYMOUS` has to be a super user, and a firewall has to keep everybody else away.
 
 **Needs** are rights in the words of Kafka's access control entries; one of several is enough. Super users
 (`super.users`) have all of them. A right `on TOPIC` or `on GROUP` without a name is asked for each one that the request names.
@@ -36,7 +37,8 @@ only a **member** may send is refused to everybody else but super users, whateve
 _HTTP_HEAD = """
 ## Admin port
 
-Needs are asked before the body is read. An admin token stands for the role admin.
+Needs are asked before the body is read. An admin token stands for the role admin. Whoever shows neither a token nor a certificate gets 401. Nodes do not pass
+requests on to the leader, so no secret leaves the connection on which it came: 421 names the leader.
 """
 
 

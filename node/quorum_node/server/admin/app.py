@@ -20,7 +20,7 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
-from quorum_node.server.admin.authorization import is_authorized, refusal
+from quorum_node.server.admin.authorization import caller_of, judged, refusal
 from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
@@ -94,18 +94,30 @@ class Doorkeeper:
         """One request."""
         assert scope["type"] == "http"
         headers = Headers(scope=scope)
-        token = self._node.admin_token()
-        refused = refusal(scope, headers, token)
+        token, guard = self._node.admin_token(), self._node.guard
+        caller = caller_of(scope, headers, token)
+        if guard is None or not guard.is_on:
+            refused = refusal(scope, headers, token)
+        else:
+            refused = judged(guard, scope, headers, caller)
         if refused is None:
             on_authorized = scope.get(ON_AUTHORIZED)
-            if on_authorized is not None and is_authorized(headers, token):
+            if on_authorized is not None and caller.identity is not None:
                 on_authorized()
             await self._app(scope, receive, send)
             return
         answer = error_response(
             self._node, Request(scope), refused.status, refused.code, refused.message
         )
+        if guard is not None and guard.is_on:
+            # Who may not read does not learn where the leader is either.
+            answer = _plain_error(refused)
         await answer(scope, receive, send)
+
+
+def _plain_error(problem: ApiProblem) -> Response:
+    body = ErrorBody(code=problem.code.value, message=problem.message)
+    return JSONResponse(body.model_dump(mode="json", by_alias=True), problem.status)
 
 
 def error_response(

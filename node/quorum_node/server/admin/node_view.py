@@ -18,6 +18,7 @@ from quorum_node.server.controller.port import Decider
 from quorum_node.server.ending.fail_stop import OnBug
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.partition.port import HostedPartition
+from quorum_node.server.rights.port import Guard
 from quorum_node.storage.disk_reserve import DiskReserve
 
 
@@ -35,6 +36,8 @@ class NodeView:
     endpoints: tuple[Endpoint, ...]
     on_bug: OnBug = lambda error: None
     pace: Pace = field(default_factory=Pace)
+    guard: Guard | None = None
+    """Asked for every request, where an authorizer is configured."""
     token_file: TokenFile | None = None
     """Where `token` came from; it may be renewed there."""
 

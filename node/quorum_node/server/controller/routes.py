@@ -33,16 +33,12 @@ from quorum_node.server.controller.route import Route
 from quorum_node.server.controller.topic_routes import TOPIC_ROUTES
 
 ROUTES: dict[type[Message], Route] = {
-    BrokerRegistrationRequest: Route(
-        register_broker, refuse_registration),
+    BrokerRegistrationRequest: Route(register_broker, refuse_registration),
     BrokerHeartbeatRequest: Route(heartbeat, refuse_heartbeat),
     UnregisterBrokerRequest: Route(unregister_broker, refuse_unregister),
-    ControllerRegistrationRequest: Route(
-        register_controller, refuse_controller_registration),
-    AllocateProducerIdsRequest: Route(
-        allocate_producer_ids, refuse_producer_ids),
-    ControllerHeartbeatRequest: Route(
-        controller_heartbeat, refuse_controller_heartbeat),
+    ControllerRegistrationRequest: Route(register_controller, refuse_controller_registration),
+    AllocateProducerIdsRequest: Route(allocate_producer_ids, refuse_producer_ids),
+    ControllerHeartbeatRequest: Route(controller_heartbeat, refuse_controller_heartbeat),
     UpdateFeaturesRequest: Route(update_features, refuse_update_features),
     **TOPIC_ROUTES,
 }

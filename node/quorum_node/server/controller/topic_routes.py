@@ -68,24 +68,22 @@ TOPIC_ROUTES: dict[type[Message], Route] = {
     DeleteTopicsRequest: Route(delete_topics, refuse_delete_topics),
     CreatePartitionsRequest: Route(create_partitions, refuse_create_partitions),
     ElectLeadersRequest: Route(elect_leaders, refuse_elect_leaders),
-    AlterPartitionReassignmentsRequest: Route(
-        alter_reassignments, refuse_alter_reassignments),
-    ListPartitionReassignmentsRequest: Route(
-        list_reassignments, refuse_list_reassignments),
-    AlterPartitionRequest: Route(
-        alter_partition, refuse_alter_partition),
-    AssignReplicasToDirsRequest: Route(
-        assign_replicas_to_dirs, refuse_assign_replicas_to_dirs),
+    AlterPartitionReassignmentsRequest: Route(alter_reassignments, refuse_alter_reassignments),
+    ListPartitionReassignmentsRequest: Route(list_reassignments, refuse_list_reassignments),
+    AlterPartitionRequest: Route(alter_partition, refuse_alter_partition),
+    AssignReplicasToDirsRequest: Route(assign_replicas_to_dirs, refuse_assign_replicas_to_dirs),
     IncrementalAlterConfigsRequest: Route(
-        incremental_alter_configs, refuse_incremental_alter_configs),
+        incremental_alter_configs, refuse_incremental_alter_configs
+    ),
     AlterConfigsRequest: Route(alter_configs, refuse_alter_configs),
-    AlterClientQuotasRequest: Route(
-        alter_client_quotas, refuse_alter_client_quotas),
+    AlterClientQuotasRequest: Route(alter_client_quotas, refuse_alter_client_quotas),
     CreateAclsRequest: Route(create_acls, refuse_create_acls),
     DeleteAclsRequest: Route(delete_acls, refuse_delete_acls),
     DescribeAclsRequest: Route(describe_acls, refuse_describe_acls),
     AlterUserScramCredentialsRequest: Route(
-        alter_scram_credentials, refuse_alter_scram_credentials),
+        alter_scram_credentials, refuse_alter_scram_credentials
+    ),
     DescribeUserScramCredentialsRequest: Route(
-        describe_scram_credentials, refuse_describe_scram_credentials),
+        describe_scram_credentials, refuse_describe_scram_credentials
+    ),
 }

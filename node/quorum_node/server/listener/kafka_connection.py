@@ -20,6 +20,7 @@ from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.observing.request_times import RequestTimes
+from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sockets import address_of, prepare_socket
 
@@ -94,6 +95,7 @@ class KafkaConnection(asyncio.Protocol):
         self._queued_bytes = 0
         self.address = ""
         self.caller = NOBODY
+        self.decided: Decided = {}
         self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None

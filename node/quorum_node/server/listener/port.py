@@ -7,9 +7,12 @@ from typing import Protocol
 from quorum_node.protocol.frames import Request, encode_response_parts
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
+from quorum_node.server.rights.port import Decided
 
 ON_AUTHORIZED = "quorum.on_authorized"
-"""Key of an ASGI scope: a function to call once the caller of the request has shown the admin token."""
+"""Key of an ASGI scope: a function to call once the caller of the request has shown who it is."""
+CALLER = "quorum.caller"
+"""Key of an ASGI scope: the `Caller` that the connection has proved; not there where it proves nothing."""
 
 CALLER = "quorum.caller"
 """Key of an ASGI scope: the `Caller` that the connection has proved. A token is not known to it."""
@@ -21,6 +24,10 @@ class Answering(Protocol):
     @property
     def caller(self) -> Caller:
         """Who is at the other end, as the connection itself has proved."""
+
+    @property
+    def decided(self) -> Decided:
+        """What its caller was allowed before."""
 
     def write_ready(self) -> None:
         """Write every answer whose turn has come."""
@@ -56,6 +63,11 @@ class InboundRequest:
     def caller(self) -> Caller:
         """Who asks: whoever opened the connection."""
         return self.connection.caller
+
+    @property
+    def decided(self) -> Decided | None:
+        """What this very caller was allowed before; None where nothing may be kept."""
+        return self.connection.decided
 
     def when_abandoned(self, abandoned: Callable[[], None]) -> None:
         """What to do if the connection is gone before there is an answer; the last one said counts."""

@@ -266,6 +266,11 @@ COUNTS = (
         "Connections closed because of a limit, by listener and the key of the limit",
         "limit",
     ),
+    _counter(
+        "authorization_denials",
+        "Requests refused for lack of a right, by role of the caller and API or route",
+        "denied",
+    ),
     _counter("peer_requests", "Requests sent to other replicas", "api"),
     _counter(
         "peer_request_parts",

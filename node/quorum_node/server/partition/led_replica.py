@@ -56,6 +56,13 @@ class LedReplica:
         """Everything below is committed."""
         return self._replica.high_watermark
 
+    def knows_commits(self) -> bool:
+        """Whether this process leads, or has heard from a leader, so that the high watermark is no memory."""
+        replica, role = self._replica, self._replica.role
+        if isinstance(role, Leader):
+            return role.own_epoch_committed
+        return replica.leader_high_watermark >= 0
+
     def leading_epoch(self) -> int | None:
         """See `ControlledReplica`."""
         replica, role = self._replica, self._replica.role

@@ -34,6 +34,11 @@ from quorum_node.server.process.gauges import gauges_of_node
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.kafka_api import KafkaApi
+from quorum_node.server.rights.guarding import (
+    door_settings,
+    make_guard,
+    warn_of_nameless_members,
+)
 from quorum_node.server.starting.replica_building import own_endpoints
 from quorum_node.server.transport.sockets import bind
 from quorum_node.server.wire.partitions import metadata_partition
@@ -78,11 +83,16 @@ class NodeProcess:
             config, directory, self._metrics, malformed, self._reserve, self, self._make_controller
         )
         first = self._hosted.first
+        self._guard = make_guard(
+            door_settings(config), LedReplica(first), self._hosted.voter_ids, self._metrics
+        )
+        warn_of_nameless_members(config)
         api = KafkaApi(
             {metadata_partition(host.partition): host for host in self._hosted.hosts},
             ConfigApi(first, config.node_id, config.controller.settings),
             self._controller,
             membership_allowed=config.membership_on_controller_listener,
+            guard=self._guard,
         )
         self._listeners = KafkaListeners(
             config.listeners,
@@ -141,6 +151,7 @@ class NodeProcess:
             metrics=self._metrics,
             reserve=self._reserve,
             token=token,
+            guard=self._guard,
             token_file=None if path is None or token is None else TokenFile(path, token),
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
@@ -182,6 +193,8 @@ class NodeProcess:
 
     def voters_changed(self, host: HostedPartition, event: VotersChanged) -> None:
         """See `ProcessPort`."""
+        if self._guard is not None:
+            self._guard.voters_changed()
         cluster_id = host.describe().cluster_id
         if not event.committed or cluster_id in (None, self._directory.meta.cluster_id):
             return

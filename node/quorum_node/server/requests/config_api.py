@@ -4,8 +4,9 @@ Writes are answered after their commit, by the leader alone; reads are lineariza
 from its own state. A stock AdminClient works against the quorum. Knows no sockets and no elections.
 """
 
-from quorum_node.controller.authorization import Caller
-from quorum_node.controller.config_descriptions import Asked, describe, description_refused
+from quorum_node.controller.authorization import AclOperation, Caller, Rights
+from quorum_node.controller.config_descriptions import Asked, describe
+from quorum_node.controller.config_rights import config_refused
 from quorum_node.controller.problem import Problem
 from quorum_node.controller.view import Settings
 from quorum_node.protocol.configs import (
@@ -37,9 +38,17 @@ class ConfigApi:
         self._node_id = node_id
         self._settings = settings
 
-    def alter(self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest) -> None:
+    def alter(
+        self, inbound: InboundRequest, body: IncrementalAlterConfigsRequest, rights: Rights
+    ) -> None:
         """All resources of a request as one batch; answered after the commit."""
         values: list[bytes] = []
+        for resource in body.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            refused = config_refused(rights, inbound.caller, AclOperation.ALTER_CONFIGS, kind, name)
+            if refused is not None:
+                inbound.reply(_alter_response(body, refused.code, refused.text))
+                return
         for resource in body.resources:
             problem = _append_changes(resource, values)
             if problem is not None:
@@ -54,13 +63,15 @@ class ConfigApi:
 
         self._replica.append(tuple(values), done)
 
-    def describe(self, inbound: InboundRequest, body: DescribeConfigsRequest) -> None:
+    def describe(
+        self, inbound: InboundRequest, body: DescribeConfigsRequest, rights: Rights
+    ) -> None:
         """Values as of now, confirmed by a majority."""
 
         def done(error: RaftError | None) -> None:
             caller, synonyms = inbound.caller, body.include_synonyms
             results = tuple(
-                self._describe_one(caller, resource, error, synonyms=synonyms)
+                self._describe_one(caller, rights, resource, error, synonyms=synonyms)
                 for resource in body.resources
             )
             inbound.reply(DescribeConfigsResponse(results=results))
@@ -71,6 +82,7 @@ class ConfigApi:
     def _describe_one(
         self,
         caller: Caller,
+        rights: Rights,
         resource: DescribeConfigsResource,
         error: RaftError | None,
         *,
@@ -83,7 +95,7 @@ class ConfigApi:
             image, settings = self._replica.committed.image, self._settings
             kind, name = resource.resource_type, resource.resource_name
             asked = Asked(kind, name, frozenset(resource.configuration_keys or ()), synonyms)
-            problem = description_refused(image.acls, settings.authorizer, caller, asked)
+            problem = config_refused(rights, caller, AclOperation.DESCRIBE_CONFIGS, kind, name)
             found = problem or describe(image, self._node_id, settings.static_configs, asked)
         return DescribeConfigsResult(
             error_code=found.code if isinstance(found, Problem) else ErrorCode.NONE,

@@ -32,6 +32,10 @@ class ForwardedRequest(InboundRequest):
         """The client of the broker."""
         return self._caller
 
+    @property
+    def decided(self) -> None:
+        """Nothing is kept: the broker of this connection speaks for many clients, each with rights of its own."""
+
     def reply_version(self, body: Message, version: int) -> None:
         """Answer in the version that the client asked in.
 

@@ -7,6 +7,7 @@ what this node knows of the first partition; config requests are in `config_api`
 from collections.abc import Mapping
 from typing import Protocol
 
+from quorum_node.controller.authorization import UNRESTRICTED, Rights
 from quorum_node.controller.feature_levels import ANNOUNCED, KRAFT_VERSION
 from quorum_node.protocol.alter_quorum import AlterQuorumRequest
 from quorum_node.protocol.api_versions import (
@@ -29,15 +30,19 @@ from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
+from quorum_node.schema.schema import Message
+from quorum_node.security.rights.door import Denial
 from quorum_node.server.controller.port import ControllerPort
 from quorum_node.server.listener.port import InboundRequest
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.forwarded import ForwardedRequest, unwrap
 from quorum_node.server.requests.split_request import AskedReplica, PartitionRequests
+from quorum_node.server.rights.port import Guard
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
 from quorum_node.server.wire.authentication import refuse, refuses
 from quorum_node.server.wire.describe import Now
 from quorum_node.server.wire.partitions import METADATA_PARTITION, PartitionKey
+from quorum_node.server.wire.refusals import refuse_request
 from quorum_node.server.wire.voters import join_voter_change
 
 
@@ -55,7 +60,7 @@ class Replica(AskedReplica, Protocol):
 
 
 class KafkaApi:
-    """Answers every request of the listener."""
+    """Answers every request of the listener. `guard`: asked for each one first; None where nobody is refused anything."""
 
     def __init__(
         self,
@@ -64,7 +69,9 @@ class KafkaApi:
         controller: ControllerPort,
         *,
         membership_allowed: bool,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
         self._main = replicas[METADATA_PARTITION]
         self._requests = PartitionRequests(replicas, self._main.now)
         self._configs = configs
@@ -78,16 +85,31 @@ class KafkaApi:
     def handle(self, inbound: InboundRequest) -> None:
         """Answer now, or when a replica has."""
         body = inbound.request.body
+        rights = UNRESTRICTED
+        if self._guard is not None and body is not None:
+            found = self._guard.request(inbound, body)
+            if isinstance(found, Denial):
+                inbound.reply(self._refused(body, found))
+                return
+            rights = found
+        self._serve(inbound, body, rights)
+
+    def _refused(self, body: Message, denial: Denial) -> Message:
+        if self._controller.api.serves(body):
+            return self._controller.api.refuse(body, denial.error, denial.text)
+        return refuse_request(body, denial.error, denial.text)
+
+    def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
         controller = self._controller
         if body is not None and controller.api.serves(body):
             if isinstance(body, IncrementalAlterConfigsRequest) and controller.is_held_back:
-                self._configs.alter(inbound, body)
+                self._configs.alter(inbound, body, rights)
             else:
-                controller.api.handle(inbound, body)
+                controller.api.handle(inbound, body, rights)
             return
         match body:
             case DescribeConfigsRequest():
-                self._configs.describe(inbound, body)
+                self._configs.describe(inbound, body, rights)
             case EnvelopeRequest():
                 self._forwarded(inbound, body)
             case None:

@@ -1,0 +1,58 @@
+"""Requests that were refused for lack of a right: told in the log and counted.
+
+Owns how often it is told: a stranger that asks on and on must not fill the log.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
+from quorum_node.server.observing.metrics import Metrics
+
+TELL_EVERY_S = 10.0
+"""The same caller with the same operation."""
+MAX_REMEMBERED = 1000
+METRIC = "authorization_denials"
+_LOG = structlog.get_logger("quorum_node")
+
+
+class Denials:
+    """`clock`: seconds."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._told: dict[tuple[str, str, str], tuple[float, int]] = {}
+        """When it was told, and how often it happened since, by principal, address and operation."""
+
+    def denied(self, caller: Caller, operation: str, why: str) -> None:
+        """`operation`: the name of the API, or method and route."""
+        self._metrics.count_labelled(METRIC, f"{role_name(caller)} {operation}")
+        key = (caller.principal, caller.host, operation)
+        now = self._clock()
+        told_at, silent = self._told.get(key, (-TELL_EVERY_S, 0))
+        if now - told_at < TELL_EVERY_S:
+            self._told[key] = told_at, silent + 1
+            return
+        if len(self._told) >= MAX_REMEMBERED:
+            self._told.clear()
+        self._told[key] = now, 0
+        identity = caller.identity
+        _LOG.warning(
+            f"authorizer: denied {operation}: {why}",
+            principal=caller.principal,
+            subject=identity.uri() if identity is not None and identity.namespace else "",
+            address=caller.host,
+            listener=caller.listener,
+            operation=operation,
+            sinceThen=silent,
+        )
+
+
+def role_name(caller: Caller) -> str:
+    """Of its certificate or token; `none` for a principal without a role, `anonymous` for nobody."""
+    if caller.identity is not None:
+        return caller.identity.role.value
+    return "anonymous" if caller.principal == ANONYMOUS_PRINCIPAL else "none"
