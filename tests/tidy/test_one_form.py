@@ -46,3 +46,33 @@ def test_a_counted_majority_is_found(source: str, tmp_path: Path) -> None:
 def test_the_arithmetic_knows_nothing_of_node_and_operator() -> None:
     """So that both may import it."""
     assert [module for _, module in imports(ARITHMETIC)] == []
+
+
+# What has one place, and what every other module would import to write it again.
+PLACES = {
+    "numba": "pipeline/quorum_pipeline/compiled.py",
+    "fcntl": "node/quorum_node/exclusive_lock.py",
+}
+
+
+def importers(module: str, paths: list[Path]) -> list[str]:
+    return [
+        place(path, line)
+        for path in paths
+        for line, name in imports(path)
+        if name.split(".")[0] == module
+    ]
+
+
+@pytest.mark.parametrize("module", PLACES)
+def test_what_has_one_place_is_imported_there(module: str) -> None:
+    """Options of the compiler, and which answers of the kernel mean that a lock is held."""
+    found = importers(module, modules(*PACKAGES))
+    assert [each for each in found if not each.startswith(f"{PLACES[module]}:")] == []
+    assert found
+
+
+def test_a_second_place_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text("def f():\n    from numba import njit\n")
+    assert len(set(importers("numba", [path]))) == 1

@@ -8,8 +8,9 @@ Must not know what records change.
 
 import numpy as np
 
-from quorum_pipeline.compaction.compiled import Bytes, Table, inner
-from quorum_pipeline.compaction.values import hash_of, int32, int64, mixed, same, word
+from quorum_pipeline.compaction.values import hash_of, mixed, same, word
+from quorum_pipeline.compiled import Bytes, Table, inner
+from quorum_pipeline.plain_form import int32, int64
 
 UUID_BYTES, PARTITION_KEY_BYTES = 16, 20
 NONE = 0

@@ -20,12 +20,12 @@ from quorum_pipeline.compaction.columns import (
     TOPIC_COLUMNS,
     table,
 )
-from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table
 from quorum_pipeline.compaction.frames import find_kinds, find_values
 from quorum_pipeline.compaction.merging import merge
 from quorum_pipeline.compaction.thinning import thin_out
-from quorum_pipeline.compaction.values import Unusual
 from quorum_pipeline.compaction.writing import size_of, write
+from quorum_pipeline.compiled import Bytes, Numbers, Table
+from quorum_pipeline.plain_form import Unusual
 
 _MERGED = np.array(
     (
@@ -43,7 +43,7 @@ _BOUNDARIES = np.array((_BEGIN, _END, md.AbortTransactionRecord.RECORD_TYPE), np
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRun:
     """Records in order: the value of one is `data[begins[i]:ends[i]]`; `kinds`: their types."""
 
     data: Any
@@ -59,32 +59,34 @@ class Run:
         found: bytes = self.data[self.begins[index] : self.ends[index]].tobytes()
         return found
 
-    def from_on(self, index: int) -> "Run":
+    def from_on(self, index: int) -> "RecordRun":
         """A copy of the rest. In `data` they may lie in any order."""
         if index == len(self):
             return EMPTY
         begins, ends = self.begins[index:], self.ends[index:]
         first, last = int(begins.min()), int(ends.max())
-        return Run(self.data[first:last].copy(), begins - first, ends - first, self.kinds[index:])
+        return RecordRun(
+            self.data[first:last].copy(), begins - first, ends - first, self.kinds[index:]
+        )
 
-    def some(self, indexes: Any) -> "Run":
+    def some(self, indexes: Any) -> "RecordRun":
         """These of them."""
-        return Run(self.data, self.begins[indexes], self.ends[indexes], self.kinds[indexes])
+        return RecordRun(self.data, self.begins[indexes], self.ends[indexes], self.kinds[indexes])
 
 
-def run_of_array(data: Bytes, begins: Numbers, ends: Numbers) -> Run:
+def run_of_array(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
     """Records whose values lie there."""
     return _known(data.copy(), begins, ends)
 
 
-def run_of_values(values: Sequence[bytes]) -> Run:
+def run_of_values(values: Sequence[bytes]) -> RecordRun:
     """Records that are not one behind the other yet."""
     borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
     data = np.frombuffer(bytearray().join(values), np.uint8)
     return _known(data, borders[:-1].copy(), borders[1:].copy())
 
 
-def run_of_batches(data: bytearray, count: int) -> Run:
+def run_of_batches(data: bytearray, count: int) -> RecordRun:
     """The records of whole batches, one behind the other. Raises Unusual."""
     if count > len(data):
         raise Unusual  # before room is made for them
@@ -94,16 +96,16 @@ def run_of_batches(data: bytearray, count: int) -> Run:
     return _known(found, begins, ends)
 
 
-def _known(data: Bytes, begins: Numbers, ends: Numbers) -> Run:
+def _known(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
     kinds = np.empty(len(begins), np.uint8)
     find_kinds(data, begins, ends, kinds)
-    return Run(data, begins, ends, kinds)
+    return RecordRun(data, begins, ends, kinds)
 
 
 EMPTY = run_of_values(())
 
 
-def compacted(before: Run, run: Run) -> Run:
+def compacted(before: RecordRun, run: RecordRun) -> RecordRun:
     """What is left of the merged kinds of records in both, one after the other. `before` begins with the beginning of the
     history, or is what was left of that. Raises Unusual.
     """
@@ -130,12 +132,12 @@ def _tables(counts: list[int]) -> tuple[Table, Table, Table, Table]:
     )
 
 
-def joined(first: Run, second: Run) -> Run:
+def joined(first: RecordRun, second: RecordRun) -> RecordRun:
     """One after the other."""
     if not len(first) or not len(second):
         return first if len(first) else second
     shift = len(first.data)
-    return Run(
+    return RecordRun(
         np.concatenate([first.data, second.data]),
         np.concatenate([first.begins, second.begins + shift]),
         np.concatenate([first.ends, second.ends + shift]),
@@ -143,7 +145,7 @@ def joined(first: Run, second: Run) -> Run:
     )
 
 
-def others(run: Run) -> Run:
+def others(run: RecordRun) -> RecordRun:
     """The records of the other kinds that no later one of this run overtakes. Raises Unusual."""
     some = run.some(np.flatnonzero(~np.isin(run.kinds, _MERGED)))
     kept = np.ones(len(some), np.uint8)
@@ -151,7 +153,7 @@ def others(run: Run) -> Run:
     return some.some(np.flatnonzero(kept))
 
 
-def settled(run: Run) -> tuple[Run, Run]:
+def settled(run: RecordRun) -> tuple[RecordRun, RecordRun]:
     """What takes effect by its end, without the boundaries of transactions; and what a transaction that is open there holds back.
 
     Raises MalformedRecord, as replay would: what a transaction took back has to be a record, too.
@@ -170,7 +172,7 @@ def settled(run: Run) -> tuple[Run, Run]:
     return run.some(np.flatnonzero(counts[:end])), run.from_on(end)
 
 
-def decoded(run: Run) -> list[md.AnyMetadata]:
+def decoded(run: RecordRun) -> list[md.AnyMetadata]:
     """The records. Raises MalformedRecord."""
     data = memoryview(run.data)
     borders = zip(run.begins.tolist(), run.ends.tolist(), strict=True)

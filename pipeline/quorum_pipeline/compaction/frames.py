@@ -8,8 +8,8 @@ import numpy as np
 
 from quorum_node.records.batches import COMPRESSION_MASK, CONTROL_FLAG, HEADER_BYTES, PREFIX_BYTES
 from quorum_node.records.metadata import FRAME_VERSION, RECORDS_BY_TYPE
-from quorum_pipeline.compaction.compiled import Bytes, Numbers, compiled, inner
-from quorum_pipeline.compaction.values import Unusual, int32, uvarint
+from quorum_pipeline.compiled import Bytes, Numbers, compiled
+from quorum_pipeline.plain_form import Unusual, int32, plain_record
 
 OTHER = 0xFF
 """A record that is not known."""
@@ -19,24 +19,6 @@ _ATTRIBUTES_AT, _LAST_DELTA_AT, _COUNT_AT = 21, 23, 57
 _HIGHEST_VERSIONS = np.full(0x80, -1, np.int64)
 for _number, _record in RECORDS_BY_TYPE.items():
     _HIGHEST_VERSIONS[_number] = _record.HIGHEST_VERSION
-
-
-@inner
-def _value(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int, int]:
-    """Begin and end of a record's value, and the end of the record."""
-    size, at = uvarint(data, at, end)
-    # Zigzag: an even number is half of it. Attributes, no timestamp delta, the offset delta, no key, the value, no headers.
-    record_end = at + (size >> 1)
-    if size & 1 or record_end > end or at + 2 >= end or data[at + 1]:
-        raise Unusual
-    told, at = uvarint(data, at + 2, record_end)
-    if told != delta << 1 or at >= record_end or data[at] != 1:
-        raise Unusual
-    size, at = uvarint(data, at + 1, record_end)
-    value_end = at + (size >> 1)
-    if size & 1 or value_end != record_end - 1 or data[value_end]:
-        raise Unusual
-    return at, value_end, record_end
 
 
 @compiled
@@ -53,8 +35,11 @@ def find_values(data: Bytes, begins: Numbers, ends: Numbers) -> None:
             raise Unusual
         at += HEADER_BYTES
         for delta in range(count):
-            begins[found], ends[found], at = _value(data, at, batch_end, delta)
-            found += 1
+            begin, value_end = plain_record(data, at, batch_end, delta)
+            if begin < 0:
+                raise Unusual
+            begins[found], ends[found] = begin, value_end
+            found, at = found + 1, value_end + 1
         if at != batch_end:
             raise Unusual
     if found != len(begins):

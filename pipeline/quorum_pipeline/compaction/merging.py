@@ -16,24 +16,22 @@ from quorum_pipeline.compaction.columns import (
     partition_row,
     row_of,
 )
-from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table, compiled, inner
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.values import (
     ABSENT,
     MOST_BYTES,
-    Unusual,
     array_count,
     array_end,
     check_tags,
     int8,
-    int32,
-    int64,
     no_tags,
     tag,
     text_end,
     uvarint,
     whole_array_end,
 )
+from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
+from quorum_pipeline.plain_form import Unusual, int32, int64
 
 TOPIC = md.TopicRecord.RECORD_TYPE
 REMOVE_TOPIC = md.RemoveTopicRecord.RECORD_TYPE

@@ -10,21 +10,19 @@ import numpy as np
 
 from quorum_node.records import metadata as md
 from quorum_pipeline.compaction.columns import UUID_BYTES
-from quorum_pipeline.compaction.compiled import Bytes, Numbers, compiled, inner
 from quorum_pipeline.compaction.frames import HEAD_BYTES
 from quorum_pipeline.compaction.values import (
     MOST_BYTES,
-    Unusual,
     array_end,
     check_tags,
-    int32,
-    int64,
     tag,
     text_end,
     uvarint,
     whole_array_end,
     word,
 )
+from quorum_pipeline.compiled import Bytes, Numbers, compiled, inner
+from quorum_pipeline.plain_form import Unusual, int32, int64
 
 _REGISTER = md.RegisterBrokerRecord.RECORD_TYPE
 _UNREGISTER = md.UnregisterBrokerRecord.RECORD_TYPE

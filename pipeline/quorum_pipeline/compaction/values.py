@@ -5,52 +5,28 @@ metadata use raises Unusual: then the decoders of the node say what it is, or wh
 Source: KIP-482 (compact forms, tagged fields); KIP-631, "Record format".
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from quorum_pipeline.compaction.compiled import Bytes, inner
+from quorum_pipeline.compiled import Bytes, inner
+from quorum_pipeline.plain_form import Unusual, int64, plain_uvarint, uint64
 
 MOST_BYTES = 1 << 14
 """Of a record that says more than one value: the arrays of several that are as long still make a partition that can be decoded, which has a
 limit of elements."""
 ABSENT = -1
 """Instead of a position: null, or not there."""
-if TYPE_CHECKING:
-    int64 = uint64 = int
-else:
-    int64 = np.int64  # in compiled code the sum of a byte and a number would be of another type
-    uint64 = np.uint64  # as an index it is not looked at whether it counts from the end: eight bytes then are one load
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
 """Of eight bytes; in a text, of no letter of ASCII."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Unusual(Exception):
-    """Not for this way: the reference path decides."""
-
-
 @inner
 def uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """A number of up to three bytes, no more than it needs, and what follows it."""
-    if at >= end:
+    """A number in the plain form, and what follows it."""
+    value, at = plain_uvarint(data, at, end)
+    if value < 0:
         raise Unusual
-    low = int64(data[uint64(at)])
-    if low < 0x80:
-        return low, at + 1
-    if at + 1 >= end:
-        raise Unusual
-    middle = int64(data[uint64(at + 1)])
-    if middle == 0:
-        raise Unusual
-    if middle < 0x80:
-        return low & 0x7F | middle << 7, at + 2
-    if at + 2 >= end:
-        raise Unusual
-    high = int64(data[uint64(at + 2)])
-    if high == 0 or high >= 0x80:
-        raise Unusual
-    return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
+    return value, at
 
 
 @inner
@@ -62,19 +38,6 @@ def put_uvarint(data: Bytes, at: int, value: int) -> int:
         at += 1
     data[at] = value
     return at + 1
-
-
-@inner
-def int32(data: Bytes, at: int) -> int:
-    """Signed; the caller knows that it is there."""
-    begin = uint64(at)
-    value = (
-        int64(data[begin]) << 24
-        | int64(data[begin + uint64(1)]) << 16
-        | int64(data[begin + uint64(2)]) << 8
-        | int64(data[begin + uint64(3)])
-    )
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 @inner

@@ -8,9 +8,10 @@ from quorum_node.records import metadata as md
 from quorum_node.records.metadata import FRAME_VERSION
 from quorum_pipeline.compaction import columns as c
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
-from quorum_pipeline.compaction.compiled import Bytes, Numbers, Table, compiled, inner
 from quorum_pipeline.compaction.frames import HEAD_BYTES
-from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint, uint64
+from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint
+from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
+from quorum_pipeline.plain_form import uint64
 
 _PARTITION = md.PartitionRecord.RECORD_TYPE
 _NEWEST = md.PartitionRecord.HIGHEST_VERSION

@@ -4,18 +4,15 @@ Two would write the same micro batches into the same directories. Owns the lock.
 on other file systems it is Spark's checkpoint that ends one of two.
 """
 
-import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from quorum_node.exclusive_lock import try_to_lock
 from quorum_pipeline.errors import PipelineError
 
 LOCK = "_lock"
-_HELD = (errno.EACCES, errno.EAGAIN)
-_UNKNOWN = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 @contextmanager
@@ -27,13 +24,8 @@ def only_writer(archive: Path) -> Iterator[None]:
     except OSError as error:
         raise PipelineError(f"{archive} can't be written to: {error.strerror}") from None
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in _HELD:
-                raise PipelineError(f"another process writes the archive {archive}") from None
-            if error.errno not in _UNKNOWN:
-                raise
+        if not try_to_lock(file):
+            raise PipelineError(f"another process writes the archive {archive}")
         yield
     finally:
         os.close(file)

@@ -7,7 +7,7 @@ from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_runs import read_runs
 from quorum_pipeline.files.log_span import Damage
 from quorum_pipeline.rows.gathering import AnyRows, Gathering
-from quorum_pipeline.rows.runs import Run
+from quorum_pipeline.rows.runs import BatchRun
 
 UNKNOWN_EPOCH = -1
 
@@ -21,7 +21,7 @@ def span_rows(
     """
     rows = Gathering(span.path)
     for found in read_runs(span, start_offset, end_offset):
-        if isinstance(found, Run):
+        if isinstance(found, BatchRun):
             rows.add_run(found)
         elif isinstance(found, Damage):
             if found.offset < end_offset and (found.end_offset or end_offset) > start_offset:

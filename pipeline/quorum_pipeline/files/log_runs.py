@@ -14,7 +14,7 @@ from quorum_node.records.batches import HEADER_BYTES
 from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_span import PIECE_BYTES, Damage, PlacedBatch, read_span
 from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
-from quorum_pipeline.rows.runs import Run, first_run
+from quorum_pipeline.rows.runs import BatchRun, first_run
 
 RUN_BYTES = 8 << 20
 """What is read together is decoded together: a hundred thousand records, more or less."""
@@ -22,7 +22,7 @@ RUN_BYTES = 8 << 20
 
 def read_runs(
     span: LogSpan, start_offset: int, end_offset: int
-) -> Iterator[Run | PlacedBatch | Damage]:
+) -> Iterator[BatchRun | PlacedBatch | Damage]:
     """As `read_span`, in runs: where they hold nothing before `start_offset` and nothing from `end_offset` on. Raises OSError."""
     position, offset = span.position, span.base_offset
     with Path(span.path).open("rb") as file:
@@ -48,7 +48,7 @@ def read_runs(
                 return
 
 
-def _run(file: BufferedReader, position: int, end_position: int, offset: int) -> Run | None:
+def _run(file: BufferedReader, position: int, end_position: int, offset: int) -> BatchRun | None:
     size = min(RUN_BYTES, end_position - position)
     if size < HEADER_BYTES:
         return None

@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from quorum_node.schema.schema import STRING, Array, FieldSpec, Fixed, WireType
 from quorum_node.schema.source import wire_fields
+from quorum_pipeline.compiled import Bytes, Numbers
+from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
-from quorum_pipeline.rows.columnar import Indexes, Places, Unusual, fields_of_structures
+from quorum_pipeline.rows.columnar import Indexes, Places, fields_of_structures
 from quorum_pipeline.rows.declared import plain
-from quorum_pipeline.rows.loops import ABSENT, Bytes, Numbers
+from quorum_pipeline.rows.loops import ABSENT
 
 _LETTERS = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8

@@ -27,22 +27,18 @@ from quorum_node.schema.schema import (
     WireType,
 )
 from quorum_node.schema.source import wire_fields
+from quorum_pipeline.compiled import Bytes, Numbers
+from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows.loops import (
     ABSENT,
     COUNTED,
     FIXED,
     NULLABLE,
-    Bytes,
-    Numbers,
     fields,
     structures,
 )
 
 Indexes = npt.NDArray[np.intp]
-
-
-class Unusual(Exception):
-    """Not for this way: the reference path says what it is, or what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)

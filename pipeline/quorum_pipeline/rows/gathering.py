@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from quorum_node.records.batches import Batch
 from quorum_pipeline.rows.plain_rows import PlainRows, plain_blocks
-from quorum_pipeline.rows.runs import Placed, Run, may_be_plain, run_of
+from quorum_pipeline.rows.runs import BatchRun, Placed, may_be_plain, run_of
 from quorum_pipeline.rows.table import Rows
 
 ROWS_AT_ONCE = 131_072
@@ -23,7 +23,7 @@ class Gathering:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._blocks: list[list[Placed] | Run | Rows] = []
+        self._blocks: list[list[Placed] | BatchRun | Rows] = []
         self._count = self._size_bytes = 0
 
     @property
@@ -44,7 +44,7 @@ class Gathering:
         else:
             self._blocks.append([(batch, position)])
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: BatchRun) -> None:
         """All records of many batches."""
         self._count += run.end_offset - run.base_offset
         self._size_bytes += len(run.data)
@@ -69,9 +69,9 @@ class Gathering:
         assert isinstance(rows, Rows)
         return rows
 
-    def _decoded(self, batches: list[Placed] | Run) -> Iterator[AnyRows]:
+    def _decoded(self, batches: list[Placed] | BatchRun) -> Iterator[AnyRows]:
         others = Rows(self._source)
-        run = batches if isinstance(batches, Run) else run_of(batches)
+        run = batches if isinstance(batches, BatchRun) else run_of(batches)
         for found in plain_blocks(self._source, run):
             if isinstance(found, PlainRows):
                 yield others

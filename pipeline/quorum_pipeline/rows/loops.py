@@ -8,69 +8,28 @@ Every loop reads a few bytes ahead of what it has checked, so READ_AHEAD_BYTES h
 Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms, tagged fields).
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from quorum_node.records.batches import HEADER_BYTES, MAGIC, PREFIX_BYTES
+from quorum_pipeline.compiled import Bytes, Numbers, compiled_when_called
+from quorum_pipeline.plain_form import UNUSUAL, int32, plain_record, plain_uvarint
 
-Bytes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
 READ_AHEAD_BYTES = 16
-ABSENT, NULL, UNUSUAL = -1, -1, -2
+ABSENT, NULL = -1, -1
 FIXED, COUNTED, NULLABLE = 0, 1, 2
 """Forms of a field: of a fixed size; a count of elements (bytes of a string), then these; the same, or null."""
 BASE_OFFSET, COUNT, EPOCH, TIMESTAMP_MS, CRC = HEADER_COLUMNS = range(5)
 """Columns of a table of headers."""
 HEADERS = len(HEADER_COLUMNS)
 
-if TYPE_CHECKING:
-    int64 = int
-else:
-    int64 = np.int64  # in compiled code a byte that is shifted would be a number without a sign
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _compiled(function: _F) -> _F:
-    """When it is first called; kept for the next process, where there is a directory for that (NUMBA_CACHE_DIR)."""
-    try:
-        return cast("_F", njit(cache=True)(function))
-    except RuntimeError:
-        return cast("_F", njit(function))
-
-
-@_compiled
-def _uvarint(data: Bytes, at: int) -> tuple[int, int]:
-    """The number there, and what follows it. UNUSUAL: it has more than three bytes."""
-    low = int(data[at])
-    if low < 0x80:
-        return low, at + 1
-    middle = int(data[at + 1])
-    if middle < 0x80:
-        return low & 0x7F | middle << 7, at + 2
-    high = int(data[at + 2])
-    if high < 0x80:
-        return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
-    return UNUSUAL, at
-
-
-@_compiled
-def _int32(data: Bytes, at: int) -> int:
-    value = int64(data[at]) << 24 | int64(data[at + 1]) << 16
-    value |= int64(data[at + 2]) << 8 | int64(data[at + 3])
-    return value - (value >> 31 << 32)
-
-
-@_compiled
+@compiled_when_called
 def _int64(data: Bytes, at: int) -> int:
-    return _int32(data, at) << 32 | _int32(data, at + 4) & 0xFFFFFFFF
+    return int32(data, at) << 32 | int32(data, at + 4) & 0xFFFFFFFF
 
 
-@_compiled
+@compiled_when_called
 def headers(
     data: Bytes, size: int, offset: int, other_forms: int, borders: Numbers, table: Numbers
 ) -> int:
@@ -82,8 +41,8 @@ def headers(
     at, count = 0, 0
     borders[0] = 0
     while at + HEADER_BYTES <= size:
-        end = at + PREFIX_BYTES + _int32(data, at + 8)
-        records = _int32(data, at + 57)
+        end = at + PREFIX_BYTES + int32(data, at + 8)
+        records = int32(data, at + 57)
         if (
             data[at + 16] != MAGIC
             or end < at + HEADER_BYTES
@@ -91,13 +50,13 @@ def headers(
             or data[at + 22] & other_forms
             or _int64(data, at) != offset
             or not 0 < records < end - at
-            or _int32(data, at + 23) != records - 1
+            or int32(data, at + 23) != records - 1
         ):
             break
         table[count, BASE_OFFSET], table[count, COUNT] = offset, records
-        table[count, EPOCH] = _int32(data, at + 12)
+        table[count, EPOCH] = int32(data, at + 12)
         table[count, TIMESTAMP_MS] = _int64(data, at + 27)
-        table[count, CRC] = _int32(data, at + 17) & 0xFFFFFFFF
+        table[count, CRC] = int32(data, at + 17) & 0xFFFFFFFF
         offset += records
         count += 1
         at = end
@@ -105,7 +64,7 @@ def headers(
     return count
 
 
-@_compiled
+@compiled_when_called
 def frames(
     data: Bytes, borders: Numbers, firsts: Numbers, begins: Numbers, ends: Numbers
 ) -> npt.NDArray[np.bool_]:
@@ -120,44 +79,36 @@ def frames(
         count = firsts[batch + 1] - firsts[batch]
         delta = 0
         while delta < count:
-            size, at = _uvarint(data, at)
-            end = at + (size >> 1)
-            # Behind the attributes: no delay, the offset, no key (a length of -1), the value, no headers; signed numbers in zigzag.
-            if size < 0 or size & 1 or end > limit or data[at + 1] != 0:
+            begin, end = plain_record(data, at, limit, delta)
+            if begin < 0:
                 break
-            offset, at = _uvarint(data, at + 2)
-            if offset != delta << 1 or data[at] != 1:
-                break
-            size, at = _uvarint(data, at + 1)
-            if size < 0 or size & 1 or at + (size >> 1) + 1 != end or data[end - 1] != 0:
-                break
-            begins[firsts[batch] + delta], ends[firsts[batch] + delta] = at, end - 1
+            begins[firsts[batch] + delta], ends[firsts[batch] + delta] = begin, end
             delta += 1
-            at = end
+            at = end + 1
         plain[batch] = delta == count and at == limit
     return plain
 
 
-@_compiled
-def _value(data: Bytes, at: int, size_bytes: int, form: int) -> tuple[int, int, int]:
+@compiled_when_called
+def _value(data: Bytes, at: int, end: int, size_bytes: int, form: int) -> tuple[int, int, int]:
     """Where a value begins, how many elements it has (or NULL, or UNUSUAL), and what follows it."""
     if form == FIXED:
         return at, 1, at + size_bytes
-    count, at = _uvarint(data, at)
+    count, at = plain_uvarint(data, at, end)
     if count < 0 or (count == 0 and form == COUNTED):
         return at, UNUSUAL, at
     return at, count - 1, at + max(count - 1, 0) * size_bytes
 
 
-@_compiled
+@compiled_when_called
 def _place(data: Bytes, at: int, end: int, program: Numbers, field: int) -> tuple[int, int, int]:
     """The same for a field of a program, whose elements may be structures; these have no tagged fields."""
-    place, count, at = _value(data, at, program[field, 1], program[field, 2])
+    place, count, at = _value(data, at, end, program[field, 1], program[field, 2])
     if program[field, 4] == 0:
         return place, count, at
     for _ in range(count):
         for inner in range(program[field, 3], program[field, 3] + program[field, 4]):
-            _, size, at = _value(data, at, program[inner, 1], program[inner, 2])
+            _, size, at = _value(data, at, end, program[inner, 1], program[inner, 2])
             if size == UNUSUAL or at >= end:
                 return place, UNUSUAL, at
         if data[at] != 0:
@@ -166,7 +117,7 @@ def _place(data: Bytes, at: int, end: int, program: Numbers, field: int) -> tupl
     return place, count, at
 
 
-@_compiled
+@compiled_when_called
 def fields(
     data: Bytes,
     begins: Numbers,
@@ -194,11 +145,11 @@ def fields(
                 return False
             places[field, record], counts[field, record] = place, count
             present[field] += 1
-        left, at = _uvarint(data, at)
+        left, at = plain_uvarint(data, at, end)
         last_tag = -1
         while left > 0:
-            tag, at = _uvarint(data, at)
-            size, at = _uvarint(data, at)
+            tag, at = plain_uvarint(data, at, end)
+            size, at = plain_uvarint(data, at, end)
             behind = at + size
             if tag <= last_tag or size < 0 or behind > end:
                 return False
@@ -216,7 +167,7 @@ def fields(
     return True
 
 
-@_compiled
+@compiled_when_called
 def turned(data: Bytes, places: Numbers, default: Bytes, found: npt.NDArray[np.uint8]) -> None:
     """Fills in the bytes of fixed fields from the last to the first, a row for each; ABSENT ones have the default."""
     size = len(default)
@@ -226,7 +177,7 @@ def turned(data: Bytes, places: Numbers, default: Bytes, found: npt.NDArray[np.u
             found[index, byte] = default[byte] if place == ABSENT else data[place + size - 1 - byte]
 
 
-@_compiled
+@compiled_when_called
 def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.uint8]) -> None:
     """Fills in the 22 letters of sixteen bytes each, a row for each; nothing for ABSENT ones."""
     for index in range(len(places)):
@@ -242,7 +193,7 @@ def base64(data: Bytes, places: Numbers, letters: Bytes, found: npt.NDArray[np.u
         found[index, 20], found[index, 21] = letters[last >> 2], letters[(last & 3) << 4]
 
 
-@_compiled
+@compiled_when_called
 def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found: Bytes) -> None:
     """Fills in one text behind the other: that from `begins[i]` on goes to `offsets[i]` up to `offsets[i + 1]`."""
     for index in range(len(begins)):
@@ -250,7 +201,7 @@ def gathered(data: Bytes, begins: Numbers, offsets: npt.NDArray[np.int32], found
         found[to:behind] = data[begin : begin + behind - to]
 
 
-@_compiled
+@compiled_when_called
 def appended(
     texts: Bytes, borders: npt.NDArray[np.int32], ends: npt.NDArray[np.int32], found: Bytes
 ) -> None:
@@ -263,7 +214,7 @@ def appended(
         ends[index] = to
 
 
-@_compiled
+@compiled_when_called
 def appended_to_all(text: Bytes, ends: npt.NDArray[np.int32], found: Bytes) -> None:
     """The same with one text."""
     for index in range(len(ends)):
@@ -274,7 +225,7 @@ def appended_to_all(text: Bytes, ends: npt.NDArray[np.int32], found: Bytes) -> N
         ends[index] = to
 
 
-@_compiled
+@compiled_when_called
 def elements(
     begins: Numbers, offsets: npt.NDArray[np.int32], size_bytes: int, found: Numbers
 ) -> None:
@@ -284,7 +235,7 @@ def elements(
             found[offsets[index] + number] = begins[index] + number * size_bytes
 
 
-@_compiled
+@compiled_when_called
 def structures(
     data: Bytes,
     begins: Numbers,
@@ -298,7 +249,7 @@ def structures(
         at = begins[index]
         for element in range(offsets[index], offsets[index + 1]):
             for field in range(len(program)):
-                place, count, at = _value(data, at, program[field, 1], program[field, 2])
+                place, count, at = _value(data, at, len(data), program[field, 1], program[field, 2])
                 places[field, element], counts[field, element] = place, count
             at += 1
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from quorum_node.records.metadata import record_type_name
 from quorum_node.schema.source import wire_fields
+from quorum_pipeline.compiled import Numbers
 from quorum_pipeline.rows.column_arrays import spread
 from quorum_pipeline.rows.columnar import Indexes
 from quorum_pipeline.rows.content import Content
 from quorum_pipeline.rows.declared import RecordColumn, plain, record_columns
 from quorum_pipeline.rows.fields import json_of
 from quorum_pipeline.rows.keys import key_array, key_of
-from quorum_pipeline.rows.loops import Numbers
 from quorum_pipeline.rows.plain_rows import OneByOne, OneType, PlainRows
 from quorum_pipeline.rows.table import MOST_TIMESTAMP_MS
 

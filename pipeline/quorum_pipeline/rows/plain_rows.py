@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from quorum_node.records.metadata import FRAME_VERSION, RECORDS_BY_TYPE, MetadataMessage
+from quorum_pipeline.compiled import Bytes, Numbers
+from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.column_arrays import bytes_array, field_array
-from quorum_pipeline.rows.columnar import Indexes, Unusual, fields_of
+from quorum_pipeline.rows.columnar import Indexes, fields_of
 from quorum_pipeline.rows.content import Content, metadata_content
-from quorum_pipeline.rows.loops import Bytes, Numbers
-from quorum_pipeline.rows.runs import Placed, Run
+from quorum_pipeline.rows.runs import BatchRun, Placed
 
 _HEAD_BYTES = 3
 """Frame version, type and version of a record, where each is one byte."""
@@ -131,7 +132,7 @@ class PlainRows:
         return {name: field_array(self.data, field, len(indexes)) for name, field in fields.items()}
 
 
-def plain_blocks(source: str, run: Run) -> Iterator[PlainRows | Placed]:
+def plain_blocks(source: str, run: BatchRun) -> Iterator[PlainRows | Placed]:
     """A run, in order: batches that are plain together, the others as they are."""
     counts = run.headers[:, loops.COUNT]
     firsts = np.concatenate([[0], np.cumsum(counts)])
@@ -147,7 +148,7 @@ def plain_blocks(source: str, run: Run) -> Iterator[PlainRows | Placed]:
         yield rows
 
 
-def _add_headers(rows: PlainRows, run: Run, some: slice) -> None:
+def _add_headers(rows: PlainRows, run: BatchRun, some: slice) -> None:
     """What all records of a batch have in common."""
     headers = run.headers[some]
     counts = headers[:, loops.COUNT]

@@ -19,8 +19,9 @@ from quorum_node.records.batches import (
     Batch,
     read_header,
 )
+from quorum_pipeline.compiled import Bytes, Numbers
 from quorum_pipeline.rows import loops
-from quorum_pipeline.rows.loops import READ_AHEAD_BYTES, Bytes, Numbers
+from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
 
 _OTHER_FORMS = CONTROL_FLAG | COMPRESSION_MASK
 Placed = tuple[Batch, int]
@@ -28,7 +29,7 @@ Placed = tuple[Batch, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BatchRun:
     """Batch i is `data[borders[i]:borders[i + 1]]`, and begins at `positions[i]` of its file.
 
     READ_AHEAD_BYTES stand in `data` behind the last batch. `headers` has a row for each batch: see `loops.headers`.
@@ -72,14 +73,14 @@ def may_be_plain(batch: Batch) -> bool:
     )
 
 
-def run_of(batches: Sequence[Placed]) -> Run:
+def run_of(batches: Sequence[Placed]) -> BatchRun:
     """Batches that may be plain, together."""
     parts = [batch.data for batch, _ in batches]
     told = [batch.header for batch, _ in batches]
     headers = [
         (h.base_offset, h.record_count, h.leader_epoch, h.base_timestamp_ms, h.crc) for h in told
     ]
-    return Run(
+    return BatchRun(
         np.frombuffer(b"".join([*parts, bytes(READ_AHEAD_BYTES)]), np.uint8),
         np.cumsum([0, *map(len, parts)]),
         np.array([position for _, position in batches], np.int64),
@@ -87,7 +88,7 @@ def run_of(batches: Sequence[Placed]) -> Run:
     )
 
 
-def first_run(data: Bytes, size: int, position: int, offset: int) -> Run | None:
+def first_run(data: Bytes, size: int, position: int, offset: int) -> BatchRun | None:
     """What a piece begins with: batches that go on from `offset`, in the first `size` bytes of `data`. None: no such batch.
 
     `position`: of the piece in its file. READ_AHEAD_BYTES stand behind those bytes.
@@ -105,4 +106,4 @@ def first_run(data: Bytes, size: int, position: int, offset: int) -> Run | None:
     if not count:
         return None
     borders = borders[: count + 1]
-    return Run(data, borders, borders[:-1] + position, headers[:count])
+    return BatchRun(data, borders, borders[:-1] + position, headers[:count])

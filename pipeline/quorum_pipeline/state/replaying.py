@@ -30,7 +30,7 @@ from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from quorum_pipeline.compaction.compaction import Run
+    from quorum_pipeline.compaction.compaction import RecordRun
     from quorum_pipeline.state.log_columns import LogColumns
 
 BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
@@ -79,9 +79,9 @@ class Replaying:
         self._pieces: list[Piece] = []
         """What came and is not replayed yet: so many records and bytes."""
         self._count = self._size_bytes = 0
-        self._left: Run | None = None
+        self._left: RecordRun | None = None
         """What is left of topics and configs, which then are not in the image; None: they are."""
-        self._held: Run | None = None
+        self._held: RecordRun | None = None
         """The records of a transaction that is open at the end of what was compacted."""
 
     @property
@@ -142,7 +142,7 @@ class Replaying:
         """Whether it went well; else nothing has changed."""
         # Not before it is needed: the loops are loaded, or compiled.
         from quorum_pipeline.compaction import compaction
-        from quorum_pipeline.compaction.values import Unusual
+        from quorum_pipeline.plain_form import Unusual
 
         if self._left is None and not self._take_out():
             return False
@@ -218,7 +218,7 @@ class Replaying:
             raise BadRecord(offsets[index], str(error)) from None
 
 
-def _run(pieces: list[Piece]) -> "Run":
+def _run(pieces: list[Piece]) -> "RecordRun":
     """All their records. Raises Unusual."""
     from quorum_pipeline.compaction.compaction import (
         EMPTY,

@@ -21,9 +21,10 @@ from quorum_node.records.batches import Batch, encode_values, split_batches
 from quorum_node.records.metadata import decode_metadata, encode_metadata, record, topic_records
 from quorum_node.schema.encoder import FieldNotInVersion
 from quorum_node.schema.primitives import MalformedRecord, encode_tagged_fields
-from quorum_pipeline.compaction import compiled, merging
+from quorum_pipeline import compiled
+from quorum_pipeline.compaction import merging
 from quorum_pipeline.compaction.compaction import run_of_batches
-from quorum_pipeline.compaction.values import Unusual
+from quorum_pipeline.plain_form import Unusual
 from quorum_pipeline.state import replaying
 from quorum_pipeline.state.log_columns import LogColumns
 from quorum_pipeline.state.replaying import BadRecord, Replaying

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,8 +21,10 @@ from quorum_node.records.batches import (
     encode_values,
     read_header,
 )
+from quorum_pipeline.compiled import compiled_when_called
 from quorum_pipeline.files.log_directory import open_log
 from quorum_pipeline.files.log_rows import span_rows
+from quorum_pipeline.plain_form import UNUSUAL, plain_uvarint
 from quorum_pipeline.rows import loops
 from quorum_pipeline.rows.arrow import record_batch
 from quorum_pipeline.rows.column_types import arrow_schema
@@ -242,7 +245,8 @@ def test_all_loops_are_compiled_before_workers_are_forked(tmp_path: Path) -> Non
     for span in open_log(tmp_path).spans(BASE, 1 << 20):
         for rows in span_rows(span, 0, 1 << 62, keep_problems=True):
             record_batch(rows, SCHEMA)
-    compiled = [each for each in vars(loops).values() if hasattr(each, "signatures")]
+    found = [each for each in vars(loops).values() if hasattr(each, "signatures")]
+    compiled = [each for each in found if each.__module__ == loops.__name__]
     assert [len(each.signatures) for each in compiled if not each.__name__.startswith("_")] == [
         1
     ] * 10
@@ -254,8 +258,24 @@ def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same(
     monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [])
     with pytest.raises(RuntimeError, match="no locator"):
         njit(cache=True)(twice)
-    assert loops._compiled(twice)(21) == 42
+    assert compiled_when_called(twice)(21) == 42
 
 
 def twice(number: int) -> int:
     return 2 * number
+
+
+@pytest.mark.parametrize(
+    ("number", "plain"),
+    [
+        *[(b"\x05", 5), (b"\x85\x01", 133), (b"\xff\xff\x7f", 0x1FFFFF)],
+        *[(b"\x85\x00", UNUSUAL), (b"\x80\x80\x00", UNUSUAL), (b"\x80\x80\x80\x01", UNUSUAL)],
+        *[(b"\x80", UNUSUAL), (b"", UNUSUAL)],
+    ],
+)
+def test_a_number_has_one_plain_form(number: bytes, plain: int) -> None:
+    """One that is longer than it needs, or cut off, is for the reference path, in every loop."""
+    data = np.frombuffer(number + b"\x01", np.uint8)
+    found, behind = plain_uvarint(data, 0, len(number))
+    assert found == plain
+    assert behind == (len(number) if plain >= 0 else 0)

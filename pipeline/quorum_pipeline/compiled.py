@@ -1,7 +1,7 @@
 """How a loop over bytes is compiled: with numba, kept for the next process where there is a place to keep it.
 
 Owns the types and the options. A function is compiled once, for the types that it is annotated with, when its module is imported: so a module of
-compiled functions is imported where they are needed. A package directory may be read-only and a home missing: then each process compiles for itself.
+such functions is imported where they are needed; or when it is first called, for the types that it is called with. A package directory may be read-only and a home missing: then each process compiles for itself.
 """
 
 import zlib
@@ -30,7 +30,7 @@ _ROWS = numba.types.Array(numba.int64, 2, "C")
 _TABLE = cast("Any", numba.types).NamedTuple((numba.types.Array(numba.int32, 1, "C"), _ROWS), Table)
 _TYPES = {int: numba.int64, bool: numba.boolean, Bytes: _BYTES, Numbers: _NUMBERS, Table: _TABLE}
 _PACKAGES = (
-    "quorum_pipeline.compaction", "quorum_node.records", "quorum_node.records.metadata", "quorum_node.image"
+    "quorum_pipeline", "quorum_pipeline.compaction", "quorum_pipeline.rows", "quorum_node.records", "quorum_node.records.metadata", "quorum_node.image"
 )  # fmt: skip
 _SOURCES = [
     each for name in _PACKAGES for each in files(name).iterdir() if each.name.endswith(".py")
@@ -51,14 +51,23 @@ def inner(function: _Function) -> _Function:
     return _made(function, no_cpython_wrapper=True)
 
 
+def compiled_when_called(function: _Function) -> _Function:
+    """When it is first called, by Python or by another one; arrays may be of any type."""
+    return _kept(function, ())
+
+
 def _made(function: _Function, **options: Any) -> _Function:
     hints = get_type_hints(function)
     hints.pop("return")
     types = tuple(_TYPES[each] for each in hints.values())
-    function.__qualname__ += f".{_VERSION}"  # a part of the name under which it is kept
     options |= {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+    return _kept(function, (types,), **options)
+
+
+def _kept(function: _Function, types: tuple[Any, ...], **options: Any) -> _Function:
+    function.__qualname__ += f".{_VERSION}"  # a part of the name under which it is kept
     njit: Callable[..., Callable[[_Function], _Function]] = numba.njit
     try:
-        return njit(types, cache=True, **options)(function)
+        return njit(*types, cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep it
-        return njit(types, **options)(function)
+        return njit(*types, **options)(function)

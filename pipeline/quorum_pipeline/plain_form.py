@@ -1,0 +1,82 @@
+"""The plain form of numbers and records: what all writers of metadata use. PURE, compiled.
+
+Owns how a varint and the frame of a record are read where they lie, for every compiled loop. What has another form (a number
+of more than three bytes or longer than it needs, a key, headers, a timestamp of its own) is UNUSUAL: it is not decided here,
+the decoders of the node say what it is or what is wrong with it. Nothing is looked at from `end` on.
+Source: Kafka's documentation, "Record Batch"; KIP-482 (compact forms).
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quorum_pipeline.compiled import Bytes, compiled_when_called
+
+UNUSUAL = -2
+"""Instead of a number."""
+if TYPE_CHECKING:
+    int64 = uint64 = int
+else:
+    int64 = np.int64  # in compiled code the sum of a byte and a number would be of another type
+    uint64 = np.uint64  # as an index it is not looked at whether it counts from the end
+
+
+class Unusual(Exception):
+    """Not for this way: the reference path says what it is, or what is wrong with it."""
+
+
+@compiled_when_called
+def plain_uvarint(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """A number of up to three bytes, no more than it needs, and what follows it; or UNUSUAL."""
+    if at >= end:
+        return UNUSUAL, at
+    low = int64(data[uint64(at)])
+    if low < 0x80:
+        return low, at + 1
+    if at + 1 >= end:
+        return UNUSUAL, at
+    middle = int64(data[uint64(at + 1)])
+    if middle == 0:
+        return UNUSUAL, at
+    if middle < 0x80:
+        return low & 0x7F | middle << 7, at + 2
+    if at + 2 >= end:
+        return UNUSUAL, at
+    high = int64(data[uint64(at + 2)])
+    if high == 0 or high >= 0x80:
+        return UNUSUAL, at
+    return low & 0x7F | (middle & 0x7F) << 7 | high << 14, at + 3
+
+
+@compiled_when_called
+def int32(data: Bytes, at: int) -> int:
+    """Signed; the caller knows that it is there."""
+    begin = uint64(at)
+    value = (
+        int64(data[begin]) << 24
+        | int64(data[begin + uint64(1)]) << 16
+        | int64(data[begin + uint64(2)]) << 8
+        | int64(data[begin + uint64(3)])
+    )
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@compiled_when_called
+def plain_record(data: Bytes, at: int, end: int, delta: int) -> tuple[int, int]:
+    """Where the value of a record begins and ends, or (UNUSUAL, UNUSUAL); the record ends one byte behind its value.
+
+    The record begins at `at`, its batch ends at `end`, and its offset is `delta` more than that of the batch.
+    """
+    size, at = plain_uvarint(data, at, end)
+    # Zigzag: an even number is half of it. Attributes, no timestamp delta, the offset delta, no key, the value, no headers.
+    record_end = at + (size >> 1)
+    if size < 0 or size & 1 or record_end > end or at + 2 >= end or data[uint64(at + 1)]:
+        return UNUSUAL, UNUSUAL
+    told, at = plain_uvarint(data, at + 2, record_end)
+    if told != delta << 1 or at >= record_end or data[uint64(at)] != 1:
+        return UNUSUAL, UNUSUAL
+    size, at = plain_uvarint(data, at + 1, record_end)
+    value_end = at + (size >> 1)
+    if size < 0 or size & 1 or value_end != record_end - 1 or data[uint64(value_end)]:
+        return UNUSUAL, UNUSUAL
+    return at, value_end
