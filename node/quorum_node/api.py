@@ -124,6 +124,30 @@ class StateDescription(ApiModel):
     """Observers: where the leader's newest snapshot ends, 0 if it has none."""
 
 
+class CertificateModel(ApiModel):
+    """A certificate. `sha256`: of its DER, in hex; times in ISO 8601, UTC."""
+
+    subject: str
+    serial: str
+    sha256: str
+    not_before: str
+    not_after: str
+
+
+class TlsDescription(ApiModel):
+    """What a node shows to others and whom it trusts, on the listener by which members dial each other.
+
+    `issuer_sha256`: of the trusted authority that its certificate leads to; `trust_sha256`: of the fingerprints of all that are
+    trusted, in hex, sorted, one a line. `problem`: why the files as they are now are not used; None if they are.
+    """
+
+    certificate: CertificateModel
+    issuer_sha256: str | None
+    trusted: list[CertificateModel]
+    trust_sha256: str
+    problem: str | None = None
+
+
 class NodeDescription(ApiModel):
     """What one node says of itself, from memory, without asking anyone."""
 
@@ -157,6 +181,8 @@ class NodeDescription(ApiModel):
     """Epoch of the last record: of two logs the one with the higher (epoch, end offset) has more."""
     voters: list["VoterModel"] | None = None
     """The latest voter set in its log; it may not be committed."""
+    tls: TlsDescription | None = None
+    """None for a node in clear text."""
 
 
 class WentBack(ApiModel):

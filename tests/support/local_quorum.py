@@ -109,6 +109,7 @@ class LocalNode:
     prefix: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     """Of the command line, besides configuration and overrides."""
+    scheme: str = "http"
     process: "NodeProcess | None" = None
     data_dir: Path = field(init=False)
 
@@ -118,7 +119,7 @@ class LocalNode:
     @property
     def admin_url(self) -> str:
         """Base of the admin API."""
-        return f"http://{self.host}:{self.admin_port}"
+        return f"{self.scheme}://{self.host}:{self.admin_port}"
 
     @property
     def log_text(self) -> str:
@@ -195,12 +196,7 @@ class LocalQuorum:
         self.initial_voters = nodes if initial_voters is None else initial_voters
         given = common | (properties or {})
         self.common = {key.replace("_", "."): value for key, value in given.items()}
-        self.client = httpx.Client(
-            timeout=5.0,
-            trust_env=False,
-            verify=False,  # plain HTTP, and reading certificates takes a while
-            headers={"Authorization": f"Bearer {TOKEN}"},
-        )
+        self.client = self.make_client()
         root.mkdir(parents=True, exist_ok=True)
         (root / "token").write_text(TOKEN + "\n")
         ports = free_ports(2 * nodes)
@@ -235,6 +231,22 @@ class LocalQuorum:
                     node.process.wait(10)
         self.client.close()
 
+    scheme = "http"
+    """Of the admin API."""
+
+    def make_client(self) -> httpx.Client:
+        """Who asks the nodes."""
+        return httpx.Client(
+            timeout=5.0,
+            trust_env=False,
+            verify=False,  # plain HTTP, and reading certificates takes a while
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        )
+
+    def properties_of(self, node: LocalNode) -> dict[str, str]:
+        """What this node is told besides."""
+        return {}
+
     def place_of(self, node_id: int) -> tuple[str, tuple[str, ...]]:
         """Where a node runs: its address, and what its command line begins with."""
         return "127.0.0.1", ()
@@ -251,7 +263,9 @@ class LocalQuorum:
         root = self.root / f"node-{node_id}-{number}-{port}"
         root.mkdir(parents=True)
         host, prefix = self.place_of(node_id)
-        node = LocalNode(node_id, root, port, admin_port, host=host, prefix=prefix)
+        node = LocalNode(
+            node_id, root, port, admin_port, host=host, prefix=prefix, scheme=self.scheme
+        )
         node.overrides = {k.replace("_", "."): v for k, v in (overrides or {}).items()}
         properties = {
             "node.id": str(node_id),
@@ -260,8 +274,8 @@ class LocalQuorum:
             "advertised.listeners": f"CONTROLLER://{host}:{port}",
             "metadata.log.dir": str(node.data_dir),
             "controller.quorum.bootstrap.servers": self._bootstrap,
-            "admin.listener": f"http://{host}:{admin_port}",
-            "admin.advertised.listener": f"http://{host}:{admin_port}",
+            "admin.listener": node.admin_url,
+            "admin.advertised.listener": node.admin_url,
             "admin.token.file": str(self.root / "token"),
             "formation.founder.id": str(self.founder_id),
             "formation.founder.uuid": self.founder_uuid,
@@ -269,6 +283,7 @@ class LocalQuorum:
             "failure.latch.file": str(root / "failed"),
             "termination.message.file": str(root / "termination.json"),
             "metadata.log.reserve.bytes": "1048576",
+            **self.properties_of(node),
             **self.common,
         }
         text = "".join(f"{key}={value}\n" for key, value in properties.items())

@@ -39,6 +39,18 @@ _FOREIGN = {
     "response.status_code": "FastAPI's way to answer with another code",
     "self._server.should_exit": "uvicorn's way to end",
     "threading.excepthook": "Python's hook",
+    **dict.fromkeys(
+        (
+            "context.check_hostname",
+            "context.maximum_version",
+            "context.minimum_version",
+            "context.num_tickets",
+            "context.options",
+            "context.verify_flags",
+            "context.verify_mode",
+        ),
+        "how Python's contexts of TLS are told",
+    ),
     "timer.daemon": "Python's way to say so of a Timer",
 }
 """Attributes of libraries' objects, which ask to be set."""

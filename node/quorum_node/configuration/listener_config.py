@@ -1,27 +1,42 @@
-"""The Kafka listeners of a node, each with its own settings.
+"""The listeners of a node, each with its own settings.
 
-Owns what a listener is started with. Today one is served, CONTROLLER in PLAINTEXT; everything behind this takes any
-number, each under the protocol that `listener.security.protocol.map` names. Knows no sockets.
+Owns what a listener is started with: any number of Kafka's protocol, each under the protocol that
+`listener.security.protocol.map` names, and the admin port. Knows no sockets.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress
-from quorum_node.configuration.keys import listeners
-from quorum_node.configuration.limits import ConnectionLimits
-from quorum_node.configuration.properties import Properties
-from quorum_node.security.tls.listener_security import SecurityProtocol
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.keys import listeners, security
+from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
+from quorum_node.configuration.properties import ConfigError, Properties
+from quorum_node.configuration.value_kinds import WILDCARDS
+from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.principals.mapping_rules import MappingRules
+from quorum_node.security.tls.listener_security import (
+    ListenerSecurity,
+    SecurityProtocol,
+    read_listeners,
+)
+from quorum_node.security.tls.ssl_settings import SSL_KEYS, SslSettings, read_ssl_settings
+
+HTTPS = "https"
+_CLIENT_AUTH = "ssl.client.auth"
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """One listener: `address` to bind, `advertised` for others, and what it allows."""
+    """One listener: `address` to bind, `advertised` for others, and what it allows. `ssl`: where it speaks TLS."""
 
     address: ListenerAddress
     advertised: HostPort
     limits: ConnectionLimits
     max_request_bytes: int
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ssl: SslSettings | None = None
 
     @property
     def name(self) -> str:
@@ -29,14 +44,167 @@ class ListenerConfig:
         return self.address.name
 
 
-def read_protocol(properties: Properties, name: str) -> SecurityProtocol:
-    """What a listener speaks. Raises ConfigError; a listener that a map forgets must not be open."""
-    protocols = properties.get(listeners.PROTOCOL_MAP)
-    protocol = protocols.get(name)
-    if protocol is None and protocols:
-        raise properties.wrong(listeners.PROTOCOL_MAP, f"does not say what listener {name} speaks")
-    if protocol not in (None, SecurityProtocol.PLAINTEXT):
-        raise properties.wrong(
-            listeners.PROTOCOL_MAP, f"this node serves PLAINTEXT: write {name}:PLAINTEXT"
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """The admin port. `ssl`: with `https`. `needs_certificate`: otherwise the admin token will do."""
+
+    address: ListenerAddress
+    advertised: HostPort
+    limits: ConnectionLimits
+    ssl: SslSettings | None = None
+    needs_certificate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """What holds for all listeners that speak TLS."""
+
+    files_poll_ms: int = security.FILES_POLL.default_of()
+    handshake_timeout_ms: int = security.HANDSHAKE_TIMEOUT.default_of()
+    handshakes_max: int = security.HANDSHAKES_MAX.default_of()
+    binding: bool = security.IDENTITY_BINDING.default_of()
+    role_rules: MappingRules | None = None
+
+
+def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
+    """Of Kafka's protocol, in the order of `controller.listener.names`. Raises ConfigError."""
+    addresses = {each.name: each for each in properties.get(listeners.LISTENER)}
+    names = _names(properties, addresses)
+    secured = _secured(properties, names)
+    max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
+    found = []
+    for name, security_ in zip(names, secured, strict=True):
+        limits = read_limits(properties, name.lower())
+        check_limits(limits, max_request_bytes)
+        found.append(
+            ListenerConfig(
+                addresses[name],
+                _advertised(properties, name, addresses[name]),
+                limits,
+                max_request_bytes,
+                security_.protocol,
+                security_.ssl,
+            )
         )
-    return SecurityProtocol.PLAINTEXT
+    return tuple(found)
+
+
+def read_admin(properties: Properties, dialled: str) -> AdminConfig:
+    """The admin port. With `https` it shows what the listener `dialled` shows, unless it is told another certificate."""
+    address = properties.get(listeners.ADMIN)
+    told = properties.get(listeners.ADMIN_ADVERTISED)
+    if told is not None and told.name != address.name:
+        why = f"admin.listener speaks {address.name}"
+        raise properties.wrong(listeners.ADMIN_ADVERTISED, why)
+    advertised = _first_reachable(properties, told, address)
+    limits = read_limits(properties, "admin")
+    if address.name != HTTPS:
+        return AdminConfig(address, advertised, limits)
+    seen = _seen_by_admin(properties.raw, dialled)
+    try:
+        ssl = read_ssl_settings(seen, "admin")
+    except SecuritySettingError as error:
+        raise ConfigError(f"{listeners.ADMIN.name}={address}: {error}") from None
+    if ssl.truststore is None:
+        raise ConfigError(
+            f"{listeners.ADMIN.name}={address}: ssl.truststore.location is not set, so no certificate of a client"
+            " could be accepted"
+        )
+    needs = seen.get(f"listener.name.admin.{_CLIENT_AUTH}", "").strip().lower() == "required"
+    return AdminConfig(address, advertised, limits, ssl, needs)
+
+
+def read_tls(properties: Properties) -> TlsConfig:
+    """For all listeners. Raises ConfigError."""
+    return TlsConfig(
+        files_poll_ms=properties.get(security.FILES_POLL),
+        handshake_timeout_ms=properties.get(security.HANDSHAKE_TIMEOUT),
+        handshakes_max=properties.get(security.HANDSHAKES_MAX),
+        binding=properties.get(security.IDENTITY_BINDING),
+        role_rules=properties.get(security.ROLE_RULES),
+    )
+
+
+def names_of_listeners(properties: Properties) -> tuple[str, ...]:
+    """All of them in small letters, as they stand in `listener.name.NAME.KEY`. Raises ConfigError."""
+    named = (each.name.lower() for each in properties.get(listeners.LISTENER))
+    return tuple(dict.fromkeys((*listeners.LISTENERS, *named)))
+
+
+def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> tuple[str, ...]:
+    """KIP-631: a node with the controller's role alone has controller listeners alone."""
+    names = properties.get(listeners.CONTROLLER_LISTENER_NAMES)
+    if names is None:
+        first = listeners.CONTROLLER_LISTENER
+        return (first, *(name for name in addresses if name != first))
+    for name in names:
+        if name not in addresses:
+            why = f"{name} is not in {listeners.LISTENER.name}"
+            raise properties.wrong(listeners.CONTROLLER_LISTENER_NAMES, why)
+    for name in addresses:
+        if name not in names:
+            why = f"{name} is not in {listeners.CONTROLLER_LISTENER_NAMES.name}"
+            raise properties.wrong(listeners.LISTENER, why)
+    return names
+
+
+def _secured(properties: Properties, names: tuple[str, ...]) -> tuple[ListenerSecurity, ...]:
+    for name, protocol in properties.get(listeners.PROTOCOL_MAP).items():
+        if protocol.has_sasl and name in names:
+            why = f"this node serves PLAINTEXT and SSL: write {name}:SSL"
+            raise properties.wrong(listeners.PROTOCOL_MAP, why)
+    try:
+        return read_listeners(properties.raw, names, names[0])
+    except SecuritySettingError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:
+    """The properties, where what the dialled listener is told about TLS holds for the admin port, too.
+
+    But not whether clients have to show a certificate: over HTTP there is the admin token beside it.
+    """
+    seen = dict(raw)
+    for name in SSL_KEYS:
+        own = f"listener.name.admin.{name}"
+        theirs = raw.get(f"listener.name.{dialled.lower()}.{name}", "")
+        if name != _CLIENT_AUTH and not raw.get(own, "").strip() and theirs.strip():
+            seen[own] = theirs
+    return seen
+
+
+def _advertised(properties: Properties, name: str, address: ListenerAddress) -> HostPort:
+    """Where others reach a listener: what is advertised, else the address that it is bound to."""
+    told = properties.get(listeners.ADVERTISED)
+    if told is None:
+        return _reachable(
+            properties, listeners.LISTENER, address, f"; set {listeners.ADVERTISED.name}"
+        )
+    bound = {each.name for each in properties.get(listeners.LISTENER)}
+    for each in told:
+        if each.name not in bound:
+            why = f"{each.name} is not in {listeners.LISTENER.name}"
+            raise properties.wrong(listeners.ADVERTISED, why)
+    for each in told:
+        if each.name == name:
+            return _reachable(properties, listeners.ADVERTISED, each, "")
+    return _reachable(
+        properties, listeners.LISTENER, address, f"; add {name} to {listeners.ADVERTISED.name}"
+    )
+
+
+def _first_reachable(
+    properties: Properties, told: ListenerAddress | None, bound: ListenerAddress
+) -> HostPort:
+    if told is not None:
+        return _reachable(properties, listeners.ADMIN_ADVERTISED, told, "")
+    hint = f"; set {listeners.ADMIN_ADVERTISED.name}"
+    return _reachable(properties, listeners.ADMIN, bound, hint)
+
+
+def _reachable(
+    properties: Properties, key: Key[Any], address: ListenerAddress, hint: str
+) -> HostPort:
+    if address.host in WILDCARDS:
+        raise properties.wrong(key, f"{address.host} is no address others can reach{hint}")
+    return HostPort(address.host.strip("[]"), address.port)

@@ -10,15 +10,20 @@ from uuid import UUID
 
 from quorum_node.configuration.addresses import HostPort, ListenerAddress, VoterAddress
 from quorum_node.configuration.controller_settings import ControllerConfig, read_controller_config
-from quorum_node.configuration.key import Key
 from quorum_node.configuration.keys import listeners, log, node, quorum
 from quorum_node.configuration.keys.table import known_names
-from quorum_node.configuration.limits import ConnectionLimits, check_limits, read_limits
-from quorum_node.configuration.listener_config import ListenerConfig, read_protocol
+from quorum_node.configuration.listener_config import (
+    AdminConfig,
+    ListenerConfig,
+    TlsConfig,
+    names_of_listeners,
+    read_admin,
+    read_kafka_listeners,
+    read_tls,
+)
 from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.snapshots import SnapshotPolicy, read_snapshot_policy
 from quorum_node.configuration.timeouts import QuorumTimeouts, read_timeouts
-from quorum_node.configuration.value_kinds import WILDCARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +43,10 @@ class NodeConfig:
     cluster_id: str | None
     listeners: tuple[ListenerConfig, ...]
     """Of Kafka's protocol; the first is the one on which members dial each other."""
-    admin_listener: ListenerAddress
-    admin_advertised: HostPort
+    admin: AdminConfig
+    health_listener: ListenerAddress | None
+    """A port for probes and metrics alone, in clear text."""
+    tls: TlsConfig
     data_dir: Path
     partitions: int
     bootstrap_servers: tuple[HostPort, ...]
@@ -61,7 +68,6 @@ class NodeConfig:
     scrub_bytes_per_second: int
     snapshots: SnapshotPolicy
     controller: ControllerConfig
-    admin_limits: ConnectionLimits
     log_level: str
 
     @property
@@ -69,37 +75,30 @@ class NodeConfig:
         """The listener on which members dial each other."""
         return self.listeners[0]
 
+    @property
+    def has_tls(self) -> bool:
+        """Whether any port speaks it."""
+        return self.admin.ssl is not None or any(each.ssl is not None for each in self.listeners)
+
 
 def check_config(raw: dict[str, str]) -> NodeConfig:
     """The checked configuration. Raises ConfigError naming the first wrong key and its value."""
     properties = Properties(raw)
-    properties.refuse_unknown(known_names())
+    properties.refuse_unknown(known_names(names_of_listeners(properties)))
     properties.get(node.PROCESS_ROLES)
-    properties.get(listeners.CONTROLLER_LISTENER_NAMES)
     node_id = properties.get(node.NODE_ID)
-    address = properties.get(listeners.LISTENER)
-    protocol = read_protocol(properties, address.name)
+    kafka_listeners = read_kafka_listeners(properties)
+    admin = read_admin(properties, kafka_listeners[0].name)
     servers, static_voters = _quorum_servers(properties)
     formation = _formation(properties)
     _check_formation(properties, formation, static_voters)
-    admin_listener = properties.get(listeners.ADMIN)
-    max_request_bytes = properties.get(listeners.MAX_REQUEST_BYTES)
-    limits = read_limits(properties, address.name.lower())
-    check_limits(limits, max_request_bytes)
     return NodeConfig(
         node_id=node_id,
         cluster_id=properties.get(node.CLUSTER_ID),
-        listeners=(
-            ListenerConfig(
-                address,
-                _advertised(properties, listeners.ADVERTISED, listeners.LISTENER),
-                limits,
-                max_request_bytes,
-                protocol,
-            ),
-        ),
-        admin_listener=admin_listener,
-        admin_advertised=_advertised(properties, listeners.ADMIN_ADVERTISED, listeners.ADMIN),
+        listeners=kafka_listeners,
+        admin=admin,
+        health_listener=properties.get(listeners.HEALTH),
+        tls=read_tls(properties),
         data_dir=properties.get(node.DATA_DIR),
         partitions=properties.get(node.PARTITIONS),
         bootstrap_servers=servers,
@@ -118,30 +117,8 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         scrub_bytes_per_second=properties.get(log.SCRUB_BYTES_PER_SECOND),
         snapshots=read_snapshot_policy(properties),
         controller=read_controller_config(properties),
-        admin_limits=read_limits(properties, "admin"),
         log_level=properties.get(node.LOG_LEVEL),
     )
-
-
-def _advertised(
-    properties: Properties, key: Key[ListenerAddress | None], listener: Key[ListenerAddress]
-) -> HostPort:
-    """Where others reach a listener: what is advertised, else the address that it is bound to."""
-    told = properties.get(key)
-    if told is not None:
-        return _reachable(properties, key, told, "")
-    return _reachable(properties, listener, properties.get(listener), f"; set {key.name}")
-
-
-def _reachable(
-    properties: Properties,
-    key: Key[ListenerAddress] | Key[ListenerAddress | None],
-    address: ListenerAddress,
-    hint: str,
-) -> HostPort:
-    if address.host in WILDCARDS:
-        raise properties.wrong(key, f"{address.host} is no address others can reach{hint}")
-    return HostPort(address.host.strip("[]"), address.port)
 
 
 def _quorum_servers(

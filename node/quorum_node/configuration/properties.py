@@ -3,7 +3,8 @@
 Owns the words of every refusal of a single value: which key, which value, and why.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ from quorum_node.configuration.value_kinds import WrongValue
 from quorum_node.storage.properties_text import parse_properties
 
 T = TypeVar("T")
+_MAY_BE_SECRET = re.compile(r"ssl|sasl|passw|token|secret", re.IGNORECASE)
+"""The value of a misspelt key may be a private key: it is not shown."""
 
 
 class ConfigError(ValueError):
@@ -53,6 +56,11 @@ class Properties:
             raise ConfigError(f"{name} is not set; it has no default")
         return key.default_of(listener)
 
+    @property
+    def raw(self) -> Mapping[str, str]:
+        """All of them, unchecked: for settings that are read together."""
+        return self._raw
+
     def wrong(self, key: Key[Any], why: str) -> ConfigError:
         """The error to raise for a value that is wrong beside others."""
         return ConfigError(f"{key.name}={self.text(key)}: {why}")
@@ -64,7 +72,8 @@ class Properties:
             if key not in names:
                 near = get_close_matches(key, names, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise ConfigError(f"{key}={value}: no such key{hint}")
+                shown = key if _MAY_BE_SECRET.search(key) else f"{key}={value}"
+                raise ConfigError(f"{shown}: no such key{hint}")
 
 
 def read_pairs(path: Path, overrides: Iterable[str] = ()) -> dict[str, str]:

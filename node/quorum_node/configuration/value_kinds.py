@@ -17,10 +17,11 @@ from quorum_node.controller.topic_settings import scaled
 from quorum_node.records.identity import parse_uuid
 from quorum_node.security.authorizer import parse_super_users
 from quorum_node.security.errors import SecuritySettingError
+from quorum_node.security.principals.mapping_rules import MappingRules, parse_mapping_rules
 from quorum_node.security.tls.listener_security import SecurityProtocol, parse_protocol_map
 
 _HOST = re.compile(r"^(?:[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.%]+\])$")
-_LISTENER = re.compile(r"^([A-Za-z_]+)://(.*):([0-9]+)/?$")
+_LISTENER = re.compile(r"^([A-Za-z0-9_]+)://(.*):([0-9]+)/?$")
 _VOTER = re.compile(r"^([0-9]+)@(.*):([0-9]+)$")
 WILDCARDS = ("", "0.0.0.0", "[::]", "::")
 """Hosts that mean every address of this machine."""
@@ -168,26 +169,100 @@ class AbsolutePath:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """NAME://host:port with the one name that is served."""
+class Url:
+    """SCHEME://host:port with one of these schemes."""
 
-    name: str
+    schemes: tuple[str, ...]
 
     def parse(self, text: str) -> ListenerAddress:
         """See `Kind`."""
-        match = _LISTENER.match(text)
-        if match is None:
-            raise WrongValue(f"must be {self.name}://host:port")
-        if match[1].upper() != self.name.upper():
-            raise WrongValue(f"the listener's name must be {self.name}")
-        host = match[2]
-        if host not in WILDCARDS and not _HOST.match(host):
-            raise WrongValue(f"{host!r} is no host")
-        return ListenerAddress(self.name, host or "0.0.0.0", _port(match[3], text))
+        found = _listener(
+            text, f"must be {' or '.join(f'{each}://host:port' for each in self.schemes)}"
+        )
+        if found.name.lower() not in self.schemes:
+            raise WrongValue(f"must be {' or '.join(self.schemes)}")
+        return ListenerAddress(found.name.lower(), found.host, found.port)
 
     def describe(self) -> str:
         """See `Kind`."""
-        return f"`{self.name}://host:port`"
+        return ", ".join(f"`{each}://host:port`" for each in self.schemes)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """NAME://host:port, separated by commas: every name once, and among them the one that has to be there."""
+
+    needed: str
+
+    def parse(self, text: str) -> tuple[ListenerAddress, ...]:
+        """See `Kind`."""
+        found = tuple(
+            _listener(item, f"must be {self.needed}://host:port, maybe others after a comma")
+            for item in _items(text)
+        )
+        names = [each.name for each in found]
+        if len(set(names)) < len(names):
+            raise WrongValue("a listener stands there twice")
+        if self.needed not in names:
+            raise WrongValue(f"one listener's name must be {self.needed}")
+        return found
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return f"`{self.needed}://host:port,…`"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of listeners, separated by commas, of which one has to be the first."""
+
+    first: str
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        """See `Kind`."""
+        found = tuple(item.upper() for item in _items(text))
+        if found[0] != self.first:
+            raise WrongValue(f"must be {self.first}, which members dial; others may follow")
+        if len(set(found)) < len(found):
+            raise WrongValue("a listener stands there twice")
+        return found
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return f"`{self.first},…`"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Any text; what it says is checked with the other settings of its listener. `shape`: for the reference."""
+
+    shape: str
+
+    def parse(self, text: str) -> str:
+        """See `Kind`."""
+        return text
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRules:
+    """Kafka's mapping rules, which make the name of a role of a subject."""
+
+    key: str
+
+    def parse(self, text: str) -> MappingRules:
+        """See `Kind`."""
+        try:
+            return parse_mapping_rules(text, self.key)
+        except SecuritySettingError as error:
+            raise WrongValue(error.why) from None
+
+    def describe(self) -> str:
+        """See `Kind`."""
+        return "`RULE:pattern/role/`, …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +371,16 @@ class TopicDefault:
     def describe(self) -> str:
         """See `Kind`."""
         return self.config.type.value
+
+
+def _listener(text: str, shape: str) -> ListenerAddress:
+    match = _LISTENER.match(text)
+    if match is None:
+        raise WrongValue(shape)
+    host = match[2]
+    if host not in WILDCARDS and not _HOST.match(host):
+        raise WrongValue(f"{host!r} is no host")
+    return ListenerAddress(match[1].upper(), host or "0.0.0.0", _port(match[3], text))
 
 
 def _items(text: str) -> list[str]:

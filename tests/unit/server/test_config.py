@@ -120,11 +120,11 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         "listener.name.controller.connections.max.idle.ms": "5000",
     }
     config = check_config({**GOOD, **given})
-    assert (config.dialled.limits.max_connections, config.admin_limits.max_connections) == (500, 50)
+    assert (config.dialled.limits.max_connections, config.admin.limits.max_connections) == (500, 50)
     assert config.dialled.limits.allowed_from("10.0.0.1") == 5
     assert config.dialled.limits.allowed_from("fd00::1") == 6
     assert config.dialled.limits.allowed_from("10.0.0.2") == config.dialled.limits.max_per_address
-    assert (config.dialled.limits.max_idle_ms, config.admin_limits.max_idle_ms) == (5000, 600_000)
+    assert (config.dialled.limits.max_idle_ms, config.admin.limits.max_idle_ms) == (5000, 600_000)
 
 
 @pytest.mark.requirement("K595-01")
@@ -150,7 +150,11 @@ def test_limits_hold_for_all_listeners_or_for_one() -> None:
         ("listeners", "CONTROLLER:9093", "must be CONTROLLER://host:port"),
         ("advertised.listeners", "CONTROLLER://0.0.0.0:9093", "no address others can reach"),
         ("advertised.listeners", "CONTROLLER://bad host:9093", "no host"),
-        ("admin.listener", "https://0.0.0.0:8080", "must be http"),
+        ("admin.listener", "ftp://0.0.0.0:8080", "must be http or https"),
+        ("health.listener", "https://0.0.0.0:8080", "must be http"),
+        ("quorum.handshakes.max", "0", "from 1"),
+        ("quorum.files.poll.ms", "1", "from 100"),
+        ("quorum.role.mapping.rules", "CN=x", "neither DEFAULT nor RULE"),
         ("admin.membership.on.controller.listener", "yes", "true, false"),
         ("log.retention.hours", "two", "whole number"),
         ("log.segment.bytes", "1", "at least"),
@@ -182,9 +186,9 @@ def test_a_wrong_value_is_named(key: str, value: str, why: str) -> None:
         ("process.roles", "broker", "controller role alone"),
         ("process.roles", "broker,controller", "controller role alone"),
         ("controller.listener.names", "PLAINTEXT", "must be CONTROLLER"),
-        ("controller.listener.names", "CONTROLLER,SSL", "must be CONTROLLER"),
+        ("controller.listener.names", "CONTROLLER,SSL", "SSL is not in listeners"),
         ("listeners", "PLAINTEXT://0.0.0.0:9092", "must be CONTROLLER"),
-        ("listeners", "CONTROLLER://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092", "no host"),
+        ("listeners", "CONTROLLER://0.0.0.0:9093,PLAINTEXT://0.0.0.0:9092", "PLAINTEXT is not in"),
     ],
 )
 def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: str) -> None:
@@ -198,7 +202,7 @@ def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("CONTROLLER:SSL", "this node serves PLAINTEXT: write CONTROLLER:PLAINTEXT"),
+        ("CONTROLLER:SASL_SSL", "this node serves PLAINTEXT and SSL: write CONTROLLER:SSL"),
         ("OTHER:PLAINTEXT", "does not say what listener CONTROLLER speaks"),
         ("CONTROLLER", "'CONTROLLER' is not LISTENER:PROTOCOL"),
         ("CONTROLLER:PLAIN", "'PLAIN' is none of PLAINTEXT"),
@@ -300,3 +304,81 @@ def test_a_file_with_overrides(tmp_path: Path) -> None:
     path.write_text("node.id 5\nwhat\n")
     with pytest.raises(ConfigError, match="line 1"):
         read_pairs(path)
+
+
+KEYSTORE = {
+    "ssl.keystore.location": "/tls/keystore.pem",
+    "ssl.truststore.location": "/tls/ca.crt",
+}
+
+
+def under(listener: str, keys: dict[str, str]) -> dict[str, str]:
+    return {f"listener.name.{listener}.{key}": value for key, value in keys.items()}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"ssl.keystore.location": ""}, "keystore.location: not set: listener CONTROLLER speaks"),
+        ({"ssl.truststore.location": ""}, "truststore.location: not set: listener CONTROLLER asks"),
+        ({"ssl.client.auth": "requested"}, "ssl.client.auth=requested: would let clients in"),
+        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type=JKS: must be PEM"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "must be TLSv1.3, TLSv1.2 or both"),
+        ({"ssl.keystore.passwrd": "hush-hush"}, "ssl.keystore.passwrd: no such key"),
+        ({"listener.name.controler.ssl.key.password": "hush-hush"}, "no such key; did you mean"),
+    ],
+)
+def test_a_listener_with_tls_needs_settings_that_work(wrong: dict[str, str], why: str) -> None:
+    told = {**GOOD, "listener.security.protocol.map": "CONTROLLER:SSL", **KEYSTORE}
+    assert check_config(dict(told)).dialled.ssl is not None
+    with pytest.raises(ConfigError) as raised:
+        check_config({**told, **wrong})
+    assert why in str(raised.value)
+    assert "hush-hush" not in str(raised.value)
+
+
+def test_the_admin_port_shows_the_certificate_of_the_dialled_listener() -> None:
+    told = {
+        **GOOD,
+        "listener.security.protocol.map": "CONTROLLER:SSL",
+        **under("controller", {**KEYSTORE, "ssl.client.auth": "required"}),
+        "admin.listener": "https://0.0.0.0:8443",
+        "admin.advertised.listener": "https://node-1.local:8443",
+        "health.listener": "http://0.0.0.0:8080",
+    }
+    config = check_config(dict(told))
+    assert config.admin.ssl == config.dialled.ssl
+    assert config.has_tls
+    assert not config.admin.needs_certificate, "the token will do"
+    own = {**told, "listener.name.admin.ssl.client.auth": "required"}
+    assert check_config(own).admin.needs_certificate
+    assert config.health_listener is not None
+    with pytest.raises(ConfigError, match="speaks https"):
+        check_config({**told, "admin.advertised.listener": "http://node-1.local:8443"})
+    with pytest.raises(ConfigError, match=r"admin.listener=https.*store.location: not set"):
+        check_config({**GOOD, **{key: told[key] for key in told if key.startswith("admin.")}})
+
+
+def test_several_listeners_each_with_a_protocol_of_its_own() -> None:
+    told = {
+        **GOOD,
+        "listeners": "TOOLS://0.0.0.0:9094,CONTROLLER://0.0.0.0:9093",
+        "advertised.listeners": "CONTROLLER://node-1.local:9093,TOOLS://node-1.local:9094",
+        "controller.listener.names": "CONTROLLER,TOOLS",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,TOOLS:SSL",
+        **under("tools", {**KEYSTORE, "max.connections": "20"}),
+    }
+    config = check_config(dict(told))
+    dialled, tools = config.listeners
+    assert (dialled.name, dialled.ssl, tools.name) == ("CONTROLLER", None, "TOOLS")
+    assert config.dialled is dialled
+    assert tools.ssl is not None
+    assert (tools.advertised.port, tools.limits.max_connections) == (9094, 20)
+    for key, value, why in (
+        ("advertised.listeners", "CONTROLLER://node-1.local:9093", "add TOOLS to"),
+        ("controller.listener.names", "TOOLS,CONTROLLER", "must be CONTROLLER, which members dial"),
+        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT", "listener TOOLS speaks"),
+        ("listeners", "CONTROLLER://0.0.0.0:1,CONTROLLER://0.0.0.0:2", "stands there twice"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            check_config({**told, key: value})

@@ -17,6 +17,7 @@ from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid, uuid_text
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.starting import recovering
+from quorum_node.server.starting.first_calls import Dial
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.replica_building import build_replica
 from quorum_node.server.starting.startup import open_replica
@@ -82,7 +83,7 @@ def reachable(monkeypatch: pytest.MonkeyPatch) -> dict[HostPort, str]:
     """Who answers, with the id of its cluster; nobody, unless a test says so."""
     answering: dict[HostPort, str] = {}
 
-    def ask(servers: list[HostPort]) -> list[tuple[HostPort, str]]:
+    def ask(servers: list[HostPort], dial: Dial) -> list[tuple[HostPort, str]]:
         return [(server, answering[server]) for server in servers if server in answering]
 
     monkeypatch.setattr(recovering, "known_clusters", ask)

@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import Headers
 
+from quorum_node.server.admin.authorization import is_authorized
 from quorum_node.server.admin.token_file import LOOK_EVERY_S, TokenFile
 
 
@@ -37,11 +39,11 @@ def as_kubelet_does(folder: Path, version: str, token: str) -> Path:
 def test_a_renewed_token_is_taken_within_a_second(tmp_path: Path, clock: Clock) -> None:
     path = as_kubelet_does(tmp_path, "1", "old\n")
     file = TokenFile(path, "old", clock)
-    assert file.current() == "old"
+    assert file.current() == ("old",)
     as_kubelet_does(tmp_path, "2", "new\n")
-    assert file.current() == "old", "not looked at with every call"
+    assert file.current() == ("old",), "not looked at with every call"
     clock.now += LOOK_EVERY_S
-    assert file.current() == "new"
+    assert file.current() == ("new",)
 
 
 def test_a_token_that_was_renewed_before_the_first_call_is_taken(
@@ -49,7 +51,7 @@ def test_a_token_that_was_renewed_before_the_first_call_is_taken(
 ) -> None:
     path = tmp_path / "token"
     path.write_text("new")
-    assert TokenFile(path, "old", clock).current() == "new"
+    assert TokenFile(path, "old", clock).current() == ("new",)
 
 
 @pytest.mark.parametrize("spoil", ["gone", "empty", "blank", "no text"])
@@ -57,13 +59,32 @@ def test_a_file_that_says_nothing_changes_nothing(tmp_path: Path, clock: Clock, 
     path = tmp_path / "token"
     path.write_text("old")
     file = TokenFile(path, "old", clock)
-    assert file.current() == "old"
+    assert file.current() == ("old",)
     if spoil == "gone":
         path.unlink()
     else:
         path.write_bytes({"empty": b"", "blank": b" \n", "no text": b"\xff\xfe"}[spoil])
     clock.now += LOOK_EVERY_S
-    assert file.current() == "old"
+    assert file.current() == ("old",)
     path.write_text("newer")
     clock.now += LOOK_EVERY_S
-    assert file.current() == "newer"
+    assert file.current() == ("newer",)
+
+
+def test_every_line_is_a_token_so_that_one_can_be_added_before_the_other_goes(
+    tmp_path: Path,
+) -> None:
+    path, now = tmp_path / "token", [0.0]
+    path.write_text("old\n")
+    file = TokenFile(path, "old\n", lambda: now[0])
+    for text, wanted in (
+        ("old\nnew\n", ("old", "new")),
+        ("\n  new  \n\n", ("new",)),
+        ("\n", ("new",)),
+    ):
+        path.write_text(text)
+        now[0] += LOOK_EVERY_S
+        assert file.current() == wanted
+        shown = [Headers({"authorization": f"Bearer {each}"}) for each in ("old", "new", "")]
+        found = [is_authorized(each, file.current()) for each in shown]
+        assert found == ["old" in wanted, "new" in wanted, False]

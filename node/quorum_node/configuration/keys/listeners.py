@@ -10,16 +10,17 @@ from quorum_node.configuration.value_kinds import (
     MANY,
     CountsByAddress,
     Integer,
-    Listener,
-    OneWord,
+    Listeners,
+    Names,
     ProtocolMap,
+    Url,
 )
 from quorum_node.security.tls.listener_security import SecurityProtocol
 
 CONTROLLER_LISTENER = "CONTROLLER"
 ADMIN_LISTENER = "ADMIN"
 LISTENERS = ("controller", "admin")
-"""As they stand in `listener.name.NAME.KEY`."""
+"""Those that every node has, as they stand in `listener.name.NAME.KEY`."""
 
 
 def _limit(
@@ -36,46 +37,54 @@ def _limit(
     return Key(name, kind, default, doc, scope=Scope.LISTENER, listener_defaults=own, shown=shown)
 
 
-LISTENER = Key(
+LISTENER: Key[tuple[ListenerAddress, ...]] = Key(
     "listeners",
-    Listener(CONTROLLER_LISTENER),
-    ListenerAddress(CONTROLLER_LISTENER, "0.0.0.0", 9093),
-    "the Kafka port",
+    Listeners(CONTROLLER_LISTENER),
+    (ListenerAddress(CONTROLLER_LISTENER, "0.0.0.0", 9093),),
+    "the Kafka ports: `CONTROLLER`, which members dial, and others by any name",
     Owner.OPERATOR,
+    shown="`CONTROLLER://0.0.0.0:9093`",
 )
-ADVERTISED: Key[ListenerAddress | None] = Key(
+ADVERTISED: Key[tuple[ListenerAddress, ...] | None] = Key(
     "advertised.listeners",
-    Listener(CONTROLLER_LISTENER),
+    Listeners(CONTROLLER_LISTENER),
     None,
-    "where others reach the Kafka port; needed if `listeners` has no host",
+    "where others reach the Kafka ports; needed if `listeners` has no host",
     Owner.OPERATOR,
 )
-CONTROLLER_LISTENER_NAMES = Key(
+CONTROLLER_LISTENER_NAMES: Key[tuple[str, ...] | None] = Key(
     "controller.listener.names",
-    OneWord(CONTROLLER_LISTENER, f"must be {CONTROLLER_LISTENER}"),
-    CONTROLLER_LISTENER,
-    "the listener on which members and brokers speak with this node",
+    Names(CONTROLLER_LISTENER),
+    None,
+    "the names in `listeners`, all of them: a node has the controller's role alone. Members dial the first one",
+    shown="`CONTROLLER`",
 )
 PROTOCOL_MAP: Key[Mapping[str, SecurityProtocol]] = Key(
     "listener.security.protocol.map",
     ProtocolMap(),
     {},
-    "what each listener speaks; `PLAINTEXT` alone is served, which is meant without this key, too",
+    "what each listener speaks, `PLAINTEXT` or `SSL`; without this key all speak `PLAINTEXT`. A listener that a map forgets is refused",
     shown="",
 )
 ADMIN = Key(
     "admin.listener",
-    Listener("http"),
+    Url(("http", "https")),
     ListenerAddress("http", "0.0.0.0", 8080),
-    "the admin port",
+    "the admin port; with `https` it shows the certificate of `listener.name.admin.ssl.*`, else that of `CONTROLLER`",
     Owner.OPERATOR,
 )
 ADMIN_ADVERTISED: Key[ListenerAddress | None] = Key(
     "admin.advertised.listener",
-    Listener("http"),
+    Url(("http", "https")),
     None,
     "where others reach the admin port; needed if `admin.listener` has no host",
     Owner.OPERATOR,
+)
+HEALTH: Key[ListenerAddress | None] = Key(
+    "health.listener",
+    Url(("http",)),
+    None,
+    "ours: one more port, in clear text, with `/livez`, `/readyz` and `/metrics` alone, for a kubelet that shows no certificate",
 )
 
 MAX_CONNECTIONS = _limit(
@@ -142,6 +151,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         PROTOCOL_MAP,
         ADMIN,
         ADMIN_ADVERTISED,
+        HEALTH,
     ),
     "Limits of a listener": (
         MAX_CONNECTIONS,

@@ -5,15 +5,16 @@ Names are Kafka's where Kafka has one; `admin.*`, `formation.*`, `failure.*`, `t
 (`reference.py`) follow from it. Rules between keys are where values are put together (`node_config.py` and others).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from quorum_node.configuration.key import Key, Scope
-from quorum_node.configuration.keys import controller, listeners, log, node, quorum
+from quorum_node.configuration.keys import controller, listeners, log, node, quorum, security
 
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     **node.SECTIONS,
     **listeners.SECTIONS,
+    **security.SECTIONS,
     **quorum.SECTIONS,
     **log.SECTIONS,
     **controller.SECTIONS,
@@ -26,12 +27,12 @@ def all_keys() -> Iterator[Key[Any]]:
     return (key for section in SECTIONS.values() for key in section)
 
 
-def known_names() -> frozenset[str]:
-    """Every name that may stand in the properties."""
-    return frozenset((*(key.name for key in all_keys()), *_names_for_one_listener()))
-
-
-def _names_for_one_listener() -> Iterator[str]:
-    for key in all_keys():
-        if key.scope is Scope.LISTENER:
-            yield from map(key.name_for, listeners.LISTENERS)
+def known_names(of_listeners: Iterable[str] = listeners.LISTENERS) -> frozenset[str]:
+    """Every name that may stand in the properties of a node with these listeners, in small letters."""
+    own = (
+        key.name_for(listener)
+        for key in all_keys()
+        if key.scope is Scope.LISTENER
+        for listener in of_listeners
+    )
+    return frozenset((*(key.name for key in all_keys()), *own))

@@ -32,6 +32,11 @@ class SecurityProtocol(Enum):
     SASL_SSL = "SASL_SSL"
 
     @property
+    def id(self) -> int:
+        """As records and requests have it."""
+        return tuple(SecurityProtocol).index(self)
+
+    @property
     def has_tls(self) -> bool:
         """Whether there is a handshake of TLS."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)

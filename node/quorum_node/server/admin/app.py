@@ -94,10 +94,10 @@ class Doorkeeper:
         """One request."""
         assert scope["type"] == "http"
         headers = Headers(scope=scope)
-        token, guard = self._node.admin_token(), self._node.guard
-        caller = caller_of(scope, headers, token)
+        tokens, guard = self._node.admin_tokens(), self._node.guard
+        caller = caller_of(scope, headers, tokens)
         if guard is None or not guard.is_on:
-            refused = refusal(scope, headers, token)
+            refused = refusal(scope, headers, tokens, caller)
         else:
             refused = judged(guard, scope, headers, caller)
         if refused is None:
@@ -132,7 +132,7 @@ def error_response(
         message=message,
         leader_id=description.leader_id if known else None,
         leader_epoch=description.leader_epoch,
-        leader_url=url_of(endpoint) if endpoint else None,
+        leader_url=url_of(endpoint, node.scheme) if endpoint else None,
     )
     return JSONResponse(body.model_dump(mode="json", by_alias=True), status)
 

@@ -1,12 +1,13 @@
 """Who may call what over HTTP, decided from the headers: before a byte of the body is read.
 
 With an authorizer every route needs its right (`security/rights/http_table.py`), which the admin token has, too.
-Without one reading is open; everything else needs the admin token if the node was given one, and without a token it is
-served to callers on the node's own host only. What is refused here has cost a few header lines.
+Without one reading is open; everything else needs the admin token if the node was given one, or the certificate of an
+administrator, and without a token it is served to callers on the node's own host only. What is refused here has cost a few header lines.
 """
 
 import hmac
 import ipaddress
+from collections.abc import Sequence
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
@@ -14,6 +15,7 @@ from starlette.types import Scope
 from quorum_node.api import ErrorCode
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller, token_holder
+from quorum_node.security.certificate_identity import Role
 from quorum_node.security.rights.door import Denial
 from quorum_node.server.admin.problems import ApiProblem
 from quorum_node.server.listener.port import CALLER
@@ -23,21 +25,23 @@ MAX_BODY_BYTES = 16 << 20
 _WHO = "say who you are: show a client certificate, or send 'Authorization: Bearer <token>'"
 _SCHEME = "bearer"
 _READING = ("GET", "HEAD")
+_ADMINISTRATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 
 
-def is_authorized(headers: Headers, token: str | None) -> bool:
-    """Whether the request carries the token; False if there is none."""
+def is_authorized(headers: Headers, tokens: Sequence[str]) -> bool:
+    """Whether the request carries one of the tokens; False if there is none."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
-    if token is None or scheme.lower() != _SCHEME:
+    if scheme.lower() != _SCHEME:
         return False
-    return hmac.compare_digest(given.strip().encode(), token.encode())
+    shown = given.strip().encode()
+    return any(hmac.compare_digest(shown, token.encode()) for token in tokens)
 
 
-def caller_of(scope: Scope, headers: Headers, token: str | None) -> Caller:
+def caller_of(scope: Scope, headers: Headers, tokens: Sequence[str]) -> Caller:
     """Who asks: the holder of the token, else whoever the connection has proved, else nobody."""
     client = scope.get("client")
     host = client[0] if client is not None else ""
-    if is_authorized(headers, token):
+    if is_authorized(headers, tokens):
         return token_holder(host, ADMIN_LISTENER)
     proved = scope.get(CALLER)
     return proved if proved is not None else Caller(ANONYMOUS_PRINCIPAL, host, ADMIN_LISTENER)
@@ -57,23 +61,31 @@ def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiP
     return _body_refusal(headers)
 
 
-def refusal(scope: Scope, headers: Headers, token: str | None) -> ApiProblem | None:
+def refusal(
+    scope: Scope, headers: Headers, tokens: Sequence[str], caller: Caller
+) -> ApiProblem | None:
     """Without an authorizer: why the request is not served; None if it is."""
-    if scope["method"] not in _READING:
-        if token is None and not _is_local(scope):
-            return ApiProblem(
-                403,
-                ErrorCode.UNAUTHORIZED,
-                "this node has no admin token, so it takes changes from its own host only: set"
-                " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
-            )
-        if token is not None and not is_authorized(headers, token):
-            return ApiProblem(
-                401,
-                ErrorCode.UNAUTHORIZED,
-                "this call needs the admin token: send 'Authorization: Bearer <token>'",
-            )
+    if scope["method"] in _READING or _is_administrator(caller):
+        return _body_refusal(headers)
+    if tokens:
+        return ApiProblem(
+            401,
+            ErrorCode.UNAUTHORIZED,
+            "this call needs the admin token: send 'Authorization: Bearer <token>'",
+        )
+    if not _is_local(scope):
+        return ApiProblem(
+            403,
+            ErrorCode.UNAUTHORIZED,
+            "this node has no admin token, so it takes changes from its own host only: set"
+            " admin.token.file on every node, and send 'Authorization: Bearer <token>'",
+        )
     return _body_refusal(headers)
+
+
+def _is_administrator(caller: Caller) -> bool:
+    """By the token, or by a certificate."""
+    return caller.identity is not None and caller.identity.role in _ADMINISTRATORS
 
 
 def _body_refusal(headers: Headers) -> ApiProblem | None:

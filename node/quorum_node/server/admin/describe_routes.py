@@ -47,6 +47,7 @@ def router(node: NodeView) -> APIRouter:
             partitions=len(node.hosts),
             latest_snapshot=_latest_snapshot(replica),
             state_held=replica.state(),
+            tls=node.tls(),
         )
 
     @routes.get("/quorum", response_model=QuorumDescription)

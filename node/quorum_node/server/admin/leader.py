@@ -18,10 +18,10 @@ from quorum_node.server.admin.views import leaderless
 def require_leader(replica: ReplicaView) -> None:
     """Raise an ApiProblem that says where the leader is, unless this replica believes that it leads."""
     if not replica.is_leader():
-        raise elsewhere(replica.describe())
+        raise elsewhere(replica.describe(), replica.scheme)
 
 
-def elsewhere(description: ReplicaDescription) -> ApiProblem:
+def elsewhere(description: ReplicaDescription, scheme: str = "http") -> ApiProblem:
     """The answer of a replica that does not lead. Nothing was done."""
     if description.leader_id == NO_LEADER:
         return ApiProblem(503, ErrorCode.NO_LEADER, f"{leaderless(description)}; try again")
@@ -30,7 +30,7 @@ def elsewhere(description: ReplicaDescription) -> ApiProblem:
         return _no_admin_api(description)
     text = (
         f"this node does not lead, node {description.leader_id} does, and says that its admin API is at"
-        f" {url_of(endpoint)}. Nothing was done: send the request to the leader. Nodes do not pass requests"
+        f" {url_of(endpoint, scheme)}. Nothing was done: send the request to the leader. Nodes do not pass requests"
         " on, because the token would go to an address that the log names"
     )
     return ApiProblem(421, ErrorCode.NOT_LEADER, text)
@@ -44,10 +44,10 @@ def leader_admin_endpoint(description: ReplicaDescription) -> Endpoint | None:
     return None
 
 
-def url_of(endpoint: Endpoint) -> str:
-    """http://host:port; an IPv6 address in brackets."""
+def url_of(endpoint: Endpoint, scheme: str = "http") -> str:
+    """scheme://host:port; an IPv6 address in brackets."""
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"http://{host}:{endpoint.port}"
+    return f"{scheme}://{host}:{endpoint.port}"
 
 
 def _no_admin_api(description: ReplicaDescription) -> ApiProblem:

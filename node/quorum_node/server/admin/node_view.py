@@ -1,13 +1,13 @@
 """What the routes see of the node: its replicas, its disk, its token. Shared by all route modules."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from quorum_node.api import ErrorCode, StorageDescription, StorageState
+from quorum_node.api import ErrorCode, StorageDescription, StorageState, TlsDescription
 from quorum_node.raft.outputs import Halt, HaltReason
 from quorum_node.records.identity import Endpoint
 from quorum_node.server.admin.paced import Pace
@@ -40,10 +40,16 @@ class NodeView:
     """Asked for every request, where an authorizer is configured."""
     token_file: TokenFile | None = None
     """Where `token` came from; it may be renewed there."""
+    scheme: str = "http"
+    """Of the admin API."""
+    tls: Callable[[], TlsDescription | None] = lambda: None
+    """What the node shows to others, and whom it trusts."""
 
-    def admin_token(self) -> str | None:
-        """The admin token as it is now; None if the node was given none."""
-        return self.token if self.token_file is None else self.token_file.current()
+    def admin_tokens(self) -> tuple[str, ...]:
+        """Every token that is valid now; none if the node was given none."""
+        if self.token_file is not None:
+            return self.token_file.current()
+        return () if self.token is None else (self.token,)
 
     def replica(self, partition: int) -> ReplicaView:
         """The replica of a partition. Raises a 404 ApiProblem."""
@@ -52,11 +58,11 @@ class NodeView:
             known = "partition 0" if len(hosts) == 1 else f"partitions 0 to {len(hosts) - 1}"
             text = f"partition {partition} is not here: this node has {known} (quorum.partitions)"
             raise ApiProblem(404, ErrorCode.NOT_FOUND, text)
-        return ReplicaView(hosts[partition], self.fetch_timeout_ms)
+        return ReplicaView(hosts[partition], self.fetch_timeout_ms, self.scheme)
 
     def replicas(self) -> list[ReplicaView]:
         """All of them, by partition."""
-        return [ReplicaView(host, self.fetch_timeout_ms) for host in self.hosts]
+        return [ReplicaView(host, self.fetch_timeout_ms, self.scheme) for host in self.hosts]
 
     def halted(self) -> Halt | None:
         """Why the first replica that halted did."""

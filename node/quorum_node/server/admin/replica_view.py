@@ -28,6 +28,8 @@ class ReplicaView:
 
     host: HostedPartition
     fetch_timeout_ms: float
+    scheme: str = "http"
+    """Of the admin API, on this node and hence on the others."""
 
     @property
     def partition(self) -> int:

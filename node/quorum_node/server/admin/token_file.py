@@ -1,6 +1,7 @@
-"""The admin token in its file, which may be written anew while the node runs (Kubernetes renews a mounted Secret).
+"""The admin tokens in their file, which may be written anew while the node runs (Kubernetes renews a mounted Secret).
 
-Owns when the file is looked at. A file that can't be read, or is empty, changes nothing: the last token stays.
+Every line of it is a token: one is added, then the other one removed, and nobody is refused meanwhile. Owns when the file is
+looked at. A file that can't be read, or is empty, changes nothing: the last token stays.
 """
 
 import time
@@ -14,22 +15,27 @@ LOOK_EVERY_S = 1.0
 _LOG = structlog.get_logger("quorum_node")
 
 
+def tokens_in(text: str) -> tuple[str, ...]:
+    """One a line; lines without any count for nothing."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
 class TokenFile:
-    """`token`: what it held when the node started."""
+    """`token`: what it held when the node started, all lines."""
 
     def __init__(self, path: Path, token: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._token, self._clock = path, token, clock
+        self._path, self._tokens, self._clock = path, tokens_in(token), clock
         self._state: tuple[int, int, int] | None = None
         self._looked_at = -LOOK_EVERY_S
         self._failed = False
 
-    def current(self) -> str:
-        """The token now. Looks at the file once a second at most, and reads it when it is another one."""
+    def current(self) -> tuple[str, ...]:
+        """The tokens now, at least one. Looks at the file once a second at most, and reads it when it is another one."""
         now = self._clock()
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             self._look()
-        return self._token
+        return self._tokens
 
     def _look(self) -> None:
         try:
@@ -37,17 +43,18 @@ class TokenFile:
             state = found.st_mtime_ns, found.st_ino, found.st_size
             if state == self._state:
                 return
-            token = self._path.read_text().strip()
+            tokens = tokens_in(self._path.read_text())
         except (OSError, UnicodeDecodeError) as error:
             self._complain(f"can't be read: {error}")
             return
-        if not token:
+        if not tokens:
             self._complain("is empty")
             return
         self._state, self._failed = state, False
-        if token != self._token:
-            _LOG.info(f"the admin token was renewed from {self._path}")
-        self._token = token
+        if tokens != self._tokens:
+            count = f"; {len(tokens)} are valid" if len(tokens) > 1 else ""
+            _LOG.info(f"the admin token was renewed from {self._path}{count}")
+        self._tokens = tokens
 
     def _complain(self, what: str) -> None:
         if not self._failed:

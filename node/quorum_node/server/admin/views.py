@@ -14,6 +14,7 @@ from quorum_node.api import (
     StateDescription,
     StorageDescription,
     TargetVoter,
+    TlsDescription,
     VoterModel,
     VotersPosition,
     WentBack,
@@ -133,6 +134,7 @@ def node_document(
     partitions: int,
     latest_snapshot: SnapshotDescription | None = None,
     state_held: StateDescription | None = None,
+    tls: TlsDescription | None = None,
 ) -> NodeDescription:
     """What the node says of itself."""
     return NodeDescription(
@@ -159,6 +161,7 @@ def node_document(
         partitions=partitions,
         log_end_epoch=d.log_end_epoch,
         voters=[voter_model(voter) for voter in d.voters],
+        tls=tls,
     )
 
 

@@ -59,7 +59,7 @@ class HostedController:
         self.api = ControllerApi(self.controller, metrics)
         self.registrar = Registrar(
             replica,
-            own_registration(replica.key, replica.controller_endpoint()),
+            own_registration(replica.key, replica.controller_endpoint(), config.dialled.protocol),
             self.controller,
             ask,
             events,

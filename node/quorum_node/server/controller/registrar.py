@@ -34,6 +34,7 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
+from quorum_node.security.tls.listener_security import SecurityProtocol
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.partition.port import TooLarge
@@ -41,7 +42,6 @@ from quorum_node.server.partition.port import TooLarge
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 120.0
 """As in stock Kafka."""
-_PLAINTEXT = 0
 
 Ask = Callable[[Endpoint, Api, Message, Callable[[Message | FailureReason], None]], None]
 """Ask the node that listens there; the callback is called once, and never from within."""
@@ -67,13 +67,17 @@ class RegisteringReplica(Protocol):
         """It takes part no more."""
 
 
-def own_registration(key: ReplicaKey, endpoint: Endpoint) -> ControllerRegistrationRequest:
+def own_registration(
+    key: ReplicaKey,
+    endpoint: Endpoint,
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+) -> ControllerRegistrationRequest:
     """What this process says of itself, whomever it asks."""
     listener = RegisteredListener(
         name=endpoint.name,
         host=endpoint.host,
         port=endpoint.port,
-        security_protocol=_PLAINTEXT,
+        security_protocol=protocol.id,
     )
     return ControllerRegistrationRequest(
         controller_id=key.id,

@@ -8,6 +8,8 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from quorum_node.server.listener.handshakes import Handshakes
+
 BACKLOG = 1024
 _AT_ONCE = 16
 """Taken in one turn of the loop, so that open connections get theirs."""
@@ -15,7 +17,10 @@ _NO_FILES_PAUSE_SECONDS = 0.2
 
 
 class Acceptor:
-    """`make`: the protocol of a new connection. `on_failure`: told why none can be taken just now."""
+    """`make`: the protocol of a new connection. `on_failure`: told why none can be taken just now.
+
+    `handshakes`: who makes the connection instead, after a handshake of TLS.
+    """
 
     def __init__(
         self,
@@ -23,11 +28,13 @@ class Acceptor:
         make: Callable[[], asyncio.BaseProtocol],
         rate: int,
         on_failure: Callable[[OSError], None] = lambda error: None,
+        handshakes: Handshakes | None = None,
     ) -> None:
         self._socket = sock
         self._make = make
         self._rate = rate
         self._on_failure = on_failure
+        self._handshakes = handshakes
         self._loop = asyncio.get_running_loop()
         self._credit = float(rate)
         self._credited_at = self._loop.time()
@@ -52,6 +59,8 @@ class Acceptor:
         self._socket.close()
         for task in self._tasks:
             task.cancel()
+        if self._handshakes is not None:
+            self._handshakes.close()
 
     def _accept(self) -> None:
         now = self._loop.time()
@@ -62,7 +71,7 @@ class Acceptor:
                 self._pause((1 - self._credit) / self._rate)
                 return
             try:
-                connection, _ = self._socket.accept()
+                connection, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no file descriptor, no memory
@@ -71,6 +80,9 @@ class Acceptor:
                 return
             self._credit -= 1
             connection.setblocking(False)
+            if self._handshakes is not None:
+                self._handshakes.begin(connection, str(address[0]))
+                continue
             task = self._loop.create_task(self._connect(connection))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

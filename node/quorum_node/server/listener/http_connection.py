@@ -7,7 +7,7 @@ are answered so, too: a flood of them waits for itself. Knows no routes.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, cast
 
@@ -16,10 +16,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
-from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, NOBODY, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.gate import NOT_YET, ClearText, Gate, Proven
 from quorum_node.server.listener.port import CALLER, ON_AUTHORIZED
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.transport.sockets import address_of
@@ -41,6 +41,7 @@ class HttpListener:
     book: ConnectionBook
     turns: FairTurns
     metrics: Metrics
+    gate: Gate = field(default_factory=lambda: ClearText(ADMIN_LISTENER))
 
     def make(self) -> "HttpConnection":
         """The protocol of a new connection."""
@@ -61,7 +62,8 @@ class HttpConnection(H11Protocol):
         self._is_gone = False
         self._is_trusted = False
         self.address = ""
-        self.caller = NOBODY
+        self.proven: Proven = NOT_YET
+        self.caller = NOT_YET.caller
         self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
@@ -72,7 +74,11 @@ class HttpConnection(H11Protocol):
         """Called by the loop."""
         super().connection_made(transport)
         self.address = address_of(transport)
-        self.caller = Caller(ANONYMOUS_PRINCIPAL, self.address, ADMIN_LISTENER)
+        proven = self._listener.gate.prove(transport, self.address)
+        if proven is None:
+            self.drop("certificate")
+            return
+        self.proven, self.caller = proven, proven.caller
         self.active_at = self.unfinished_since = perf_counter()
         self._listener.book.opened(self)
 
@@ -145,6 +151,11 @@ class HttpConnection(H11Protocol):
         self._received.clear()
         if self.transport is not None:
             self.transport.abort()
+
+    def retire(self) -> None:
+        """End after the answer to what was asked, if anything was."""
+        self.proven = NOT_YET
+        self.shutdown()
 
     @property
     def is_light(self) -> bool:

@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
+from quorum_node.configuration.keys.listeners import ADMIN_LISTENER
 from quorum_node.configuration.limits import ConnectionLimits
 from quorum_node.server.ending.fail_stop import watch_task
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.departures import Departures
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.gate import ClearText, Gate
+from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.http_connection import (
     BURST_SECONDS,
     MAX_HEADER_BYTES,
     SHARE,
+    HttpConnection,
     HttpListener,
 )
 from quorum_node.server.observing.metrics import Metrics
@@ -37,7 +42,12 @@ class AdminServer:
     """The admin listener. The socket is bound early, so that a taken port stops the start."""
 
     def __init__(
-        self, app: FastAPI, sock: socket.socket, metrics: Metrics, limits: ConnectionLimits
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        metrics: Metrics,
+        limits: ConnectionLimits,
+        gate: Gate | None = None,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -58,9 +68,16 @@ class AdminServer:
         self._metrics = metrics
         self._book = ConnectionBook(limits, perf_counter, self._count_closed)
         turns = FairTurns(self._loop, share=SHARE, burst_seconds=BURST_SECONDS)
-        listener = HttpListener(config, self._server.server_state, self._book, turns, metrics)
+        gate = gate or ClearText(ADMIN_LISTENER)
+        state = self._server.server_state
+        listener = HttpListener(config, state, self._book, turns, metrics, gate)
+        self._departures = Departures(self._loop, gate, lambda: self._connections)
         self._acceptor = Acceptor(
-            sock, listener.make, limits.creation_rate, lambda error: self._count_closed("accept")
+            sock,
+            listener.make,
+            limits.creation_rate,
+            lambda error: self._count_closed("accept"),
+            None if gate.context is None else Handshakes(gate, listener.make),
         )
         self._sweeping: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -86,6 +103,11 @@ class AdminServer:
     def _sweep(self) -> None:
         self._sweeping = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
         self._book.sweep()
+        self._departures.sweep()
+
+    @property
+    def _connections(self) -> Iterator[HttpConnection]:
+        return (each for each in self._book if isinstance(each, HttpConnection))
 
     def _count_closed(self, why: str) -> None:
         self._metrics.count_labelled("connections_closed", f"admin {why}")

@@ -13,10 +13,10 @@ from typing import Protocol, cast
 
 from quorum_node.protocol.frames import Request, UnsupportedRequest, decode_request
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.security.caller import NOBODY, Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.gate import NOT_YET, Gate, Proven
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.observing.request_times import RequestTimes
@@ -36,6 +36,8 @@ MAX_ANSWER_BYTES_PER_TURN = 1 << 20
 """Answers of that size end the turn of a connection: its client has to read them first."""
 LIGHT_BYTES = 4 << 10
 """Requests of that size are short, if those before them were."""
+RETIRED_AFTER_SECONDS = 5.0
+"""How long a connection that has to end may wait for its answers: longer than a parked fetch."""
 HEAVY_BYTES = 256 << 10
 """Requests of that size may take long."""
 
@@ -43,6 +45,7 @@ HEAVY_BYTES = 256 << 10
 class ConnectionOwner(Protocol):
     """The listener that a connection came to."""
 
+    gate: Gate
     handler: Handler
     times: RequestTimes
     max_request_bytes: int
@@ -54,9 +57,6 @@ class ConnectionOwner(Protocol):
     @property
     def frames_per_turn(self) -> int:
         """Requests that are handled before others get their turn."""
-
-    def caller_at(self, transport: asyncio.BaseTransport, address: str) -> Caller:
-        """Who is at the other end of a new connection."""
 
     def opened(self, connection: "KafkaConnection") -> None:
         """A connection is there."""
@@ -94,8 +94,10 @@ class KafkaConnection(asyncio.Protocol):
         self._was_short = True
         self._queued_bytes = 0
         self.address = ""
-        self.caller = NOBODY
+        self.proven: Proven = NOT_YET
+        self.caller = NOT_YET.caller
         self.decided: Decided = {}
+        self._is_retiring = False
         self.standing = 0
         self.active_at = 0.0
         self.unfinished_since: float | None = None
@@ -108,7 +110,11 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         prepare_socket(self._transport)
         self.address = address_of(self._transport)
-        self.caller = self._server.caller_at(self._transport, self.address)
+        proven = self._server.gate.prove(self._transport, self.address)
+        if proven is None:
+            self.drop("certificate")
+            return
+        self.proven, self.caller = proven, proven.caller
         self.active_at = perf_counter()
         self._server.opened(self)
 
@@ -233,6 +239,11 @@ class KafkaConnection(asyncio.Protocol):
             return
         limit = MAX_IN_FLIGHT if self._is_voters else MAX_IN_FLIGHT_OF_STRANGERS
         blocked = self._writing_paused or self._read_in_turns or len(self._waiting) > limit
+        if self._is_retiring:
+            blocked = True
+            if not self._waiting:
+                self.close()
+                return
         if self._queued_bytes > MAX_QUEUED_BYTES_OF_STRANGERS and not self._is_voters:
             blocked = True
         if more and not blocked and not self._turn_scheduled:
@@ -270,6 +281,16 @@ class KafkaConnection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
         if self._reading_paused and not self._turn_scheduled:
             self._throttle(more=self._frames.has_more)
+
+    def retire(self) -> None:
+        """Take no more requests; close when those that came are answered, after a while in any case."""
+        if self._is_retiring or self._closed:
+            return
+        self._is_retiring = True
+        # What was let in once is asked no more.
+        self.proven = NOT_YET
+        self._server.loop.call_later(RETIRED_AFTER_SECONDS, self.drop, "retired")
+        self._throttle(more=False)
 
     def pause_writing(self) -> None:
         """Called by the loop: the peer doesn't read its answers, so don't read its requests."""

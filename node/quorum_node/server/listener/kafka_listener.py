@@ -7,17 +7,20 @@ bytes, `fair_turns` and `large_reads` for time, which all listeners share. What 
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from time import perf_counter
+from types import MappingProxyType
 
 from quorum_node.configuration.listener_config import ListenerConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.protocol.frames import Request
 from quorum_node.schema.schema import MalformedMessage
-from quorum_node.security.caller import ANONYMOUS_PRINCIPAL, Caller
 from quorum_node.server.listener.acceptor import Acceptor
 from quorum_node.server.listener.connection_book import ConnectionBook
+from quorum_node.server.listener.departures import Departures
 from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.gate import ClearText, Gate
+from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.large_reads import LargeReads
 from quorum_node.server.listener.port import Handler
@@ -54,9 +57,10 @@ class KafkaListener:
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]] = tuple,
         shares: LoopShares | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.settings = settings
-        self.name = settings.name
+        self.gate = gate or ClearText(settings.name)
         self._label = settings.name.lower()
         self.handler = handler
         self._metrics = metrics
@@ -68,6 +72,7 @@ class KafkaListener:
         shares = shares or LoopShares()
         self.turns, self.large_reads = shares.turns, shares.large_reads
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
+        self._departures = Departures(self.loop, self.gate, lambda: self.connections)
         self._voter_ids = voter_ids
         self._acceptor: Acceptor | None = None
         self._sweeping: asyncio.TimerHandle | None = None
@@ -77,11 +82,16 @@ class KafkaListener:
     async def start(self) -> None:
         """Bind and listen. Raises OSError."""
         address = self.settings.address
+
+        def make() -> KafkaConnection:
+            return KafkaConnection(self)
+
         self._acceptor = Acceptor(
             bind(address.host, address.port),
-            lambda: KafkaConnection(self),
+            make,
             self.settings.limits.creation_rate,
             lambda error: self._count_closed("accept"),
+            None if self.gate.context is None else Handshakes(self.gate, make),
         )
         self._acceptor.start()
         self._sweep()
@@ -98,10 +108,6 @@ class KafkaListener:
         if self.connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), timeout_seconds)
-
-    def caller_at(self, transport: asyncio.BaseTransport, address: str) -> Caller:
-        """Nobody has to say who they are on a listener without TLS."""
-        return Caller(ANONYMOUS_PRINCIPAL, address, self.name)
 
     def opened(self, connection: KafkaConnection) -> None:
         """A connection is there."""
@@ -151,13 +157,17 @@ class KafkaListener:
     def _sweep(self) -> None:
         self._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
         self.book.sweep()
+        self._departures.sweep()
 
     def _count_closed(self, why: str) -> None:
         self._metrics.count_labelled("connections_closed", f"{self._label} {why}")
 
 
 class KafkaListeners:
-    """All listeners of the process; they share its time, its handler and its metrics."""
+    """All listeners of the process; they share its time, its handler and its metrics.
+
+    `gates`: of those that speak TLS, by name.
+    """
 
     def __init__(
         self,
@@ -166,10 +176,13 @@ class KafkaListeners:
         metrics: Metrics,
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]],
+        gates: Mapping[str, Gate] = MappingProxyType({}),
     ) -> None:
         shares = LoopShares()
         self._listeners = tuple(
-            KafkaListener(each, handler, metrics, on_malformed, voter_ids, shares)
+            KafkaListener(
+                each, handler, metrics, on_malformed, voter_ids, shares, gates.get(each.name)
+            )
             for each in settings
         )
 

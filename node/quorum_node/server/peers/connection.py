@@ -6,6 +6,7 @@ means.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -22,11 +23,13 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.ending.fail_stop import is_half_a_step, watch_task
+from quorum_node.server.peers.dialling import DialInClearText, Dialling, WrongPeer
 from quorum_node.server.peers.request import AnyRequest
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sockets import prepare_socket
 from quorum_node.server.wire.outbound import api_versions_request
 
+_CLEAR_TEXT = DialInClearText()
 MAX_RESPONSE_BYTES = 48 << 20
 """A fetch answer has 8 MiB, or one batch of each partition if those are larger."""
 _NEGOTIATION = 0
@@ -41,6 +44,7 @@ class _Link(asyncio.Protocol):
         self._owner = owner
         self._frames = FrameCutter(MAX_RESPONSE_BYTES)
         self.transport: asyncio.Transport | None = None
+        self.wrong: WrongPeer | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -64,7 +68,12 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
-        self._owner.disconnected(self)
+        self._owner.disconnected(self, exc)
+
+    def give_up(self, error: WrongPeer) -> None:
+        """Somebody else is there; whoever waits for the connection hears of it."""
+        self.wrong = error
+        self.abort()
 
     def abort(self) -> None:
         """Close without sending what is buffered."""
@@ -82,10 +91,15 @@ class PeerConnection:
         client_id: str,
         backoff_ms: int,
         on_malformed: Callable[[str, str], None],
+        dialling: Dialling = _CLEAR_TEXT,
     ) -> None:
         self._host, self._port, self._client_id = host, port, client_id
         self._backoff_ms = backoff_ms
         self._on_malformed = on_malformed
+        self._dialling = dialling
+        self.proven_until = math.inf
+        """When who answers has to prove anew who it is, in seconds since 1970."""
+        self._is_retiring = False
         self._loop = asyncio.get_running_loop()
         self._link: _Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
@@ -134,13 +148,33 @@ class PeerConnection:
         self._shut = True
         self._drop(FailureReason.CLOSED)
 
+    def retire(self) -> None:
+        """Nobody sends here any more: close for good once everything is answered."""
+        self._is_retiring = True
+        if not self.in_flight:
+            self.shut()
+
     async def _connect(self) -> None:
         try:
             wait_seconds = self._connect_after - self._loop.time()
             if wait_seconds > 0:
                 await asyncio.sleep(wait_seconds)
-            await self._loop.create_connection(lambda: _Link(self), self._host, self._port)
-        except (OSError, ValueError):  # ValueError: a host that is no name, told by some peer
+            dialling = self._dialling
+            context = dialling.context
+            _, link = await self._loop.create_connection(
+                lambda: _Link(self),
+                self._host,
+                self._port,
+                ssl=context,
+                ssl_handshake_timeout=dialling.handshake_timeout_seconds,
+            )
+            if link.wrong is not None:
+                raise link.wrong
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: a host that is no name, told by some peer
+            dialling.failed(self._host, self._port, error)
             self._connecting = None
             self._back_off()
             self._drop(FailureReason.REFUSED)
@@ -153,9 +187,14 @@ class PeerConnection:
         self._connect_after = self._loop.time() + self._backoff_ms * 2**doublings / 1000
 
     def connected(self, link: _Link) -> None:
-        """A TCP connection is there: ask for versions first."""
+        """A connection is there, with who was dialled: ask for versions first."""
         if self._shut or link.transport is None:
             link.abort()
+            return
+        try:
+            self.proven_until = self._dialling.check(link.transport, self._host, self._port)
+        except WrongPeer as error:
+            link.give_up(error)
             return
         self._link = link
         link.transport.write(
@@ -168,9 +207,11 @@ class PeerConnection:
             )
         )
 
-    def disconnected(self, link: _Link) -> None:
+    def disconnected(self, link: _Link, error: Exception | None) -> None:
         """Everything on the way fails at once."""
         if link is self._link:
+            if error is not None:
+                self._dialling.failed(self._host, self._port, error)
             if self._versions is None:
                 self._back_off()
             self._drop(FailureReason.CLOSED)
@@ -255,3 +296,5 @@ class PeerConnection:
             timer.cancel()
         if not self._shut:
             request.end(outcome)
+        if self._is_retiring and not self.in_flight:
+            self._loop.call_soon(self.shut)  # others may be ending with this one

@@ -13,6 +13,7 @@ must be told at once, and a timeout must never look like one. Knows endpoints, n
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Hashable
 from enum import Enum
 from time import perf_counter
@@ -30,6 +31,7 @@ from quorum_node.records.identity import Endpoint
 from quorum_node.schema.schema import Message
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.peers.connection import PeerConnection
+from quorum_node.server.peers.dialling import DialInClearText, Dialling
 from quorum_node.server.peers.port import PeerListener
 from quorum_node.server.peers.request import (
     AnyRequest,
@@ -76,12 +78,14 @@ class PeerPool:
         partitions: int,
         reconnect_backoff_ms: int,
         on_malformed: Callable[[str, str], None],
+        dialling: Dialling | None = None,
     ) -> None:
         self._client_id = client_id
         self._metrics = metrics
         self._partitions = partitions
         self._reconnect_backoff_ms = reconnect_backoff_ms
         self._on_malformed = on_malformed
+        self._dialling = dialling or DialInClearText()
         self._loop = asyncio.get_running_loop()
         self._listeners: dict[int, PeerListener] = {}
         self._connections: dict[tuple[str, int, Channel], list[PeerConnection]] = {}
@@ -166,6 +170,22 @@ class PeerPool:
                 connection.shut()
         self._connections.clear()
 
+    def renew(self, *, proven_before: float = math.inf) -> None:
+        """Open new connections for those whose peers have proved who they are until then at most, in seconds since 1970.
+
+        The old ones end when everything on them is answered. By default all of them: this node has another certificate, or
+        trusts others.
+        """
+        for (host, port, channel), pool in list(self._connections.items()):
+            outdated = [each for each in pool if each.proven_until <= proven_before]
+            if not outdated:
+                continue
+            self._connections[host, port, channel] = [each for each in pool if each not in outdated]
+            if channel in _ONE_CONNECTION and any(each.is_ready for each in outdated):
+                self._idlest(Endpoint("", host, port), channel).warm()
+            for each in outdated:
+                each.retire()
+
     def _send_gathered(self) -> None:
         gathered, self._gathered = self._gathered, {}
         for destination, parts, timeout_ms in gathered.values():
@@ -190,6 +210,7 @@ class PeerPool:
                 self._client_id,
                 self._reconnect_backoff_ms,
                 self._on_malformed,
+                self._dialling,
             )
             pool.append(best)
         return best

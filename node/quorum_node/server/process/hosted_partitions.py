@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.server.disk.disk_watch import DiskWatch
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.observing.node_events import MalformedBytes, ReplicaEvents
 from quorum_node.server.partition.port import HostedPartition
 from quorum_node.server.partition.replica_host import MakeRole, ReplicaHost, no_role
+from quorum_node.server.peers.dialling import Dialling
 from quorum_node.server.peers.pool import PeerPool
 from quorum_node.server.process.gauges import gauges_of_replica, names_of_peers
 from quorum_node.server.snapshots.events import SnapshotEvents
@@ -50,6 +52,7 @@ class HostedPartitions:
         reserve: DiskReserve,
         process: ProcessPort,
         make_role: MakeRole = no_role,
+        dialling: Dialling | None = None,
     ) -> None:
         self._process = process
         self._ended = False
@@ -61,6 +64,7 @@ class HostedPartitions:
             partitions=len(directory.partitions),
             reconnect_backoff_ms=config.timeouts.retry_backoff_ms,
             on_malformed=malformed.from_peer,
+            dialling=dialling,
         )
         self.hosts = tuple(
             self._host(
@@ -107,6 +111,17 @@ class HostedPartitions:
             for host in self.hosts
             for voter in host.driver.replica.voters.latest.voters
         )
+
+    def voter_at(self, host: str, port: int) -> int | None:
+        """Id of the voter whose address this is; None if no voter is known to have it, or more than one."""
+        found = {
+            voter.key.id
+            for each in self.hosts
+            for voter in each.driver.replica.voters.latest.voters
+            if (endpoint := voter.endpoint(CONTROLLER)) is not None
+            and (endpoint.host, endpoint.port) == (host, port)
+        }
+        return found.pop() if len(found) == 1 else None
 
     @property
     def first(self) -> ReplicaHost:

@@ -16,8 +16,10 @@ from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
 from quorum_node.server.process.node_process import NodeProcess
+from quorum_node.server.starting.first_calls import dial_as
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.startup import open_replica, read_token
+from quorum_node.server.starting.tls_loading import TlsOfPorts, load_tls
 from quorum_node.server.version import VERSION
 from quorum_node.storage.directory import OpenDirectory
 from quorum_node.storage.directory_lock import lock_directory
@@ -41,12 +43,14 @@ def main(arguments: list[str] | None = None) -> int:
         configure_logging(config.log_level)
         termination.configured(config)
         token = read_token(config)
+        tls = load_tls(config)
+        dial = dial_as(config, tls)
         if termination.latch.read() is None:  # a disk that failed is not touched any more
             lock_directory(config.data_dir)
             if parsed.recover is not None:
-                recover(config, _survivor(parsed.recover), termination.latch)
-        directory = open_replica(config, termination)
-        code = uvloop.run(_run(config, directory, token, termination))
+                recover(config, _survivor(parsed.recover), termination.latch, dial)
+        directory = open_replica(config, termination, dial)
+        code = uvloop.run(_run(config, directory, token, termination, tls))
     except ConfigError as error:
         code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
     except WrongDirectory as error:
@@ -70,9 +74,13 @@ def _survivor(text: str) -> Survivor:
 
 
 async def _run(
-    config: NodeConfig, directory: OpenDirectory, token: str | None, termination: Termination
+    config: NodeConfig,
+    directory: OpenDirectory,
+    token: str | None,
+    termination: Termination,
+    tls: TlsOfPorts,
 ) -> ExitCode:
-    process = NodeProcess(config, directory, token, termination)
+    process = NodeProcess(config, directory, token, termination, tls)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

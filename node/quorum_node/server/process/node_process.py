@@ -8,15 +8,20 @@ import signal
 import socket
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 
+from quorum_node.configuration.addresses import ListenerAddress
+from quorum_node.configuration.key import Key
+from quorum_node.configuration.keys import listeners
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.server.admin.app import create_app
+from quorum_node.server.admin.health_app import HealthApp
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.token_file import TokenFile
 from quorum_node.server.controller.hosting import HostedController
@@ -32,6 +37,7 @@ from quorum_node.server.process.codecs_ahead import CodecsAhead
 from quorum_node.server.process.file_limit import allow_connections
 from quorum_node.server.process.gauges import gauges_of_node
 from quorum_node.server.process.hosted_partitions import HostedPartitions
+from quorum_node.server.process.secured_ports import secured_ports
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.kafka_api import KafkaApi
 from quorum_node.server.rights.guarding import (
@@ -40,6 +46,7 @@ from quorum_node.server.rights.guarding import (
     warn_of_nameless_members,
 )
 from quorum_node.server.starting.replica_building import own_endpoints
+from quorum_node.server.starting.tls_loading import TlsOfPorts
 from quorum_node.server.transport.sockets import bind
 from quorum_node.server.wire.partitions import metadata_partition
 from quorum_node.storage.directory import OpenDirectory
@@ -70,6 +77,7 @@ class NodeProcess:
         directory: OpenDirectory,
         token: str | None,
         termination: Termination,
+        tls: TlsOfPorts,
     ) -> None:
         self._config = config
         self._directory = directory
@@ -79,8 +87,16 @@ class NodeProcess:
         self._metrics = Metrics()
         malformed = MalformedBytes()
         self._reserve = DiskReserve(config.data_dir, config.reserve_bytes)
+        self._secured = secured_ports(config, tls, self._metrics, self._voter_at)
         self._hosted = HostedPartitions(
-            config, directory, self._metrics, malformed, self._reserve, self, self._make_controller
+            config,
+            directory,
+            self._metrics,
+            malformed,
+            self._reserve,
+            self,
+            self._make_controller,
+            self._secured.dialling,
         )
         first = self._hosted.first
         self._guard = make_guard(
@@ -100,15 +116,26 @@ class NodeProcess:
             self._metrics,
             malformed.from_client,
             self._hosted.voter_ids,
+            self._secured.gates,
         )
         self._codecs = CodecsAhead()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
+        app = create_app(self._node_view(token))
         self._admin = AdminServer(
-            create_app(self._node_view(token)),
-            _bind_admin(config),
+            app,
+            _bind(listeners.ADMIN, config.admin.address),
             self._metrics,
-            config.admin_limits,
+            config.admin.limits,
+            self._secured.gates.get(listeners.ADMIN_LISTENER),
         )
+        self._health: AdminServer | None = None
+        if config.health_listener is not None:
+            self._health = AdminServer(
+                HealthApp(app),
+                _bind(listeners.HEALTH, config.health_listener),
+                self._metrics,
+                config.admin.limits,
+            )
 
     def _make_controller(self, host: ReplicaHost) -> HostedController:
         self._controller = HostedController(
@@ -122,12 +149,15 @@ class NodeProcess:
 
     async def run(self) -> ExitCode:
         """Serve until the replica halts. Raises ConfigError when a listener can't be bound."""
-        limits = (*(each.limits for each in self._config.listeners), self._config.admin_limits)
+        limits = (*(each.limits for each in self._config.listeners), self._config.admin.limits)
         allow_connections(sum(each.max_connections for each in limits))
         await self._listeners.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._shutdown)
         self._admin.start()
+        if self._health is not None:
+            self._health.start()
+        self._secured.start(self._hosted.peers.renew)
         self._hosted.disk_watch.start()
         self._step_metrics()
         self._hosted.start()
@@ -135,7 +165,7 @@ class NodeProcess:
         addresses = ", ".join(str(each.address) for each in self._config.listeners)
         key = ReplicaKey(self._config.node_id, self._directory.meta.directory_id)
         _LOG.info(
-            f"replica {key} serves {addresses} and {self._config.admin_listener}",
+            f"replica {key} serves {addresses} and {self._config.admin.address}",
             partitions=len(self._hosted.hosts),
             logEndOffset=self._directory.first.log.end_offset,
         )
@@ -156,6 +186,8 @@ class NodeProcess:
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
             started_at=datetime.now(UTC),
             endpoints=own_endpoints(self._config),
+            scheme=self._config.admin.address.name,
+            tls=self._secured.describe,
             on_bug=self._termination.bug,
         )
 
@@ -173,6 +205,9 @@ class NodeProcess:
         if not self._stopped.done():
             _LOG.warning("the handover did not finish in time")
             self._stopped.set_result(ExitCode.OK)
+
+    def _voter_at(self, host: str, port: int) -> int | None:
+        return self._hosted.voter_at(host, port)
 
     # -- from the replicas
 
@@ -223,10 +258,13 @@ class NodeProcess:
         """Graceful: let the last answers leave, make the log durable, close."""
         self._hosted.disk_watch.stop()
         self._codecs.stop()
+        self._secured.stop()
         self._controller.close()
         await self._listeners.close(_DRAIN_SECONDS)
         self._hosted.close()
         await self._admin.stop()
+        if self._health is not None:
+            await self._health.stop()
         try:
             for partition in self._directory.partitions:
                 partition.log.flush()
@@ -240,9 +278,8 @@ class NodeProcess:
             partition.log.close()
 
 
-def _bind_admin(config: NodeConfig) -> socket.socket:
-    address = config.admin_listener
+def _bind(key: Key[Any], address: ListenerAddress) -> socket.socket:
     try:
         return bind(address.host, address.port)
     except OSError as error:
-        raise ConfigError(f"admin.listener={address}: can't be bound: {error}") from error
+        raise ConfigError(f"{key.name}={address}: can't be bound: {error}") from error

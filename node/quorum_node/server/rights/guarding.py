@@ -20,7 +20,8 @@ _LOG = structlog.get_logger("quorum_node")
 
 def door_settings(config: NodeConfig) -> DoorSettings:
     """What is asked of callers."""
-    bound = (each.name for each in config.listeners if each.protocol.has_tls)
+    binding = config.tls.binding
+    bound = (each.name for each in config.listeners if each.protocol.has_tls and binding)
     return DoorSettings(
         authorizer=config.controller.authorizer,
         bound_listeners=frozenset(bound),

@@ -19,6 +19,7 @@ from quorum_node.protocol.describe import (
 )
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
 
 _ONE_SECONDS = 1.0
 _ALL_SECONDS = 2.0
@@ -26,18 +27,22 @@ _VERSION = 1
 _MAX_ANSWER_BYTES = 1 << 20
 
 
-def existing_cluster(servers: Sequence[HostPort]) -> tuple[HostPort, str] | None:
+def existing_cluster(
+    servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
+) -> tuple[HostPort, str] | None:
     """The first server that knows a cluster, and the cluster's id; None when none does."""
-    found = known_clusters(servers)
+    found = known_clusters(servers, dial)
     return found[0] if found else None
 
 
-def known_clusters(servers: Sequence[HostPort]) -> list[tuple[HostPort, str]]:
+def known_clusters(
+    servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
+) -> list[tuple[HostPort, str]]:
     """The servers that answer and know a cluster, in the order of their answers; all are asked at once."""
     found: list[tuple[HostPort, str]] = []
 
     def ask(server: HostPort) -> None:
-        cluster_id = _ask(server)
+        cluster_id = _ask(server, dial)
         if cluster_id:
             found.append((server, cluster_id))
 
@@ -49,13 +54,13 @@ def known_clusters(servers: Sequence[HostPort]) -> list[tuple[HostPort, str]]:
     return list(found)
 
 
-def _ask(server: HostPort) -> str | None:
+def _ask(server: HostPort, dial: Dial) -> str | None:
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=ENDPOINTS_OF_CONTROLLERS
     )
     frame = encode_request(DESCRIBE_CLUSTER, _VERSION, 1, "founding-guard", request)
     try:
-        with socket.create_connection((server.host, server.port), _ONE_SECONDS) as connection:
+        with dial(server, _ONE_SECONDS) as connection:
             connection.sendall(frame)
             size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
             answer = _receive(connection, size)

@@ -24,6 +24,7 @@ from quorum_node.raft.replica import Replica
 from quorum_node.raft.voters import VoterSet, tombstones_after
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
 from quorum_node.server.starting.founding_guard import known_clusters
 from quorum_node.server.starting.replica_building import build_replica, own_endpoints
 from quorum_node.storage.directory import identity_text, open_directory
@@ -48,7 +49,12 @@ from quorum_node.survivor import Survivor
 _LOG = structlog.get_logger("quorum_node")
 
 
-def recover(config: NodeConfig, survivor: Survivor, latch: FailureLatch) -> None:
+def recover(
+    config: NodeConfig,
+    survivor: Survivor,
+    latch: FailureLatch,
+    dial: Dial = dial_in_clear_text,
+) -> None:
     """Make the replica in the (locked) data directory the sole voter, unless it is that already.
 
     Raises WrongDirectory or ConfigError where it is refused, and nothing was changed then; StorageFailure, DiskFull.
@@ -71,7 +77,7 @@ def recover(config: NodeConfig, survivor: Survivor, latch: FailureLatch) -> None
             latch=latch,
         )
         try:
-            _rewrite(config, survivor, meta, directory.first)
+            _rewrite(config, survivor, meta, directory.first, dial)
         finally:
             directory.first.log.close()
     rename_replica(path, meta, survivor.heir_uuid)
@@ -92,7 +98,11 @@ def _check_arguments(config: NodeConfig, survivor: Survivor, meta: MetaPropertie
 
 
 def _rewrite(
-    config: NodeConfig, survivor: Survivor, meta: MetaProperties, opened: OpenPartition
+    config: NodeConfig,
+    survivor: Survivor,
+    meta: MetaProperties,
+    opened: OpenPartition,
+    dial: Dial,
 ) -> None:
     """Steps 1 and 2, of which the first may have been done before."""
     replica = build_replica(config, meta, opened)
@@ -102,7 +112,7 @@ def _rewrite(
         epoch = latest.epoch
     else:
         _check_log(survivor, opened)
-        _check_majority(config, survivor, replica)
+        _check_majority(config, survivor, replica, dial)
         epoch = replica.epoch + EPOCH_DISTANCE
         if epoch > MAX_EPOCH:
             raise ConfigError(
@@ -126,16 +136,15 @@ def _check_log(survivor: Survivor, opened: OpenPartition) -> None:
         )
 
 
-def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica) -> None:
+def _check_majority(config: NodeConfig, survivor: Survivor, replica: Replica, dial: Dial) -> None:
     """A quorum that can elect a leader is not lost, and must not be split."""
     latest = replica.voters.latest
     if latest.offset < 0:
         raise ConfigError(f"--recover {survivor}: the log does not tell who the voters are")
     others = [voter for voter in latest.voters if voter.key != replica.key]
     places = {place: voter for voter in others if (place := _listens(voter)) is not None}
-    found = [
-        server for server, cluster in known_clusters(list(places)) if cluster == replica.cluster_id
-    ]
+    answers = known_clusters(list(places), dial)
+    found = [server for server, cluster in answers if cluster == replica.cluster_id]
     reached = len(found) + (replica.key in latest.voters)
     if reached >= majority(len(latest.voters)):
         names = ", ".join(f"{places[server].key} at {server}" for server in found) or "itself"

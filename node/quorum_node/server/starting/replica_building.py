@@ -75,7 +75,7 @@ def log_state(opened: OpenPartition) -> LogState:
 
 def own_endpoints(config: NodeConfig) -> tuple[Endpoint, ...]:
     """Where this node says that it can be reached."""
-    admin = config.admin_advertised
+    admin = config.admin.advertised
     return (
         *(
             Endpoint(each.name, each.advertised.host, each.advertised.port)

@@ -18,6 +18,7 @@ import structlog
 
 from quorum_node.configuration.addresses import HostPort
 from quorum_node.protocol.apis import FETCH_SNAPSHOT
+from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
@@ -27,6 +28,7 @@ from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.snapshot_format import CorruptSnapshot
 from quorum_node.records.snapshot_id import SnapshotId, parse_snapshot_name
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
 from quorum_node.server.wire.snapshots import fetch_snapshot_answer, fetch_snapshot_request
 from quorum_node.storage.partition_directory import SnapshotLost
 from quorum_node.storage.snapshots import CORRUPT_SUFFIX, SnapshotStore
@@ -45,7 +47,9 @@ _READER = ReplicaKey(-1)
 _ASK_WITH_EPOCH = (RaftError.FENCED_LEADER_EPOCH, RaftError.UNKNOWN_LEADER_EPOCH)
 
 
-def fetch_again(lost: SnapshotLost, servers: Sequence[HostPort]) -> None:
+def fetch_again(
+    lost: SnapshotLost, servers: Sequence[HostPort], dial: Dial = dial_in_clear_text
+) -> None:
     """Bring a lost snapshot back. Raises `lost` itself if nobody has it in time."""
     ids = _wanted(lost.path, lost.base_offset)
     voters = [voter.endpoint(CONTROLLER) for voter in lost.state.current_voters]
@@ -57,7 +61,7 @@ def fetch_again(lost: SnapshotLost, servers: Sequence[HostPort]) -> None:
     while ids and time.monotonic() < deadline:
         for server in dict.fromkeys(known):
             for wanted in ids:
-                problem = _fetch(store, lost.number, wanted, server, lost.state)
+                problem = _fetch(store, lost.number, wanted, server, lost.state, dial)
                 if problem is None:
                     _LOG.info(f"fetched snapshot {wanted} again; the log goes on from it")
                     return
@@ -79,14 +83,20 @@ def _wanted(directory: Path, base_offset: int) -> list[SnapshotId]:
 
 
 def _fetch(
-    store: SnapshotStore, number: int, id: SnapshotId, server: HostPort, state: QuorumState
+    store: SnapshotStore,
+    number: int,
+    id: SnapshotId,
+    server: HostPort,
+    state: QuorumState,
+    dial: Dial,
 ) -> str | None:
     """The whole snapshot from this server, or from the leader that it names; or why not."""
     store.drop_partial(id)
     epoch, position, hops = state.leader_epoch, 0, 0
     try:
         while True:
-            answer = _ask(server, number, id, epoch, position, state.cluster_id)
+            body = _question(number, id, epoch, position, state.cluster_id)
+            answer = _ask(server, number, body, dial)
             leader = answer.leader
             if answer.error in _ASK_WITH_EPOCH and leader.leader_epoch > epoch:
                 epoch = leader.leader_epoch
@@ -108,13 +118,18 @@ def _fetch(
         return str(error)
 
 
-def _ask(
-    server: HostPort, number: int, id: SnapshotId, epoch: int, position: int, cluster_id: str | None
-) -> raft.FetchSnapshotResponse:
+def _question(
+    number: int, id: SnapshotId, epoch: int, position: int, cluster_id: str | None
+) -> FetchSnapshotRequest:
     request = raft.FetchSnapshotRequest(cluster_id, _READER, epoch, id, position, _PART_BYTES)
-    body = fetch_snapshot_request(number, request)
+    return fetch_snapshot_request(number, request)
+
+
+def _ask(
+    server: HostPort, number: int, body: FetchSnapshotRequest, dial: Dial
+) -> raft.FetchSnapshotResponse:
     frame = encode_request(FETCH_SNAPSHOT, _VERSION, 1, "snapshot-rescue", body)
-    with socket.create_connection((server.host, server.port), _ONE_SECONDS) as connection:
+    with dial(server, _ONE_SECONDS) as connection:
         connection.sendall(frame)
         size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
         answer = _receive(connection, size)

@@ -15,6 +15,7 @@ from quorum_node.configuration.properties import ConfigError
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_node.server.ending.termination import Termination
+from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
 from quorum_node.server.starting.founding_guard import existing_cluster
 from quorum_node.server.starting.snapshot_rescue import fetch_again
 from quorum_node.server.starting.static_voters import tell_about_static_voters
@@ -51,7 +52,9 @@ def read_token(config: NodeConfig) -> str | None:
     return token
 
 
-def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
+def open_replica(
+    config: NodeConfig, termination: Termination, dial: Dial = dial_in_clear_text
+) -> OpenDirectory:
     """Check the latch, format an empty directory if allowed, open it."""
     latched = termination.latch.read()
     if latched is not None:
@@ -64,11 +67,11 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
         identity = identity_text(config.node_id, given)
         _LOG.info(f"{config.data_dir} is of a version without replica UUIDs; it is {identity} now")
     if not is_formatted(config.data_dir, termination.latch):
-        meta = _new_identity(config)
+        meta = _new_identity(config, dial)
         format_directory(config.data_dir, meta)
         identity = identity_text(meta.node_id, meta.directory_id)
         _LOG.info(f"formatted {config.data_dir} as {identity}", clusterId=meta.cluster_id)
-    directory = _open(config, termination)
+    directory = _open(config, termination, dial)
     tell_about_static_voters(config, directory.first)
     termination.opened(directory.meta.directory_id)
     for partition in directory.partitions:
@@ -80,7 +83,7 @@ def open_replica(config: NodeConfig, termination: Termination) -> OpenDirectory:
     return directory
 
 
-def _open(config: NodeConfig, termination: Termination) -> OpenDirectory:
+def _open(config: NodeConfig, termination: Termination, dial: Dial) -> OpenDirectory:
     """Open the directory; a snapshot without which that is not possible is fetched again, once each."""
     fetched: set[Path] = set()
     while True:
@@ -97,7 +100,7 @@ def _open(config: NodeConfig, termination: Termination) -> OpenDirectory:
             if lost.path in fetched:
                 raise
             fetched.add(lost.path)
-            fetch_again(lost, other_servers(config))
+            fetch_again(lost, other_servers(config), dial)
 
 
 def is_founder(config: NodeConfig, replica_uuid: UUID) -> bool:
@@ -114,7 +117,7 @@ def other_servers(config: NodeConfig) -> list[HostPort]:
     return [server for server in config.bootstrap_servers if server != config.dialled.advertised]
 
 
-def _new_identity(config: NodeConfig) -> MetaProperties:
+def _new_identity(config: NodeConfig, dial: Dial) -> MetaProperties:
     formation = config.formation
     founder = formation is not None and formation.founder_id == config.node_id
     if formation is None or not founder or not config.may_bootstrap:
@@ -124,7 +127,7 @@ def _new_identity(config: NodeConfig) -> MetaProperties:
             f"quorum.witness=true: formation.founder.id={formation.founder_id} makes this node found the"
             " quorum, which only a leader can; set quorum.witness once the quorum has formed"
         )
-    existing = existing_cluster(other_servers(config))
+    existing = existing_cluster(other_servers(config), dial)
     if existing is not None:
         server, cluster_id = existing
         raise WrongDirectory(

@@ -1,0 +1,40 @@
+"""What `GET /v1/node` says of certificates. Nothing of it is secret."""
+
+import hashlib
+from datetime import datetime
+
+from cryptography import x509
+
+from quorum_node.api import CertificateModel, TlsDescription
+from quorum_node.security.tls.certificates import summary, trusted_issuer
+from quorum_node.security.tls.material import Material
+
+
+def tls_document(material: Material) -> TlsDescription:
+    """Of what is in use."""
+    chain, trust = material.pair.chain, material.trust
+    authorities = () if trust is None else trust.certificates
+    issuer = trusted_issuer(chain, authorities, None)
+    trusted = [_certificate(each) for each in authorities]
+    fingerprints = sorted(each.sha256 for each in trusted)
+    return TlsDescription(
+        certificate=_certificate(chain[0]),
+        issuer_sha256=None if issuer is None else summary(issuer).sha256,
+        trusted=trusted,
+        trust_sha256=hashlib.sha256("\n".join(fingerprints).encode()).hexdigest(),
+    )
+
+
+def _certificate(certificate: x509.Certificate) -> CertificateModel:
+    found = summary(certificate)
+    return CertificateModel(
+        subject=found.subject,
+        serial=found.serial,
+        sha256=found.sha256,
+        not_before=_text(found.not_before),
+        not_after=_text(found.not_after),
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

@@ -1,0 +1,48 @@
+"""Members dial each other by TLS: with this node's certificate, and to nobody but the member that is expected."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from quorum_node.configuration.listener_config import TlsConfig
+from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.peers.dialling import WrongPeer
+from quorum_node.server.transport.handshake_words import why_handshake_failed
+from quorum_node.server.transport.tls_files import TlsFiles, utc_now
+from quorum_node.server.transport.tls_peers import Unwelcome, check_dialled, peer_certificate
+
+
+class TlsDialling:
+    """`voter_at`: the id of the voter that has this host and port, None where only an address is known."""
+
+    def __init__(
+        self,
+        files: TlsFiles,
+        config: TlsConfig,
+        reports: RefusedPeers,
+        voter_at: Callable[[str, int], int | None],
+    ) -> None:
+        self._files = files
+        self._reports = reports
+        self._voter_at = voter_at
+        self.handshake_timeout_seconds = config.handshake_timeout_ms / 1000
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """See `Dialling`: always the newest."""
+        return self._files.client
+
+    def check(self, transport: asyncio.BaseTransport, host: str, port: int) -> float:
+        """See `Dialling`."""
+        try:
+            node_id = self._voter_at(host, port)
+            return check_dialled(peer_certificate(transport), host, node_id, self._files, utc_now())
+        except Unwelcome as error:
+            raise WrongPeer(f"who answers {error}") from None
+
+    def failed(self, host: str, port: int, error: BaseException) -> None:
+        """See `Dialling`. That nobody listens there is no news."""
+        if isinstance(error, WrongPeer):
+            self._reports.server_refused(f"{host}:{port}", str(error))
+        elif isinstance(error, ssl.SSLError):
+            self._reports.server_refused(f"{host}:{port}", why_handshake_failed(error))

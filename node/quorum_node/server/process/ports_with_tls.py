@@ -1,0 +1,66 @@
+"""The ports of a node that speaks TLS. See `secured_ports`."""
+
+from collections.abc import Callable
+
+from quorum_node.api import TlsDescription
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.security.tls.material import Material
+from quorum_node.server.admin.tls_view import tls_document
+from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.peers.tls_dialling import TlsDialling
+from quorum_node.server.process.secured_ports import VoterAt
+from quorum_node.server.process.tls_rotation import TlsRotation
+from quorum_node.server.starting.tls_loading import TlsOfPorts
+
+
+class PortsWithTls:
+    """See `SecuredPorts`."""
+
+    def __init__(
+        self, config: NodeConfig, tls: TlsOfPorts, metrics: Metrics, voter_at: VoterAt
+    ) -> None:
+        self._config = config
+        self._tls = tls
+        reports = RefusedPeers()
+
+        def counting(name: str) -> Callable[[str], None]:
+            label = name.lower()
+            return lambda why: metrics.count_labelled("connections_closed", f"{label} {why}")
+
+        self.gates = {
+            name: TlsGate(name, files, config.tls, reports, counting(name))
+            for name, files in tls.items()
+        }
+        dialled = tls.get(config.dialled.name)
+        self.dialling = (
+            None if dialled is None else TlsDialling(dialled, config.tls, reports, voter_at)
+        )
+        self._rotation: TlsRotation | None = None
+        self._described: tuple[Material, TlsDescription] | None = None
+
+    def describe(self) -> TlsDescription | None:
+        """See `SecuredPorts`: of the listener by which members dial each other, else of any."""
+        files = self._tls.get(self._config.dialled.name) or next(iter(self._tls.values()))
+        material, problem = files.material, files.problem
+        if self._described is None or self._described[0] is not material:
+            self._described = material, tls_document(material)
+        text = None if problem is None else str(problem)
+        return self._described[1].model_copy(update={"problem": text})
+
+    def start(self, renew: Callable[..., None]) -> None:
+        """See `SecuredPorts`."""
+        self._rotation = TlsRotation(
+            self._tls,
+            self.gates,
+            self._config.dialled.name,
+            self._config.tls.files_poll_ms,
+            renew,
+        )
+        self._rotation.start()
+
+    def stop(self) -> None:
+        """See `SecuredPorts`."""
+        if self._rotation is not None:
+            self._rotation.stop()

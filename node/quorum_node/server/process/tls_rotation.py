@@ -1,0 +1,103 @@
+"""Certificates that change while the node runs: files looked at again and again, and who has to hear of it.
+
+Owns the times and the log lines. What is used of them is decided in `transport/tls_files`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from quorum_node.security.tls.certificates import summary
+from quorum_node.server.ending.fail_stop import watch_task
+from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.transport.tls_files import TlsFiles, read_files
+
+_LOG = structlog.get_logger("quorum_node")
+
+
+class TlsRotation:
+    """`renew`: called with a time before which connections to others were proven, in seconds since 1970, and must be renewed.
+
+    `dialled`: the name of the listener by which members dial each other.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, TlsFiles],
+        gates: Mapping[str, TlsGate],
+        dialled: str,
+        poll_ms: int,
+        renew: Callable[..., None],
+    ) -> None:
+        self._files = files
+        self._gates = gates
+        self._dialled = dialled
+        self._poll_seconds = poll_ms / 1000
+        self._renew = renew
+        self._paths = frozenset().union(*(each.paths for each in files.values()))
+        self._told: dict[str, str] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        for each in self._files.values():
+            _tell_what_is_used(each)
+        self._task = asyncio.get_running_loop().create_task(self._poll())
+        watch_task(self._task)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            # A file system that hangs must not hold up the loop.
+            contents = await asyncio.to_thread(read_files, self._paths)
+            self.look(contents)
+
+    def look(self, contents: Mapping[str, bytes | None]) -> None:
+        """The files were read."""
+        for name, files in self._files.items():
+            if files.look(contents):
+                self._gates[name].changed()
+                _tell_what_is_used(files)
+                if name == self._dialled:
+                    self._renew()
+            self._tell_problem(files)
+        self._renew(proven_before=time.time())
+
+    def _tell_problem(self, files: TlsFiles) -> None:
+        text = "" if files.problem is None else str(files.problem)
+        if text and self._told.get(files.name) != text:
+            until = summary(files.material.pair.leaf).not_after
+            _LOG.warning(
+                f"listener {files.name} goes on with the certificate from before, valid until {until:%Y-%m-%d %H:%M:%S} UTC:"
+                f" {text}",
+                listener=files.name,
+            )
+        elif not text and self._told.get(files.name):
+            _LOG.info(f"the certificates of listener {files.name} are good again")
+        self._told[files.name] = text
+
+
+def _tell_what_is_used(files: TlsFiles) -> None:
+    shown, trust = summary(files.material.pair.leaf), files.trust
+    trusted = 0 if trust is None else len(trust.certificates)
+    _LOG.info(
+        f"listener {files.name} shows {shown.subject}, valid until {shown.not_after:%Y-%m-%d %H:%M:%S} UTC, and accepts"
+        f" certificates of {trusted} {'authority' if trusted == 1 else 'authorities'}",
+        listener=files.name,
+        certificateSha256=shown.sha256,
+        serial=shown.serial,
+    )
+    for each in () if trust is None else trust.expired:
+        gone = summary(each)
+        _LOG.warning(
+            f"listener {files.name} no longer accepts certificates of {gone.subject}: it expired at"
+            f" {gone.not_after:%Y-%m-%d %H:%M:%S} UTC",
+            listener=files.name,
+        )

@@ -1,0 +1,42 @@
+"""How a node that is not running yet asks others: one blocking connection for each question, by TLS if members dial so."""
+
+import socket
+from collections.abc import Callable
+
+from quorum_node.configuration.addresses import HostPort
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.server.starting.tls_loading import TlsOfPorts
+
+Dial = Callable[[HostPort, float], socket.socket]
+"""Connects within so many seconds, which hold for what follows, too. Raises OSError."""
+
+
+def dial_in_clear_text(server: HostPort, timeout_seconds: float) -> socket.socket:
+    """See `Dial`."""
+    return socket.create_connection((server.host, server.port), timeout_seconds)
+
+
+def dial_as(config: NodeConfig, tls: TlsOfPorts) -> Dial:
+    """As members of this node's quorum dial each other."""
+    files = tls.get(config.dialled.name)
+    if files is None:
+        return dial_in_clear_text
+    from quorum_node.server.transport.tls_files import utc_now
+    from quorum_node.server.transport.tls_peers import Unwelcome, certificate_in, check_dialled
+
+    def dial(server: HostPort, timeout_seconds: float) -> socket.socket:
+        plain = dial_in_clear_text(server, timeout_seconds)
+        try:
+            connection = files.client.wrap_socket(plain, server_hostname=server.host)
+        except (OSError, ValueError):
+            plain.close()
+            raise
+        try:
+            shown = certificate_in(connection.getpeercert(binary_form=True))
+            check_dialled(shown, server.host, None, files, utc_now())
+        except Unwelcome as error:
+            connection.close()
+            raise ConnectionError(f"who answers at {server} {error}") from None
+        return connection
+
+    return dial

@@ -1,0 +1,82 @@
+"""Contexts of OpenSSL, made of keys and certificates that were checked before.
+
+Owns what is switched on and off in them. A context is made anew for every change and never loaded into again: OpenSSL keeps
+a pair that does not match, and trust can't be taken out of one. Knows no files and no connections.
+"""
+
+import contextlib
+import os
+import ssl
+from collections.abc import Iterator
+from enum import Enum
+
+from quorum_node.security.tls.material import Material
+from quorum_node.security.tls.ssl_settings import ClientAuth, SslSettings, TlsVersion
+
+_OLDEST = {
+    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
+
+
+class Certificates(Enum):
+    """What a server asks of clients beyond `ssl.client.auth`."""
+
+    AS_CONFIGURED = "as configured"
+    OPTIONAL = "optional"
+    """One that is shown has to be good; without one there is another way to say who asks."""
+
+
+def server_context(
+    settings: SslSettings, material: Material, asked: Certificates = Certificates.AS_CONFIGURED
+) -> ssl.SSLContext:
+    """For connections that are accepted. Raises ssl.SSLError for what OpenSSL does not take."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, settings, material)
+    # A ticket would let a client in whose certificate has expired since.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    if asked is Certificates.OPTIONAL:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    elif settings.client_auth is ClientAuth.REQUIRED:
+        context.verify_mode = ssl.CERT_REQUIRED
+    else:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def client_context(settings: SslSettings, material: Material) -> ssl.SSLContext:
+    """For connections that this node opens. The host is compared afterwards, where the words for it are.
+
+    Raises ssl.SSLError for what OpenSSL does not take.
+    """
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, material)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _context(protocol: int, settings: SslSettings, material: Material) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    versions = [_OLDEST[each] for each in settings.versions]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    if settings.cipher_suites.openssl:
+        context.set_ciphers(settings.cipher_suites.openssl)
+    if material.trust is not None:
+        # An authority in the bundle is trusted, whoever signed it, as in Java.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata=material.trust.pem.decode())
+    with _in_memory(material.pair.key_pem + material.pair.chain_pem) as path:
+        context.load_cert_chain(path)
+    return context
+
+
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[str]:
+    """A path to these bytes that is on no disk: OpenSSL loads keys from files alone."""
+    descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

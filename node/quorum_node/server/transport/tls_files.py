@@ -1,0 +1,122 @@
+"""What a port presents and trusts now: its files read, checked, and made into contexts that new connections use.
+
+Owns the swap: a set of files takes the place of the one before as a whole, or not at all. Whoever opens or accepts a
+connection asks for the context each time; what is open goes on until `peer_certificates` says otherwise.
+"""
+
+import ssl
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from quorum_node.security.certificate_identity import CertificateIdentity
+from quorum_node.security.tls.key_pairs import TrustBundle
+from quorum_node.security.tls.material import (
+    Contents,
+    Held,
+    Material,
+    first_held,
+    held_now,
+    paths_of,
+)
+from quorum_node.security.tls.pem import MAX_PEM_BYTES
+from quorum_node.security.tls.problems import CertificateProblem, ProblemKind
+from quorum_node.security.tls.ssl_settings import SslSettings
+from quorum_node.server.transport.tls_contexts import (
+    Certificates,
+    client_context,
+    server_context,
+)
+
+
+def utc_now() -> datetime:
+    """The clock of this host, which OpenSSL asks, too."""
+    return datetime.now(UTC)
+
+
+class TlsFiles:
+    """Of one port. `node_id`: whose certificate it has to be, None where any will do. Raises CertificateProblem."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SslSettings,
+        node_id: int | None,
+        asked: Certificates = Certificates.AS_CONFIGURED,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self._node_id = node_id
+        self._asked = asked
+        self._clock = clock
+        self.paths = paths_of(settings)
+        held = first_held(settings, read_files(self.paths), clock(), node_id)
+        self._server, self._client = self._contexts(held.material)
+        self._held = held
+
+    @property
+    def server(self) -> ssl.SSLContext:
+        """For a connection that is accepted now."""
+        return self._server
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        """For a connection that is opened now."""
+        return self._client
+
+    @property
+    def material(self) -> Material:
+        """What both are made of."""
+        return self._held.material
+
+    @property
+    def trust(self) -> TrustBundle | None:
+        """Whose certificates are accepted."""
+        return self._held.material.trust
+
+    @property
+    def identity(self) -> CertificateIdentity | None:
+        """What the certificate says of this node."""
+        return self._held.material.identity
+
+    @property
+    def problem(self) -> CertificateProblem | None:
+        """Why the files as they are now are not used; None if they are."""
+        return self._held.problem
+
+    def look(self, contents: Contents) -> bool:
+        """The files were read again. True if new connections use something else from now on."""
+        own = {path: contents.get(path) for path in self.paths}
+        held = held_now(self._held, self.settings, own, self._clock(), self._node_id)
+        if held.material is self._held.material:
+            self._held = held
+            return False
+        try:
+            self._server, self._client = self._contexts(held.material)
+        except ssl.SSLError as error:
+            text = f"can't be used by OpenSSL ({error.reason or error})"
+            problem = CertificateProblem(ProblemKind.MALFORMED, min(own, default=self.name), text)
+            self._held = Held(self._held.material, held.seen, problem)
+            return False
+        self._held = held
+        return True
+
+    def _contexts(self, material: Material) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        return (
+            server_context(self.settings, material, self._asked),
+            client_context(self.settings, material),
+        )
+
+
+def read_files(paths: Iterable[str]) -> dict[str, bytes | None]:
+    """What is in each file; None for one that can't be read. No more than can be of use."""
+    return {path: _read(Path(path)) for path in sorted(paths)}
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_PEM_BYTES + 1)
+    except OSError:
+        return None
