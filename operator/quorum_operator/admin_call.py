@@ -1,7 +1,7 @@
-"""One call to the admin API of a pod: where it goes, how long it may take, and what a refusal says.
+"""One call to the admin API of a pod: how long it may take, and what a refusal says.
 
-Owns the address, the timeout and the outcome of a call that needs the admin token. Must not know what is asked, or which
-pods: that is `quorum_client.py` and `partition_client.py`. Expected failures are values, never exceptions.
+Owns the timeout and the outcome of a call that needs the admin token. Must not know what is asked, or which
+pods: that is `quorum_client.py` and `partition_client.py`; nor how they are reached (`door.py`). Expected failures are values, never exceptions.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import httpx
 from pydantic import ValidationError
 
 from quorum_node.api import ErrorBody
-from quorum_operator.desired.names import ADMIN_PORT
+from quorum_operator.door import Door
 
 NO_ANSWER = "NO_ANSWER"
 """Code of an Answer when nobody answered."""
@@ -30,9 +30,10 @@ class Answer:
 
 
 async def call(
-    http: httpx.AsyncClient,
+    door: Door,
     method: str,
-    url: str,
+    ip: str,
+    path: str,
     token: str,
     body: str | None,
     timeout_ms: int = CHANGE_TIMEOUT_MS,
@@ -41,7 +42,9 @@ async def call(
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     timeout = limit(timeout_ms / 1000 + _SLACK_S)
     try:
-        answer = await http.request(method, url, content=body, headers=headers, timeout=timeout)
+        answer = await door.request(
+            method, ip, path, timeout=timeout, headers=headers, content=body
+        )
     except httpx.HTTPError as error:
         return Answer(False, NO_ANSWER, f"{type(error).__name__}: {error}")
     if answer.status_code < 300:
@@ -61,9 +64,3 @@ def malformed(answer: httpx.Response) -> Answer:
 def limit(seconds: float) -> httpx.Timeout:
     """For connecting, and for the answer, of a call to a node. What waits for a free connection is not silent yet."""
     return httpx.Timeout(seconds, pool=None)
-
-
-def url_of(ip: str, path: str) -> str:
-    """Of a pod's admin API; an IPv6 address in brackets."""
-    host = f"[{ip}]" if ":" in ip else ip
-    return f"http://{host}:{ADMIN_PORT}{path}"

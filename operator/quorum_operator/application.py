@@ -6,6 +6,7 @@ Owns start and stop, and which event wakes which worker. Knows nothing of kopf.
 import asyncio
 import secrets
 import socket
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +15,7 @@ import httpx
 import structlog
 from aiohttp import web
 
+from quorum_operator.certificate_keeper import CertificateKeeper
 from quorum_operator.crd import KIND, PLURAL
 from quorum_operator.kube import paths
 from quorum_operator.kube.cache import Cache
@@ -58,6 +60,7 @@ class Application:
         self._reassigned: dict[Place, object] = {}
         self._lease: LeaseThread | None = None
         self._cache: Cache | None = None
+        self._gate_of_calls: Callable[[httpx.Request], Awaitable[None]] = _checking(Always())
         self._watching: KubeApi | None = None
         """With connections of its own: a watch holds one for as long as it lasts."""
         self._ending: set[asyncio.Future[Any]] = set()
@@ -67,10 +70,8 @@ class Application:
         configuration = load_configuration()
         gate = self._gate(configuration)
         self._api = KubeApi(configuration, gate.check, self._settings.call_limits)
-        # Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
-        # are at once is bounded by the workers; in a full pool a cancelled call may keep its place for ever.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        self._http = httpx.AsyncClient(limits=limits, event_hooks={"request": [_checking(gate)]})
+        self._gate_of_calls = _checking(gate)
+        self._http = self._node_http(True)
         await self._serve()
         await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
@@ -99,6 +100,19 @@ class Application:
             if api is not None:
                 await api.__aexit__(None, None, None)
 
+    def _node_http(self, verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
+        """For the calls to nodes.
+
+        Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
+        are at once is bounded by the workers; in a full pool a cancelled call may keep its place for ever.
+        """
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        hooks = {"request": [self._gate_of_calls]}
+        return httpx.AsyncClient(verify=verify, limits=limits, event_hooks=hooks)
+
+    def _secured_http(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        return self._node_http(context)
+
     def _gate(self, configuration: Any) -> Leadership | Always:
         """What says whether something may be changed; others wait for the lease as well, if there is one."""
         told = self._settings
@@ -114,12 +128,24 @@ class Application:
         assert self._http is not None
         resync_s = self._settings.resync_s
         nodes, clock = QuorumClient(self._http), self._api.clock.now
+        certificates = CertificateKeeper(self._api, clock, self._secured_http)
         reconciler = Reconciler(
-            self._api, nodes, self.metrics, self._cache, clock, self._settings.home
+            self._api,
+            nodes,
+            self.metrics,
+            self._cache,
+            clock,
+            self._settings.home,
+            certificates,
         )
         self._workers = Workers(KIND, reconciler, self.metrics, resync_s)
         moves = ReassignmentReconciler(
-            self._api, PartitionClient(self._http), self.metrics, self._turns, clock
+            self._api,
+            PartitionClient(self._http),
+            self.metrics,
+            self._turns,
+            clock,
+            reconciler.door_of,
         )
         self._reassignments = Workers(REASSIGNMENT_KIND, moves, self.metrics, resync_s)
         self.metrics.set_leading(True)

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from quorum_operator.network_policy_crd import NetworkPolicySpec
+from quorum_operator.quorum_loss_crd import QuorumLossStatus
+from quorum_operator.tls_crd import TLS_RULES, TlsSpec, TlsStatus
 
 GROUP = "metadataquorum.dev"
 VERSION = "v1alpha1"
@@ -249,6 +251,7 @@ class MetadataQuorumSpec(_Model):
                 "spec.config holds a property that is not open to change; allowed are "
                 + ", ".join(CONFIG_KEYS),
             ),
+            *(rule(*each) for each in TLS_RULES),
         )
     )
 
@@ -321,6 +324,9 @@ class MetadataQuorumSpec(_Model):
     )
     network_policy: NetworkPolicySpec | None = Field(
         default=None, description="Who reaches the members: docs/how-to/network-policies.md."
+    )
+    tls: TlsSpec | None = Field(
+        default=None, description="Certificates of the members: docs/how-to/certificates.md."
     )
     spread: Spread = Field(
         default=Spread.PREFERRED,
@@ -414,43 +420,6 @@ class RepairStatus(_Model):
     seconds: float | None = None
 
 
-class ReplicaAtLoss(_Model):
-    """What is known of one replica while the quorum is lost."""
-
-    id: int
-    uuid: str | None = None
-    voter: bool
-    pod: str | None = None
-    pvc: str | None = None
-    volume: str | None = None
-    lost: str | None = Field(default=None, description="Why it does not answer; it does without.")
-    epoch: int | None = Field(default=None, description="Epoch of the last record in its log.")
-    end_offset: int | None = Field(default=None, description="Where its log ends.")
-    committed_offset: int | None = Field(
-        default=None, description="Where what it knows to be committed ends."
-    )
-
-
-class RecoveryOffer(_Model):
-    """The survivor of a lost quorum with the longest log."""
-
-    id: int
-    uuid: str
-    epoch: int
-    end_offset: int
-
-
-class QuorumLossStatus(_Model):
-    """A quorum without a majority: who answers, who does not, and what to do."""
-
-    message: str
-    replicas: list[ReplicaAtLoss]
-    offer: RecoveryOffer | None = Field(
-        default=None, description="What spec.recovery has to say for a recovery with loss of data."
-    )
-    no_offer: str | None = Field(default=None, description="Why nothing is offered.")
-
-
 class Phase(StrEnum):
     """One word for people; the conditions carry the detail."""
 
@@ -486,6 +455,7 @@ class MetadataQuorumStatus(_Model):
     plan: PlanStatus | None = None
     failure_tolerance: FailureTolerance | None = None
     quorum_loss: QuorumLossStatus | None = None
+    tls: TlsStatus | None = None
     conditions: list[Condition] = Field(
         default=[],
         json_schema_extra={

@@ -12,7 +12,7 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
 from quorum_operator.attempts import Refused
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import identity, names, stateful_set
+from quorum_operator.desired import identity, names, stateful_set, tls
 from quorum_operator.desired.accepted_template import with_accepted_template
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import facts, paths
@@ -136,6 +136,7 @@ class Executor:
             founder_id=step.founder_id,
             founder_uuid=uuid_text(fresh_uuid()),
             initial_voters=step.initial_voters,
+            tls=tls.is_on(self._spec, self._seen.identities),
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)
@@ -158,6 +159,7 @@ class Executor:
             initial_voters=founding.initial_voters,
             formed=step.formed,
             network_policy=step.network_policy,
+            tls=step.tls,
         )
         await self._api.create(paths.namespaced("configmaps", self._owner.namespace), body)
         return Outcome(True)

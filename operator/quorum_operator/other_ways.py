@@ -21,14 +21,14 @@ _NO_ADDRESS = {"", "None"}
 class OtherWays:
     """Of one quorum. Times are seconds of a monotonic clock."""
 
-    def __init__(self, nodes: QuorumClient) -> None:
-        self._nodes = nodes
+    def __init__(self) -> None:
         self._addresses: tuple[str, ...] = ()
         self._asked_at = float("-inf")
         self._works = False
 
     async def describe(
         self,
+        nodes: QuorumClient,
         reads: Reads,
         owner: Owner,
         cluster: Cluster,
@@ -57,7 +57,7 @@ class OtherWays:
         answering = set(asked) - set(silent)
         others = [*silent, *self._addresses, *await _services(reads, owner)]
         ways = [each for each in dict.fromkeys(others) if each not in answering]
-        told = await describe_newest(self._nodes, ways, seen) if ways else described
+        told = await describe_newest(nodes, ways, seen) if ways else described
         self._works = told.view is not None and told.view.cluster_id == cluster_id
         return told if self._works else described
 

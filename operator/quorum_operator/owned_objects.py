@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, network_policy, token_secret
+from quorum_operator.desired import base_objects, network_policy, tls, token_secret
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -33,11 +33,12 @@ class OwnedObjects:
     ) -> None:
         self._api, self._owner, self._spec = api, owner, spec
         self._policed = network_policy.is_wanted(spec, identities)
+        self._secured = tls.is_on(spec, identities)
 
     async def apply(self, objects: tuple[str, ...]) -> Outcome:
         """Make or mend these, named as `Kind/name`."""
         outcomes = []
-        for each in base_objects.build_all(self._owner, self._spec):
+        for each in base_objects.build_all(self._owner, self._spec, secured=self._secured):
             subject = f"{each['kind']}/{each['metadata']['name']}"
             if subject not in objects:
                 continue

@@ -25,8 +25,8 @@ from quorum_operator.admin_call import (
     Answer,
     call,
     malformed,
-    url_of,
 )
+from quorum_operator.door import Door
 from quorum_operator.planner.reassignment import (
     BeginMoves,
     CancelMoves,
@@ -42,10 +42,15 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class PartitionClient:
-    """Calls to the pods of any quorum; `http` is shared by all."""
+    """Calls to the pods of any quorum; `http` is shared by all. With a `door`: of the one quorum that it leads to."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
+    def __init__(self, http: httpx.AsyncClient, door: Door | None = None) -> None:
         self._http = http
+        self._door = door or Door(http)
+
+    def through(self, door: Door) -> "PartitionClient":
+        """The same for the quorum that this door leads to."""
+        return PartitionClient(self._http, door)
 
     async def describe(
         self, ips: list[str], token: str, targets: tuple[Target, ...]
@@ -97,7 +102,7 @@ class PartitionClient:
         self, ip: str, path: str, token: str, body: BaseModel, timeout_ms: int, model: type[M]
     ) -> M | Answer:
         content = body.model_dump_json(by_alias=True)
-        answer = await call(self._http, "POST", url_of(ip, path), token, content, timeout_ms)
+        answer = await call(self._door, "POST", ip, path, token, content, timeout_ms)
         if isinstance(answer, Answer):
             return answer
         try:

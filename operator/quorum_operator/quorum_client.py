@@ -20,8 +20,9 @@ from quorum_node.api import (
     ReplicaStatus,
     ResignRequest,
 )
-from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit, url_of
-from quorum_operator.desired.names import ADMIN_PORT, CONTROLLER_PORT
+from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit
+from quorum_operator.desired.names import CONTROLLER_PORT
+from quorum_operator.door import Door
 from quorum_operator.planner.observed import (
     HeldLog,
     Key,
@@ -68,11 +69,21 @@ class Seen:
 
 
 class QuorumClient:
-    """Calls to the pods of any quorum; `http` is shared by all."""
+    """Calls to the pods of any quorum; `http` is shared by all. With a `door`: of the one quorum that it leads to."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        door: Door | None = None,
+        describing: asyncio.Semaphore | None = None,
+    ) -> None:
         self._http = http
-        self._describing = asyncio.Semaphore(DESCRIBES_AT_ONCE)
+        self._door = door or Door(http)
+        self._describing = describing or asyncio.Semaphore(DESCRIBES_AT_ONCE)
+
+    def through(self, door: Door) -> "QuorumClient":
+        """The same for the quorum that this door leads to; how many describe at once is bounded together."""
+        return QuorumClient(self._http, door, self._describing)
 
     async def report(self, ip: str, node_id: int) -> NodeReport | None:
         """What the process behind `ip` says of itself.
@@ -80,7 +91,9 @@ class QuorumClient:
         None without a well-formed answer, or when another node answers at an address reused.
         """
         try:
-            answer = await self._http.get(url_of(ip, "/v1/node"), timeout=limit(REPORT_TIMEOUT_S))
+            answer = await self._door.request(
+                "GET", ip, "/v1/node", timeout=limit(REPORT_TIMEOUT_S)
+            )
             told = NodeDescription.model_validate_json(answer.content)
         except (httpx.HTTPError, ValidationError):
             return None
@@ -126,7 +139,9 @@ class QuorumClient:
         query = {"confirmed": str(confirmed).lower(), "timeoutMs": str(CONFIRM_TIMEOUT_MS)}
         timeout = limit(CONFIRM_TIMEOUT_MS / 1000 + 0.5)
         try:
-            answer = await self._http.get(url_of(ip, "/v1/quorum"), params=query, timeout=timeout)
+            answer = await self._door.request(
+                "GET", ip, "/v1/quorum", params=query, timeout=timeout
+            )
             if answer.status_code != 200:
                 return None
             return QuorumDescription.model_validate_json(answer.content)
@@ -139,9 +154,10 @@ class QuorumClient:
         Asked with a call that no node serves: who may call is decided before what is called.
         """
         headers = {"Authorization": f"Bearer {token}"}
-        url = url_of(ip, "/v1/node")
         try:
-            answer = await self._http.post(url, headers=headers, timeout=limit(REPORT_TIMEOUT_S))
+            answer = await self._door.request(
+                "POST", ip, "/v1/node", headers=headers, timeout=limit(REPORT_TIMEOUT_S)
+            )
         except httpx.HTTPError:
             return None
         return answer.status_code not in {401, 403}
@@ -162,16 +178,15 @@ class QuorumClient:
             uuid=key.uuid,
             endpoints=[
                 EndpointModel(name="CONTROLLER", host=host, port=CONTROLLER_PORT),
-                EndpointModel(name="ADMIN", host=host, port=ADMIN_PORT),
+                EndpointModel(name="ADMIN", host=host, port=self._door.port),
             ],
             expected_offset=position.offset,
             expected_epoch=position.epoch,
             count_newcomer=count_newcomer,
             timeout_ms=CHANGE_TIMEOUT_MS,
         )
-        return await self._change(
-            "POST", url_of(ip, "/v1/voters"), token, body.model_dump_json(by_alias=True)
-        )
+        text = body.model_dump_json(by_alias=True)
+        return await self._change("POST", ip, "/v1/voters", token, text)
 
     async def remove_voter(self, ip: str, token: str, key: Key, position: VotersPosition) -> Answer:
         """Take `key` out of the voter set; refused if the voters have changed."""
@@ -180,17 +195,18 @@ class QuorumClient:
             f"&timeoutMs={CHANGE_TIMEOUT_MS}"
         )
         path = f"/v1/voters/{key.id}/{key.uuid}{query}"
-        return await self._change("DELETE", url_of(ip, path), token, None)
+        return await self._change("DELETE", ip, path, token, None)
 
     async def resign(self, ip: str, token: str, successor_id: int) -> Answer:
         """Ask the leader at `ip` to hand over."""
         body = ResignRequest(successor_id=successor_id)
-        return await self._change(
-            "POST", url_of(ip, "/v1/resign"), token, body.model_dump_json(by_alias=True)
-        )
+        text = body.model_dump_json(by_alias=True)
+        return await self._change("POST", ip, "/v1/resign", token, text)
 
-    async def _change(self, method: str, url: str, token: str, body: str | None) -> Answer:
-        told = await call(self._http, method, url, token, body)
+    async def _change(
+        self, method: str, ip: str, path: str, token: str, body: str | None
+    ) -> Answer:
+        told = await call(self._door, method, ip, path, token, body)
         return told if isinstance(told, Answer) else Answer(True)
 
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from quorum_operator.admin_call import Answer
 from quorum_operator.crd import PLURAL
 from quorum_operator.desired.names import Owner
+from quorum_operator.door import Door
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError, Conflict, NotFound
@@ -67,6 +68,7 @@ class _Quorum:
 
     addresses: list[str]
     token: str
+    partitions: PartitionClient
 
 
 class ReassignmentReconciler:
@@ -79,9 +81,10 @@ class ReassignmentReconciler:
         metrics: Metrics,
         turns: Turns,
         clock: Callable[[], float] = time.time,
+        door_of: Callable[[str, str], Door | None] = lambda namespace, name: None,
     ) -> None:
         self._api, self._partitions, self._metrics = api, partitions, metrics
-        self._turns, self._clock = turns, clock
+        self._turns, self._clock, self._door_of = turns, clock, door_of
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used."""
@@ -116,7 +119,7 @@ class ReassignmentReconciler:
         if isinstance(quorum, Held):
             return quorum
         wanted = _wanted(spec)
-        cluster = await self._partitions.describe(quorum.addresses, quorum.token, wanted.targets)
+        cluster = await quorum.partitions.describe(quorum.addresses, quorum.token, wanted.targets)
         if isinstance(cluster, Answer):
             return Held(_word(cluster), f"{spec.quorum}: {cluster.message}", unreachable=True)
         found = tally(wanted, cluster)
@@ -135,13 +138,15 @@ class ReassignmentReconciler:
         if token is None:
             text = f"{name} has no admin token yet (Secret {owner.token_secret})"
             return Held("QuorumNotReady", text, unreachable=True)
-        return _Quorum(await pod_addresses(self._api, owner), token)
+        door = self._door_of(namespace, name)
+        partitions = self._partitions if door is None else self._partitions.through(door)
+        return _Quorum(await pod_addresses(self._api, owner), token, partitions)
 
     async def _execute(self, place: Place, quorum: _Quorum, step: Step) -> str:
         """Carry it out once; why it did not work, or nothing."""
         if isinstance(step, Await | Finished):
             return ""
-        answer = await self._partitions.change(quorum.addresses, quorum.token, step)
+        answer = await quorum.partitions.change(quorum.addresses, quorum.token, step)
         name = type(step).__name__
         refusal = "" if answer.done else f"{answer.code}: {answer.message}"
         self._metrics.count_step(name, answer.done)

@@ -16,12 +16,15 @@ from pydantic import ValidationError
 
 from quorum_operator.asked_pods import asked_pods
 from quorum_operator.attempts import Refused
+from quorum_operator.certificate_keeper import QUIET_S, CertificateKeeper
 from quorum_operator.crd import (
     PLURAL,
     MetadataQuorumSpec,
     MetadataQuorumStatus,
 )
+from quorum_operator.desired import tls
 from quorum_operator.desired.names import Owner
+from quorum_operator.door import SecureDoor
 from quorum_operator.execute import Executor
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
@@ -82,14 +85,16 @@ class Reconciler:
         kept: Reads | None = None,
         clock: Callable[[], float] = time.time,
         home: str = "",
+        certificates: CertificateKeeper | None = None,
     ) -> None:
         self._api, self._nodes, self._metrics = api, nodes, metrics
         self._home = home
         self._clock = clock
         self._kept = kept
-        self._memory = Memory(nodes)
+        self._memory = Memory()
+        self._certificates = certificates or CertificateKeeper(api, clock)
         self._marks = MarkKeeper(api)
-        self._tokens = TokenChecks(nodes)
+        self._tokens = TokenChecks()
         self._reporter = Reporter(api, metrics, clock)
 
     async def reconcile(self, namespace: str, name: str) -> Next:
@@ -100,7 +105,10 @@ class Reconciler:
     async def _glance(self, namespace: str, name: str) -> Next | None:
         """A look at what watches have brought. None if there is anything to do or to tell: that needs a live look."""
         known = self._memory.known(namespace, name)
-        if self._kept is None or known is None or known.is_moving(time.monotonic()):
+        now = time.monotonic()
+        if self._kept is None or known is None or known.is_moving(now):
+            return None
+        if known.certificates_are_due(now):
             return None
         try:
             resource = await self._kept.get(paths.namespaced(PLURAL, namespace, name))
@@ -141,7 +149,9 @@ class Reconciler:
         try:
             seen = await self._observe(owner, spec, resource, earlier, self._api)
             await self._marks.write(owner, seen)
+            seen, again_s = await self._keep_certificates(owner, seen, resource["metadata"])
             seen, step, due = await self._advance(owner, spec, seen)
+            due = _sooner(due, again_s)
             status = build_status(seen, step, earlier, owner.selector)
         except ApiError as error:
             if not is_outage(error):
@@ -157,6 +167,24 @@ class Reconciler:
             raise
         await self._reporter.write(path, resource, status, earlier, owner)
         return due
+
+    async def _keep_certificates(
+        self, owner: Owner, seen: Observation, meta: Object
+    ) -> tuple[Observation, float | None]:
+        """Beside the one step: a quorum that waits for something needs its certificates all the same."""
+        known = self._memory.of(owner)
+        if known.opened is None:
+            known.certificates = None
+            return seen, None
+
+        async def tell(kind: str, reason: str, message: str) -> None:
+            await self._reporter.tell(owner, kind, reason, message)
+
+        notes = meta.get("annotations") or {}
+        kept = await self._certificates.keep(owner, known.opened, seen, notes, tell)
+        again_s = 0.0 if kept.changed else kept.again_s
+        known.certificates = (kept.seen, time.monotonic() + again_s)
+        return replace(seen, certificates=kept.seen), again_s if again_s < QUIET_S else None
 
     async def _advance(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation
@@ -218,14 +246,19 @@ class Reconciler:
         )
         if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())
+        if cluster.secured and reads is self._api:
+            known.opened = await self._certificates.open(owner, spec, cluster, known.opened)
+        elif not cluster.secured:
+            known.opened = None
+        nodes = self._nodes_of(known)
         incarnations, described = await self._ask_nodes(
-            known, cluster, newest, all_of_them=reads is self._api
+            nodes, known, cluster, newest, all_of_them=reads is self._api
         )
         described = await known.other_ways.describe(
-            reads, owner, cluster, incarnations, described, newest, time.monotonic()
+            nodes, reads, owner, cluster, incarnations, described, newest, time.monotonic()
         )
         known.searches.end(cluster, described.view)
-        incarnations = await self._tokens.check(incarnations, cluster.token, self._clock())
+        incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
         suspected, away = suspicions(earlier), unreachable_since(earlier)
         incarnations = tuple(
             replace(
@@ -236,7 +269,7 @@ class Reconciler:
             )
             for each in incarnations
         )
-        invalid = None
+        invalid = tls.contradiction(spec, cluster.identities)
         if not cluster.storage_class_exists:
             invalid = (
                 f"there is no StorageClass {spec.storage.storage_class_name!r}: create it, or"
@@ -265,16 +298,32 @@ class Reconciler:
             known_voters=earlier.voters,
             invalid=invalid,
             unconfirmed_since=unconfirmed_since(earlier),
+            certificates=known.certificates[0] if known.certificates is not None else None,
         )
 
+    def door_of(self, namespace: str, name: str) -> SecureDoor | None:
+        """The way to the pods of a quorum with certificates, as the last look found it; None: in plain text."""
+        known = self._memory.known(namespace, name)
+        return known.opened.door if known is not None and known.opened is not None else None
+
+    def _nodes_of(self, known: Remembered) -> QuorumClient:
+        """How the pods of a quorum are asked."""
+        return self._nodes if known.opened is None else self._nodes.through(known.opened.door)
+
     async def _ask_nodes(
-        self, known: Remembered, cluster: Cluster, seen: Seen, *, all_of_them: bool
+        self,
+        nodes: QuorumClient,
+        known: Remembered,
+        cluster: Cluster,
+        seen: Seen,
+        *,
+        all_of_them: bool,
     ) -> tuple[tuple[Incarnation, ...], Described]:
         """Reports of all pods at once, then a describe; the describe alone while nothing moves."""
         now = time.monotonic()
         kept = None if all_of_them else known.reports.of(cluster.incarnations, now)
         if kept is not None:
-            described = await describe_newest(self._nodes, _addresses(cluster, kept), seen)
+            described = await describe_newest(nodes, _addresses(cluster, kept), seen)
             if known.reports.holds(described.view):
                 return kept, described
 
@@ -282,10 +331,10 @@ class Reconciler:
             pod = each.pod
             if pod is None or pod.ip is None or not pod.running:
                 return each
-            return with_report(each, await self._nodes.report(pod.ip, each.node_id))
+            return with_report(each, await nodes.report(pod.ip, each.node_id))
 
         incarnations = tuple(await asyncio.gather(*(ask(each) for each in cluster.incarnations)))
-        described = await describe_newest(self._nodes, _addresses(cluster, incarnations), seen)
+        described = await describe_newest(nodes, _addresses(cluster, incarnations), seen)
         known.reports.keep(incarnations, described.view, now)
         return incarnations, described
 
@@ -295,7 +344,8 @@ class Reconciler:
         if not changes_something(step):
             return Outcome(False)
         name = type(step).__name__
-        outcome = await Executor(self._api, self._nodes, owner, spec, seen).execute(step)
+        nodes = self._nodes_of(self._memory.of(owner))
+        outcome = await Executor(self._api, nodes, owner, spec, seen).execute(step)
         self._metrics.count_step(name, outcome.changed)
         _log.info(
             "step",
@@ -314,6 +364,12 @@ def _wait(known: Remembered, step: Step) -> Next:
         known.waits = None
         return Next()
     return Next(known.wait_s(step.reason, step.retry_after_s, time.monotonic()))
+
+
+def _sooner(due: Next, again_s: float | None) -> Next:
+    if again_s is None or due.gone or (due.after_s is not None and due.after_s <= again_s):
+        return due
+    return Next(again_s)
 
 
 def _addresses(cluster: Cluster, incarnations: tuple[Incarnation, ...]) -> list[str]:

@@ -6,11 +6,12 @@ Owns how long it is kept: as long as the resource is there. One that is deleted 
 from dataclasses import dataclass, field
 
 from quorum_operator.attempts import Attempts
+from quorum_operator.certificate_keeper import Opened
 from quorum_operator.desired.names import Owner
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube.searches import Searches
 from quorum_operator.other_ways import OtherWays
-from quorum_operator.quorum_client import QuorumClient
+from quorum_operator.planner.certificates_seen import CertificatesSeen
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
@@ -25,7 +26,7 @@ class Remembered:
     """Of the resource with this UID. Times are seconds of a monotonic clock."""
 
     uid: str
-    other_ways: OtherWays
+    other_ways: OtherWays = field(default_factory=OtherWays)
     attempts: Attempts = field(default_factory=Attempts)
     searches: Searches = field(default_factory=Searches)
     reports: KeptReports = field(default_factory=KeptReports)
@@ -35,12 +36,20 @@ class Remembered:
     """Generation, and time, at which all services and the like were in order."""
     waits: tuple[str, float] | None = None
     """What is waited for, and since when."""
+    opened: Opened | None = None
+    """The way to pods with certificates, as it was found last."""
+    certificates: tuple[CertificatesSeen, float] | None = None
+    """How far the certificates were then, and when they are to be looked at again."""
     left: dict[str, str | None] = field(default_factory=dict)
     """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
 
     def is_moving(self, now: float) -> bool:
         """Whether something was done just now."""
         return now - self.moved_at < MOVING_S
+
+    def certificates_are_due(self, now: float) -> bool:
+        """Whether the Secrets are to be looked at; False where there are none."""
+        return self.certificates is not None and now >= self.certificates[1]
 
     def objects_are_due(self, generation: int, now: float) -> bool:
         """Services and ConfigMaps need no look in each reconcile of a repair."""
@@ -58,8 +67,7 @@ class Remembered:
 class Memory:
     """Of all resources of one kind."""
 
-    def __init__(self, nodes: QuorumClient) -> None:
-        self._nodes = nodes
+    def __init__(self) -> None:
         self._places: dict[tuple[str, str], Remembered] = {}
 
     def known(self, namespace: str, name: str) -> Remembered | None:
@@ -70,7 +78,7 @@ class Memory:
         """What is remembered of this very resource."""
         found = self._places.get((owner.namespace, owner.name))
         if found is None or found.uid != owner.uid:
-            found = Remembered(owner.uid, OtherWays(self._nodes))
+            found = Remembered(owner.uid)
             self._places[owner.namespace, owner.name] = found
         return found
 

@@ -48,6 +48,10 @@ class Reporter:
             message = step.reason + (f" — {outcome.message}" if outcome.message else "")
             await self._post(owner, kind, type(step).__name__, message)
 
+    async def tell(self, owner: Owner, kind: str, reason: str, message: str) -> None:
+        """An event. One that can't be posted is logged."""
+        await self._post(owner, kind, reason, message)
+
     async def write(
         self,
         path: str,

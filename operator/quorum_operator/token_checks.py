@@ -17,15 +17,18 @@ MOST_PODS = 10_000
 class TokenChecks:
     """Of all pods, by UID. The memory is lost with the operator: then each is asked once more."""
 
-    def __init__(self, nodes: QuorumClient) -> None:
-        self._nodes = nodes
+    def __init__(self) -> None:
         self._taken: dict[str, str] = {}
         """Pod UID → digest of the token that it took."""
         self._refused: dict[str, tuple[str, float]] = {}
         """Pod UID → digest of the token that it refused, and since when."""
 
     async def check(
-        self, incarnations: tuple[Incarnation, ...], token: str | None, now: float
+        self,
+        nodes: QuorumClient,
+        incarnations: tuple[Incarnation, ...],
+        token: str | None,
+        now: float,
     ) -> tuple[Incarnation, ...]:
         """With since when each pod refuses the token; without a token nobody is asked, and what is known is told."""
         digest = hashlib.sha256((token or "").encode()).hexdigest()
@@ -35,7 +38,7 @@ class TokenChecks:
             if pod is None or pod.ip is None or not pod.running or each.report is None:
                 return each
             if token is not None and self._taken.get(pod.uid) != digest:
-                took = await self._nodes.takes_token(pod.ip, token)
+                took = await nodes.takes_token(pod.ip, token)
                 if took is not None:
                     self._note(pod.uid, digest, took, now)
             known = self._refused.get(pod.uid)

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec, MetadataQuorumStatus
 from quorum_operator.planner.conditions import CONFIRMED
-from quorum_operator.planner.observed import Confirmation, StorageChoice, Suspicion, Wanted
+from quorum_operator.planner.noticed import Suspicion
+from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
 from quorum_operator.planner.status import seconds_of
 from quorum_operator.quorum_client import Seen
 

@@ -1,6 +1,7 @@
 """What the status of a quorum keeps from one reconcile to the next, for the planner's model."""
 
-from quorum_operator.planner.observed import Observation, Suspicion
+from quorum_operator.planner.noticed import Suspicion
+from quorum_operator.planner.observed import Observation
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.suspicion import suspicion_of
 

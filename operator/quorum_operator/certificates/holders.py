@@ -67,3 +67,10 @@ def person(name: str, role: Role = Role.ADMIN) -> Holder:
 def broker(name: str, node_id: int, dns_names: tuple[str, ...] = ()) -> Holder:
     """A stock broker; brokers serve on their own listeners, with certificates of their own choice."""
     return Holder(name, Role.BROKER, node_id, dns_names)
+
+
+def named(name: str, role: str, node_id: int | None, dns_names: tuple[str, ...] = ()) -> Holder:
+    """Whom the spec names."""
+    if node_id is not None:
+        return broker(name, node_id, dns_names)
+    return Holder(name, Role(role), None, dns_names)

@@ -65,6 +65,16 @@ def known_authorities(seen: Seen) -> tuple[Read, ...]:
     return tuple(found.values())
 
 
+def signer_of(seen: Seen) -> AuthoritySecret | None:
+    """The authority that signs now; None while there is none, or its key is lost."""
+    return _Situation(seen).signer
+
+
+def trusted_by(seen: Seen) -> tuple[Read, ...]:
+    """The authorities that everybody in this quorum is to trust now."""
+    return _Situation(seen).wanted_bundle
+
+
 class _Situation:
     """What follows from what is seen."""
 

@@ -18,15 +18,16 @@ _COLLECTIONS = {
 }
 
 
-def build_all(owner: Owner, spec: MetadataQuorumSpec) -> list[Object]:
-    """The config, the Services, the disruption budget and the network policy, annotated with their content's hash."""
+def build_all(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) -> list[Object]:
+    """The config, the Services, the disruption budget and the network policy, annotated with their content's hash.
+    `secured`: the members have certificates."""
     built = [
-        config.build(owner, spec.config or {}),
-        services.build_nodes(owner),
-        services.build_admin(owner),
+        config.build(owner, spec.config or {}, secured=secured),
+        services.build_nodes(owner, secured=secured),
+        services.build_admin(owner, secured=secured),
         services.build_bootstrap(owner),
         disruption_budget.build(owner),
-        network_policy.build(owner, spec),
+        network_policy.build(owner, spec, secured=secured),
     ]
     for each in built:
         text = json.dumps(each, sort_keys=True)

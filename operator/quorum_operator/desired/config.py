@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from quorum_operator.desired import tls
 from quorum_operator.desired.names import (
     CONFIG_FILE,
     DATA_PATH,
@@ -13,8 +14,8 @@ from quorum_operator.desired.names import (
 )
 
 
-def properties(owner: Owner, overrides: dict[str, str]) -> dict[str, str]:
-    """Property → value; `overrides` come from spec.config, whose keys the CRD restricts."""
+def properties(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dict[str, str]:
+    """Property → value; `overrides` come from spec.config, whose keys the CRD restricts. `secured`: with certificates."""
     own = {
         "metadata.log.dir": DATA_PATH,
         "controller.quorum.bootstrap.servers": owner.bootstrap_servers,
@@ -22,12 +23,13 @@ def properties(owner: Owner, overrides: dict[str, str]) -> dict[str, str]:
         "failure.latch.file": f"{LATCH_PATH}/failed",
         "termination.message.file": "/dev/termination-log",
     }
-    return {**overrides, **own}
+    return {**overrides, **own, **(tls.properties() if secured else {})}
 
 
-def build(owner: Owner, overrides: dict[str, str]) -> dict[str, Any]:
+def build(owner: Owner, overrides: dict[str, str], *, secured: bool) -> dict[str, Any]:
     """The ConfigMap."""
-    lines = [f"{key}={value}\n" for key, value in sorted(properties(owner, overrides).items())]
+    wanted = properties(owner, overrides, secured=secured)
+    lines = [f"{key}={value}\n" for key, value in sorted(wanted.items())]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

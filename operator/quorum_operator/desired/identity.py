@@ -5,6 +5,7 @@ from typing import Any
 from quorum_operator.desired.names import PREFIX, Owner, metadata
 
 LABEL_IDENTITY = f"{PREFIX}/identity"
+TLS_ON = "Managed"
 
 
 def labels(owner: Owner, index: int) -> dict[str, str]:
@@ -22,11 +23,13 @@ def build(
     initial_voters: int,
     formed: bool = False,
     network_policy: bool = True,
+    tls: bool = False,
 ) -> dict[str, Any]:
     """The ConfigMap; whoever creates it first decides, every later attempt is refused.
 
     `formed`: it is made again for a quorum that has formed. That stands in its data, which nobody can change.
     `network_policy`: what is so unless the spec says otherwise; identities of an earlier version don't have it.
+    `tls`: whether its members have certificates, for as long as the quorum is there.
     """
     meta = metadata(owner, owner.identity(index))
     meta["labels"] = labels(owner, index)
@@ -42,5 +45,6 @@ def build(
             "initialVoters": str(initial_voters),
             **({"formed": "true"} if formed else {}),
             **({"networkPolicy": "true"} if network_policy else {}),
+            **({"tls": TLS_ON} if tls else {}),
         },
     }

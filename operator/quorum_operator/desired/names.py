@@ -43,14 +43,25 @@ ANNOTATION_REMOVED = f"{PREFIX}/removed"
 ANNOTATION_CONTENT = f"{PREFIX}/content-hash"
 ANNOTATION_NETWORK_POLICY = f"{PREFIX}/network-policy"
 """On claims: their quorum was formed with a NetworkPolicy. It tells that where the identity is gone."""
+ANNOTATION_TLS = f"{PREFIX}/tls"
+"""On claims: their quorum was formed with certificates. It tells that where the identity is gone."""
+ANNOTATION_ROTATE = f"{PREFIX}/rotate-ca"
+"""On a MetadataQuorum: the generation of the authority that is wanted at least."""
+ANNOTATION_BROKERS_TRUST = f"{PREFIX}/brokers-trust"
+"""On a MetadataQuorum: a person says that all brokers trust the authority of this generation."""
+ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
+"""On a MetadataQuorum: a person says that all brokers present certificates of this authority, or a later one."""
 
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
+SECURE_ADMIN_PORT = 8443
+"""The admin API of a quorum with certificates; ADMIN_PORT then serves probes and metrics alone."""
 
 DATA_PATH = "/var/lib/metadataquorum"
 LATCH_PATH = "/run/metadataquorum"
 CONFIG_PATH = "/etc/metadataquorum"
 TOKEN_PATH = "/etc/metadataquorum-token"
+TLS_PATH = "/etc/metadataquorum-tls"
 CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
 

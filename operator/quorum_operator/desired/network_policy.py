@@ -15,9 +15,11 @@ from quorum_operator.desired.names import (
     LABEL_QUORUM,
     LABEL_ROLE,
     OPERATOR_APP,
+    SECURE_ADMIN_PORT,
     Owner,
     metadata,
 )
+from quorum_operator.desired.tls import admin_port
 from quorum_operator.network_policy_crd import NetworkPeer, NetworkPolicyMode, NetworkPolicySpec
 from quorum_operator.planner.observed import Identity
 
@@ -43,19 +45,25 @@ def is_wanted(spec: MetadataQuorumSpec, identities: tuple[Identity, ...]) -> boo
     return max(identities, key=lambda each: each.index).network_policy
 
 
-def build(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
-    """The policy."""
+def build(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) -> dict[str, Any]:
+    """The policy. `secured`: the admin API and the metrics have a port each; probes of the kubelet pass in any case."""
     asked = spec.network_policy or NetworkPolicySpec()
     members: Rule = {"podSelector": {"matchLabels": _members(owner)}}
     holders = {
         "matchLabels": {LABEL_QUORUM: owner.name},
         "matchExpressions": [{"key": LABEL_ROLE, "operator": "In", "values": list(ROLES)}],
     }
-    admin = [members, *_operator(owner), *_peers(asked.admin_from), *_peers(asked.metrics_from)]
+    admin = [members, *_operator(owner), *_peers(asked.admin_from)]
+    metrics = _peers(asked.metrics_from)
+    admin_rules = [{"from": [*admin, *metrics], "ports": [_port(ADMIN_PORT)]}]
+    if secured:
+        admin_rules = [{"from": admin, "ports": [_port(SECURE_ADMIN_PORT)]}]
+        # A rule without peers would let everybody in.
+        admin_rules += [{"from": metrics, "ports": [_port(ADMIN_PORT)]}] if metrics else []
     controller = [members, {"podSelector": holders}, *_peers(asked.controller_from)]
     egress = [
         {"ports": [_port(port, kind) for port in DNS_PORTS for kind in ("UDP", "TCP")]},
-        {"to": [members], "ports": [_port(CONTROLLER_PORT), _port(ADMIN_PORT)]},
+        {"to": [members], "ports": [_port(CONTROLLER_PORT), _port(admin_port(secured))]},
     ]
     if asked.egress_to:
         egress.append({"to": _peers(asked.egress_to)})
@@ -68,7 +76,7 @@ def build(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
                 {"from": controller, "ports": [_port(CONTROLLER_PORT)]},
-                {"from": admin, "ports": [_port(ADMIN_PORT)]},
+                *admin_rules,
             ],
             "egress": egress,
         },

@@ -3,27 +3,30 @@
 from typing import Any
 
 from quorum_operator.desired.names import (
-    ADMIN_PORT,
     CONTROLLER_PORT,
     LABEL_INSTANCE,
     LABEL_NAME,
     Owner,
     metadata,
 )
+from quorum_operator.desired.tls import admin_port
 
 _CONTROLLER = {"name": "controller", "port": CONTROLLER_PORT, "targetPort": "controller"}
-_ADMIN = {"name": "admin", "port": ADMIN_PORT, "targetPort": "admin"}
 
 
-def build_nodes(owner: Owner) -> dict[str, Any]:
+def _admin(secured: bool) -> dict[str, Any]:
+    return {"name": "admin", "port": admin_port(secured), "targetPort": "admin"}
+
+
+def build_nodes(owner: Owner, *, secured: bool) -> dict[str, Any]:
     """Headless; not-ready pods are published, because formation needs them to find each other."""
     spec = {"type": "ClusterIP", "clusterIP": "None", "publishNotReadyAddresses": True}
-    return _service(owner, owner.nodes_service, [_CONTROLLER, _ADMIN], spec)
+    return _service(owner, owner.nodes_service, [_CONTROLLER, _admin(secured)], spec)
 
 
-def build_admin(owner: Owner) -> dict[str, Any]:
+def build_admin(owner: Owner, *, secured: bool) -> dict[str, Any]:
     """Admin API of the ready pods."""
-    return _service(owner, owner.admin_service, [_ADMIN], {"type": "ClusterIP"})
+    return _service(owner, owner.admin_service, [_admin(secured)], {"type": "ClusterIP"})
 
 
 def build_bootstrap(owner: Owner) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
-from quorum_operator.desired import config
+from quorum_operator.desired import config, tls
 from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
@@ -25,6 +25,7 @@ from quorum_operator.desired.names import (
     ANNOTATION_RESTART,
     ANNOTATION_STORAGE,
     ANNOTATION_TEMPLATE,
+    ANNOTATION_TLS,
     ANNOTATION_UUID,
     CONFIG_FILE,
     CONFIG_PATH,
@@ -46,6 +47,8 @@ from quorum_operator.planner.observed import Identity, Incarnation, StorageChoic
 from quorum_operator.quantity import canonical
 
 _HOST_TOPOLOGY = "kubernetes.io/hostname"
+_HEALTH = {"name": "health", "containerPort": ADMIN_PORT, "protocol": "TCP"}
+"""Probes and metrics, for whom has no certificate: a kubelet shows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
 
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
-    parts = [spec.image, _resources(spec), config.properties(owner, spec.config or {})]
+    common = config.properties(owner, spec.config or {}, secured=member.identity.tls)
+    parts = [spec.image, _resources(spec), common]
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
@@ -187,6 +191,8 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
     }
     if member.identity.network_policy:
         notes[ANNOTATION_NETWORK_POLICY] = "true"
+    if member.identity.tls:
+        notes[ANNOTATION_TLS] = "true"
     if member.may_format and member.replica_uuid is None:
         notes[ANNOTATION_UUID] = member.identity.founder_uuid
     marks = claim_labels(owner, member.node_id, member.number, member.identity.index)
@@ -195,6 +201,7 @@ def _claim(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, 
 
 def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[str, Any]:
     """The pod template."""
+    secured = member.identity.tls
     pod: dict[str, Any] = {
         "serviceAccountName": "default",
         "automountServiceAccountToken": False,
@@ -213,6 +220,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
             {"name": "config", "configMap": {"name": owner.config_map}},
             {"name": "token", "secret": {"secretName": owner.token_secret, "defaultMode": 0o440}},
             {"name": "latch", "emptyDir": {"sizeLimit": "1Mi"}},
+            *([tls.volume(owner.member(member.node_id, member.number))] if secured else []),
         ],
         **_placement(owner, spec),
     }
@@ -255,6 +263,8 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         arguments += ["--override", f"{key}={value}"]
     if member.recovery is not None:
         arguments += ["--recover", str(member.recovery)]
+    secured = member.identity.tls
+    health = "health" if secured else "admin"
     container: dict[str, Any] = {
         "name": "node",
         "image": spec.image,
@@ -262,7 +272,8 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         "args": arguments,
         "ports": [
             {"name": "controller", "containerPort": CONTROLLER_PORT, "protocol": "TCP"},
-            {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
+            {"name": "admin", "containerPort": tls.admin_port(secured), "protocol": "TCP"},
+            *([_HEALTH] if secured else []),
         ],
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -274,10 +285,11 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
             {"name": "token", "mountPath": TOKEN_PATH, "readOnly": True},
             {"name": "latch", "mountPath": LATCH_PATH},
+            *([tls.mount()] if secured else []),
         ],
-        "startupProbe": _probe("/livez", period=1, failures=60),
-        "livenessProbe": _probe("/livez", period=5, failures=4),
-        "readinessProbe": _probe("/readyz", period=1, failures=2),
+        "startupProbe": _probe("/livez", health, period=1, failures=60),
+        "livenessProbe": _probe("/livez", health, period=5, failures=4),
+        "readinessProbe": _probe("/readyz", health, period=1, failures=2),
     }
     if spec.resources is not None:
         container["resources"] = _resources(spec)
@@ -300,13 +312,14 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
     """The properties that only this incarnation has."""
     identity = member.identity
     host = owner.host(owner.member(member.node_id, member.number))
+    scheme, port = tls.admin_scheme(identity.tls), tls.admin_port(identity.tls)
     own = {
         "node.id": str(member.node_id),
         "cluster.id": identity.cluster_id,
         "listeners": f"CONTROLLER://0.0.0.0:{CONTROLLER_PORT}",
         "advertised.listeners": f"CONTROLLER://{host}:{CONTROLLER_PORT}",
-        "admin.listener": f"http://0.0.0.0:{ADMIN_PORT}",
-        "admin.advertised.listener": f"http://{host}:{ADMIN_PORT}",
+        "admin.listener": f"{scheme}://0.0.0.0:{port}",
+        "admin.advertised.listener": f"{scheme}://{host}:{port}",
     }
     if member.may_format:
         # Everyone else learns the number of initial voters from the log.
@@ -316,9 +329,9 @@ def overrides(owner: Owner, member: Member) -> dict[str, str]:
     return own
 
 
-def _probe(path: str, period: int, failures: int) -> dict[str, Any]:
+def _probe(path: str, port: str, period: int, failures: int) -> dict[str, Any]:
     return {
-        "httpGet": {"path": path, "port": "admin", "scheme": "HTTP"},
+        "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
         "periodSeconds": period,
         "timeoutSeconds": 2,
         "failureThreshold": failures,

@@ -4,7 +4,7 @@ from typing import Any
 
 from quorum_operator.kube.mounts import said_at
 from quorum_operator.kube.refusal_words import advice_on, reason_in
-from quorum_operator.planner.observed import NotMade
+from quorum_operator.planner.noticed import NotMade
 
 Object = dict[str, Any]
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from quorum_node.survivor import Survivor, parse_survivor
 from quorum_operator.desired import names
+from quorum_operator.desired.identity import TLS_ON
 from quorum_operator.kube.mounts import MountFailure
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -41,6 +42,7 @@ def identity_facts(config_map: Object, index: int) -> Identity:
         resource_version=meta["resourceVersion"],
         restarting=notes.get(names.ANNOTATION_RESTARTING),
         network_policy=data.get("networkPolicy") == "true",
+        tls=data.get("tls") == TLS_ON,
     )
 
 
@@ -130,6 +132,11 @@ def overrides_in(pod_spec: Object) -> dict[str, str]:
     return {key: value for key, _, value in told}
 
 
+def is_secured(overrides: dict[str, str]) -> bool:
+    """Whether a process with these properties serves its admin API to who has a certificate only."""
+    return overrides.get("admin.listener", "").startswith("https://")
+
+
 def founding_facts(overrides: dict[str, str]) -> Founding | None:
     """The permission to form a quorum among the properties of a process."""
     found = [overrides.get(f"formation.{key}", "") for key in ("founder.id", "initial.voters")]
@@ -149,6 +156,7 @@ def claim_facts(claim: Object) -> ClaimFacts:
         volume=claim["spec"].get("volumeName"),
         network_policy=names.ANNOTATION_NETWORK_POLICY
         in (claim["metadata"].get("annotations") or {}),
+        tls=names.ANNOTATION_TLS in (claim["metadata"].get("annotations") or {}),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
-from quorum_operator.desired import base_objects, names, network_policy, stateful_set
+from quorum_operator.desired import base_objects, names, network_policy, stateful_set, tls
 from quorum_operator.desired.names import Owner
 from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
@@ -45,6 +45,7 @@ class Stray:
 
     node_id: int
     ip: str
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class Cluster:
     """The admin token, where the objects were checked."""
     config_created_at: float | None = None
     """When the ConfigMap of the nodes was made, where the objects were checked."""
+    secured: bool = False
+    """Its members have certificates."""
 
 
 async def observe(
@@ -90,10 +93,11 @@ async def observe(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())
     )
     policed = network_policy.is_wanted(spec, identities)
+    secured = _is_secured(spec, identities, parts)
     volumes, events, checked = await asyncio.gather(
         _volumes(api, parts, copies),
         _events(api, owner.namespace, parts),
-        _check(api, owner, spec, policed) if check_objects else _unchecked(),
+        _check(api, owner, spec, policed, secured=secured) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
@@ -118,14 +122,24 @@ async def observe(
         used_numbers=_used_numbers(parts),
         templates=_templates(owner, spec, identities, incarnations),
         storage_class_exists=has_class,
+        secured=secured,
     )
+
+
+def _is_secured(spec: MetadataQuorumSpec, identities: tuple[Identity, ...], parts: Parts) -> bool:
+    """Whether members have certificates; where the identity is gone, its claims and StatefulSets tell."""
+    if identities or not (parts.sets or parts.claims):
+        return tls.is_on(spec, identities)
+    claims = (facts.claim_facts(each).tls for each in parts.claims.values())
+    sets = (facts.is_secured(facts.overrides_of(each)) for each in parts.sets.values())
+    return any(claims) or any(sets)
 
 
 def _strays(parts: Parts) -> Iterator[Stray]:
     for place, pod in sorted(parts.pods.items()):
         seen = facts.pod_facts(pod, None)
         if place not in parts.sets and seen.ip is not None and seen.running:
-            yield Stray(place[0], seen.ip)
+            yield Stray(place[0], seen.ip, place[1])
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
@@ -167,9 +181,9 @@ async def _unchecked() -> _Checked:
 
 
 async def _check(
-    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None
+    api: Reads, owner: Owner, spec: MetadataQuorumSpec, policed: bool | None, *, secured: bool
 ) -> _Checked:
-    wanted = base_objects.build_all(owner, spec)
+    wanted = base_objects.build_all(owner, spec, secured=secured)
     secret = paths.namespaced("secrets", owner.namespace, owner.token_secret)
     found = await asyncio.gather(api.get(secret), *(_get_if_allowed(api, each) for each in wanted))
     stale = [] if has_shape(found[0], owner) else [f"Secret/{owner.token_secret}"]
@@ -268,6 +282,7 @@ def _incarnations(
                 template_hash=notes.get(names.ANNOTATION_TEMPLATE),
                 cluster_id=facts.overrides_of(each).get("cluster.id"),
                 founding=facts.founding_facts(facts.overrides_of(each)),
+                tls=facts.is_secured(facts.overrides_of(each)),
                 pod=_pod(pod, events, bound, each) if pod is not None else None,
                 not_made=creation_events.not_made(events.get(meta["uid"], []))
                 if pod is None

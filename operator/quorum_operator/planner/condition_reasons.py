@@ -40,6 +40,8 @@ REASONS: dict[str, tuple[str, ...]] = {
     "ClaimsInDoubt": ("NoDoubt", "EarlierResource", "NotCertain"),
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
+    "TlsReady": ("Disabled", "WriteRefused", "Issuing", "Renewing", "CertificatesIssued"),
+    "TrustPending": ("NothingPending", "WaitingForMembers", "WaitingForBrokers"),
 }
 """Of a MetadataQuorum."""
 

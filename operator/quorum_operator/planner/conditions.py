@@ -6,14 +6,16 @@ Each type has a page under `docs/how-to/conditions/`, each reason a row in it (`
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorum_operator.crd import MemberStatus, Phase, QuorumLossStatus
+from quorum_operator.crd import MemberStatus, Phase
 from quorum_operator.planner.ailments import LEFT
+from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.claim_doubts import way_out
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
 from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait
+from quorum_operator.quorum_loss_crd import QuorumLossStatus
 
 READY = "Ready"
 """All wanted voters are there, live, and their pods ready."""
@@ -48,6 +50,12 @@ FOREIGN_OBJECTS = "ForeignObjects"
 
 IDENTITY_MISSING = "IdentityMissing"
 """The identity object was deleted."""
+
+
+TLS_READY = "TlsReady"
+"""Each member has a certificate that can be used."""
+TRUST_PENDING = "TrustPending"
+"""The authority is being replaced, and somebody does not trust the next one yet, or may still present the one before."""
 
 
 CLAIMS_IN_DOUBT = "ClaimsInDoubt"
@@ -131,6 +139,8 @@ def _findings(
     yield _foreign(at)
     yield _identity(at)
     yield _claims(at)
+    yield tls_ready(at.seen.certificates)
+    yield trust_pending(at.seen.certificates)
 
 
 _NAMED_OBJECTS = 6
@@ -246,6 +256,36 @@ def _claims(at: Situation) -> Finding:
         return Finding(CLAIMS_IN_DOUBT, False, "NoDoubt", "no claim waits for a decision")
     earlier = at.recorded_identity is None
     return Finding(CLAIMS_IN_DOUBT, True, "EarlierResource" if earlier else "NotCertain", message)
+
+
+def tls_ready(found: CertificatesSeen | None) -> Finding:
+    """Of a quorum; `found`: None where it has no certificates."""
+    if found is None:
+        message = (
+            "members listen in plaintext, and believe whoever reaches their ports: the network policy is what keeps others"
+            " out. Certificates are for new quorums, by spec.tls.mode: Managed"
+        )
+        return Finding(TLS_READY, False, "Disabled", message)
+    if found.refused:
+        message = f"{found.refused}. Certificates that are there stay in use"
+        return Finding(TLS_READY, False, "WriteRefused", message)
+    if not found.usable:
+        told = "; ".join(filter(None, [found.waits, *found.problems]))
+        return Finding(TLS_READY, False, "Issuing", f"certificates are being issued: {told}")
+    if found.waits:
+        return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {found.waits}")
+    message = f"each member has a certificate of authority {found.authority}"
+    return Finding(TLS_READY, True, "CertificatesIssued", message)
+
+
+def trust_pending(found: CertificatesSeen | None) -> Finding:
+    """Whether a replacement of the authority is under way, and for whom it waits."""
+    if found is None or not found.trust_pending:
+        return Finding(TRUST_PENDING, False, "NothingPending", "no authority is being replaced")
+    if found.brokers:
+        message = f"{found.waits}. Restart them, then confirm it: docs/how-to/certificates.md"
+        return Finding(TRUST_PENDING, True, "WaitingForBrokers", message)
+    return Finding(TRUST_PENDING, True, "WaitingForMembers", found.waits)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -12,7 +12,7 @@ Two operators that find the same make the same object; whoever is first makes it
 from dataclasses import dataclass
 from functools import cached_property
 
-from quorum_operator.planner.observed import Founding, Key, NodeReport
+from quorum_operator.planner.observed import ClaimFacts, Founding, Key, NodeReport
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import RebuildIdentity, Step, Wait
 
@@ -35,6 +35,7 @@ def plan_missing_identity(at: Situation) -> Step:
         formed=founding is None or not left.is_forming,
         reason=f"{_GONE}: {left.proof}",
         network_policy=left.network_policy,
+        tls=left.tls,
     )
 
 
@@ -69,12 +70,21 @@ class IdentityLeft:
         return found.pop() if len(found) == 1 else None
 
     @cached_property
-    def network_policy(self) -> bool:
-        """Whether it was formed with one, as any claim of its cluster says."""
+    def _claims(self) -> list[ClaimFacts]:
         claims = [each.claim for each in self.at.current if each.claim is not None]
         claims += [each.claim for each in self.at.seen.lone_claims]
         ids = (self.cluster_id, None)
-        return any(each.network_policy and each.marks.cluster_id in ids for each in claims)
+        return [each for each in claims if each.marks.cluster_id in ids]
+
+    @cached_property
+    def network_policy(self) -> bool:
+        """Whether it was formed with one, as any claim of its cluster says."""
+        return any(each.network_policy for each in self._claims)
+
+    @cached_property
+    def tls(self) -> bool:
+        """Whether it was formed with certificates, as any claim of its cluster, or any of its StatefulSets, says."""
+        return any(each.tls for each in self._claims) or any(e.tls for e in self.at.current)
 
     @cached_property
     def _reports(self) -> list[NodeReport]:

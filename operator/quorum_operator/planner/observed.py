@@ -13,6 +13,8 @@ from typing import NamedTuple
 from quorum_node.records.identity import uuid_text
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
+from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
+from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.quantity import value_of
 
 
@@ -90,6 +92,8 @@ class Identity:
     """UID of the pod that was picked last for a restart (see `RestartMember`)."""
     network_policy: bool = False
     """Formed with a NetworkPolicy: it has one unless the spec says otherwise."""
+    tls: bool = False
+    """Formed with certificates: its members have them, whatever the spec says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,8 @@ class ClaimFacts:
     resource_version: str = ""
     network_policy: bool = False
     """Its quorum was formed with a NetworkPolicy. Written when the claim is made, and never later."""
+    tls: bool = False
+    """Its quorum was formed with certificates; written in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,25 +276,7 @@ class NodeReport:
     storage_detail: str | None = None
     log: HeldLog | None = None
     """None: the node's version does not tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A circumstance that has shown without a break since `since`, by the status. `subject`: see `Sign`."""
-
-    reason: str
-    subject: str
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class NotMade:
-    """The API server refuses a member's pod, or its claim, to the StatefulSets' controller."""
-
-    reason: str
-    """As of the condition `Refused`."""
-    message: str
-    """Its answer, and what to do."""
+    certificates: LoadedCertificates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +320,8 @@ class Incarnation:
     """That its process is started with."""
     founding: Founding | None = None
     """Its process is started with the permission to form a quorum."""
+    tls: bool = False
+    """Its process is started with an admin API that takes certificates only."""
     notes_lost: frozenset[str] = frozenset()
     """Which of `uuid`, `failed` and `stopped` stand on its claim alone, and not on the StatefulSet."""
     pod: PodFacts | None = None
@@ -495,3 +485,5 @@ class Observation:
     """Since when no describe could be confirmed, by the last status."""
     refusals: tuple[Refusal, ...] = ()
     """Steps that were refused lately, by the API server or by a node."""
+    certificates: CertificatesSeen | None = None
+    """None: the quorum has none."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 from quorum_operator.planner.ailments import ailment
 from quorum_operator.planner.observed import (
     ClaimFacts,
@@ -20,6 +19,7 @@ from quorum_operator.planner.observed import (
     LoneClaim,
 )
 from quorum_operator.planner.situation import Situation
+from quorum_operator.quorum_loss_crd import QuorumLossStatus, RecoveryOffer, ReplicaAtLoss
 
 UNCONFIRMED_GRACE_S = 10.0
 """An election is not a lost quorum; after this long without any confirmed describe it is."""

@@ -28,6 +28,7 @@ from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 from quorum_operator.planner.suspicion import suspicion_of
+from quorum_operator.tls_crd import TlsMode, TlsStatus
 
 MAX_REPAIRS = 10
 
@@ -75,7 +76,17 @@ def build_status(
             for finding in judge(at, phase, loss, step, members)
         ],
         repairs=_repairs(at, earlier),
+        tls=_tls(at),
     )
+
+
+def _tls(at: Situation) -> TlsStatus | None:
+    """Of a quorum with certificates."""
+    found = at.seen.certificates
+    if found is None:
+        return None
+    due = text_of(found.renewal_at) if found.renewal_at is not None else None
+    return TlsStatus(mode=TlsMode.MANAGED, authority=found.authority, renewal_at=due)
 
 
 def _cluster_id(at: Situation, earlier: MetadataQuorumStatus) -> str | None:

@@ -47,6 +47,8 @@ class RebuildIdentity:
     reason: str
     network_policy: bool = False
     """It was formed with a NetworkPolicy, as its claims say."""
+    tls: bool = False
+    """It was formed with certificates, as its claims or its StatefulSets say."""
 
 
 @dataclass(frozen=True, slots=True)

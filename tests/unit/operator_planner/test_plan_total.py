@@ -11,6 +11,7 @@ from quorum_node.survivor import Survivor
 from quorum_operator.crd import MetadataQuorumStatus, ReplacementOrder
 from quorum_operator.planner import step as steps
 from quorum_operator.planner.condition_reasons import REASONS
+from quorum_operator.planner.noticed import Suspicion
 from quorum_operator.planner.observed import (
     ClaimFacts,
     FailureLatch,
@@ -23,7 +24,6 @@ from quorum_operator.planner.observed import (
     QuorumView,
     ReplicaView,
     StorageChoice,
-    Suspicion,
     TargetVoter,
     Templates,
     VolumeFacts,

@@ -10,6 +10,7 @@ import pytest
 
 from quorum_node.api import NodeDescription, Role, StorageDescription, StorageState
 from quorum_operator import quorum_client
+from quorum_operator.door import Door
 from quorum_operator.quorum_client import QuorumClient
 
 ANSWER_S = 0.25
@@ -65,7 +66,7 @@ def test_reports_that_wait_for_a_connection_are_awaited(
 ) -> None:
     calls = connections * 8
     assert calls / connections * ANSWER_S > quorum_client.REPORT_TIMEOUT_S
-    monkeypatch.setattr(quorum_client, "url_of", lambda ip, path: f"http://127.0.0.1:{port}{path}")
+    monkeypatch.setattr(Door, "url_of", lambda self, ip, path: f"http://127.0.0.1:{port}{path}")
 
     async def ask() -> list[bool]:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=0)

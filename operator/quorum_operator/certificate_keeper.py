@@ -1,0 +1,254 @@
+"""Keeps the certificates of quorums: look → plan → one write after the other, and the way in for the operator itself.
+
+Runs beside the one step of each reconcile, as the marks on claims do. Holds no memory that a step rests on: a restarted operator,
+or a second one, goes on from what is there. The operator's own certificate lives in memory, and is signed anew after a restart.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import httpx
+import structlog
+
+from quorum_node.security.certificate_identity import Role
+from quorum_operator.certificates import documents, holders, issuing, rotation, store
+from quorum_operator.certificates.account import account
+from quorum_operator.certificates.facts import Seen
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.look import look
+from quorum_operator.certificates.members import members_of, members_seen, others_of
+from quorum_operator.certificates.pem import Read, Unreadable
+from quorum_operator.certificates.steps import RaiseSignedUntil, Settled, Step, WaitFor
+from quorum_operator.certificates.store import Found
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired.names import (
+    ANNOTATION_BROKERS_RENEWED,
+    ANNOTATION_BROKERS_TRUST,
+    ANNOTATION_ROTATE,
+    Owner,
+)
+from quorum_operator.door import SecureDoor, client_context
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.kube.observe import Cluster
+from quorum_operator.planner.certificates_seen import CertificatesSeen
+from quorum_operator.planner.observed import Incarnation, Observation
+from quorum_operator.refused import by_api, is_outage
+
+MOST_STEPS = 16
+"""In one reconcile."""
+QUIET_S = 60.0
+"""Between two looks at the Secrets of a quorum whose certificates are in order."""
+WAIT_S = 1.0
+REFUSED_S = 5.0
+
+Tell = Callable[[str, str, str], Awaitable[None]]
+"""Posts an event: kind, reason, message."""
+MakeHttp = Callable[[ssl.SSLContext], httpx.AsyncClient]
+
+_log = structlog.get_logger("quorum_operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What the operator presents and trusts; another one makes another client."""
+
+    presented: str
+    trusted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was found, and the way to the pods. `pair`: of the operator, and the authority that has signed it."""
+
+    found: Found
+    holders: tuple[Holder, ...]
+    door: SecureDoor
+    key: Key
+    pair: tuple[issuing.Pair, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Of one look. `again_s`: when to look again."""
+
+    seen: CertificatesSeen
+    changed: bool
+    again_s: float
+
+
+def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
+    """Without connections that are kept: pods come and go under the same address."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncClient(verify=context, trust_env=False, limits=limits)
+
+
+class CertificateKeeper:
+    """Of any quorum. `clock`: seconds since 1970, the API server's where it is known."""
+
+    def __init__(
+        self, api: KubeApi, clock: Callable[[], float], make_http: MakeHttp = plain_http
+    ) -> None:
+        self._api, self._clock, self._make_http = api, clock, make_http
+
+    async def open(
+        self,
+        owner: Owner,
+        spec: MetadataQuorumSpec,
+        cluster: Cluster,
+        before: Opened | None,
+    ) -> Opened:
+        """Look at the objects, and find the way to the pods by them. Raises ApiError."""
+        all_holders = (*members_of(owner, cluster.incarnations), *others_of(spec))
+        found = await store.read(self._api, owner, all_holders)
+        seen = self._seen(owner, found, cluster.incarnations, all_holders, None)
+        trusted = rotation.trusted_by(seen)
+        pair = self._own_pair(owner, found, seen, before)
+        presented = pair[0] if pair is not None else _borrowed(found, seen)
+        key = Key(
+            presented.certificate.fingerprint if presented is not None else "",
+            tuple(each.fingerprint for each in trusted),
+        )
+        if before is not None and before.key == key:
+            http = before.door.http
+        else:
+            http = self._make_http(_context(trusted, presented))
+        shared = f"{owner.admin_service}.{owner.namespace}.svc"
+        door = SecureDoor(http, _names(owner, cluster), shared)
+        return Opened(found, all_holders, door, key, pair)
+
+    def _own_pair(
+        self, owner: Owner, found: Found, seen: Seen, before: Opened | None
+    ) -> tuple[issuing.Pair, str] | None:
+        """The one that there is, unless it is due or the authority is another one by now."""
+        signer = rotation.signer_of(seen)
+        kept = before.pair if before is not None else None
+        if kept is not None and self._clock() >= kept[0].certificate.validity.not_after:
+            kept = None
+        if signer is None or signer.certificate is None:
+            return kept
+        name, now = signer.certificate.fingerprint, self._clock()
+        fresh = (
+            kept is not None and kept[1] == name and now < kept[0].certificate.validity.leaf_due_at
+        )
+        if fresh or now >= signer.certificate.validity.not_after:
+            return kept
+        try:
+            authority = store.authority_in(found.objects.authorities[signer.generation])
+        except (Unreadable, KeyError):
+            return kept
+        return issuing.issue(owner, holders.operator(), authority, now), name
+
+    async def keep(
+        self,
+        owner: Owner,
+        opened: Opened,
+        seen: Observation,
+        notes: dict[str, str],
+        tell: Tell,
+    ) -> Kept:
+        """Bring the certificates on as far as it goes now. Raises ApiError if the API server does not serve."""
+        found, changed, refused = opened.found, False, ""
+        idle = seen.deleting or seen.wanted.paused
+        for _ in range(MOST_STEPS):
+            facts = self._judged(owner, replace(opened, found=found), seen, notes)
+            step = rotation.plan(facts)
+            if idle or isinstance(step, WaitFor | Settled):
+                break
+            try:
+                found = await store.write(self._api, owner, found, step, self._clock())
+            except ApiError as error:
+                if is_outage(error):
+                    raise
+                told = by_api(store.subject_of(owner, step), error)
+                refused = f"{told.subject}: {told.message}"
+                _log.warning("certificate step refused", quorum=owner.name, error=refused)
+                break
+            changed = True
+            await self._tell(owner, step, tell)
+        again_s = REFUSED_S if refused else WAIT_S
+        if isinstance(step, Settled) or idle:
+            again_s = QUIET_S
+        return Kept(account(facts, step, refused), changed, again_s)
+
+    @staticmethod
+    async def _tell(owner: Owner, step: Step, tell: Tell) -> None:
+        subject, name = store.subject_of(owner, step), type(step).__name__
+        _log.info(
+            "certificate step",
+            quorum=owner.name,
+            namespace=owner.namespace,
+            step=name,
+            object=subject,
+            reason=step.reason if not isinstance(step, Settled) else "",
+        )
+        if not isinstance(step, RaiseSignedUntil | Settled):
+            await tell("Normal", name, f"{subject}: {step.reason}")
+
+    def _judged(
+        self, owner: Owner, opened: Opened, seen: Observation, notes: dict[str, str]
+    ) -> Seen:
+        facts = self._seen(owner, opened.found, seen.incarnations, opened.holders, seen)
+        facts = replace(facts, names_taken=opened.found.taken)
+        newest = max((each.generation for each in facts.authorities), default=0)
+        signer = rotation.signer_of(facts)
+        signing = signer.generation if signer is not None else newest
+        brokers = tuple(each.name for each in opened.holders if each.role is Role.BROKER)
+        return replace(
+            facts,
+            rotation_asked=_number(notes, ANNOTATION_ROTATE) > newest > 0,
+            unaware=brokers if _number(notes, ANNOTATION_BROKERS_TRUST) < newest else (),
+            lagging=brokers if _number(notes, ANNOTATION_BROKERS_RENEWED) < signing else (),
+        )
+
+    def _seen(
+        self,
+        owner: Owner,
+        found: Found,
+        incarnations: tuple[Incarnation, ...],
+        all_holders: tuple[Holder, ...],
+        seen: Observation | None,
+    ) -> Seen:
+        shown = store.certificates_in(owner, all_holders, found)
+        view = seen.view if seen is not None else None
+        members = members_seen(owner, incarnations, view, shown)
+        others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
+        return look(owner, self._clock(), found.objects, members, others)
+
+
+def _number(notes: dict[str, str], name: str) -> int:
+    """Of an annotation; 0 for what is none."""
+    text = notes.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:
+    """A member's pair, where the key of the authority is lost and nothing can be signed: else nobody could be asked, and the next
+    authority would wait for members that nobody reaches."""
+    for each in seen.leaves:
+        if each.certificate is not None:
+            pair = store.pair_in(found.objects.leaves[each.holder])
+            if pair is not None:
+                return pair
+    return None
+
+
+def _context(trusted: tuple[Read, ...], pair: issuing.Pair | None) -> ssl.SSLContext:
+    bundle = documents.bundle_text(trusted)
+    if pair is None:
+        return client_context(bundle)
+    return client_context(bundle, pair.certificate.pem, pair.key_pem)
+
+
+def _names(owner: Owner, cluster: Cluster) -> dict[str, str]:
+    """DNS names of pods by their addresses."""
+    names = {
+        each.pod.ip: owner.host(each.name)
+        for each in cluster.incarnations
+        if each.pod is not None and each.pod.ip is not None
+    }
+    strays = {
+        each.ip: owner.host(owner.member(each.node_id, each.number)) for each in cluster.strays
+    }
+    return {**strays, **names}

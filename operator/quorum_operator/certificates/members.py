@@ -1,0 +1,70 @@
+"""From what was seen of a quorum to the members that hold certificates. Pure."""
+
+from collections.abc import Iterable
+
+from quorum_operator.certificates import holders
+from quorum_operator.certificates.facts import Loaded, MemberSeen
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.pem import Read
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired.names import Owner
+from quorum_operator.planner.certificates_seen import LoadedCertificates
+from quorum_operator.planner.observed import Incarnation, PodFacts, QuorumView
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def members_of(owner: Owner, incarnations: Iterable[Incarnation]) -> tuple[Holder, ...]:
+    """Those that run, or are to run: what has left and stopped needs no certificate any more."""
+    return tuple(
+        holders.member(owner, each.node_id, each.number)
+        for each in incarnations
+        if each.replicas > 0 or each.pod is not None
+    )
+
+
+def others_of(spec: MetadataQuorumSpec) -> tuple[Holder, ...]:
+    """An administrator, and whom the spec names."""
+    named = (spec.tls.identities if spec.tls is not None else None) or []
+    return (
+        holders.person("admin"),
+        *(
+            holders.named(each.name, each.role.value, each.node_id, tuple(each.dns_names or ()))
+            for each in named
+        ),
+    )
+
+
+def members_seen(
+    owner: Owner,
+    incarnations: Iterable[Incarnation],
+    view: QuorumView | None,
+    known: tuple[Read, ...],
+) -> tuple[MemberSeen, ...]:
+    """`known`: certificates by which the fingerprints that processes tell are resolved."""
+    there = [each for each in incarnations if each.replicas > 0 or each.pod is not None]
+    by_name = {each.fingerprint: each for each in known}
+    down = {} if view is None else {each.key: not each.fetching for each in view.voters}
+    return tuple(
+        MemberSeen(
+            holder=holders.member(owner, each.node_id, each.number),
+            running=_may_be_alive(each.pod),
+            loaded=_loaded(each, by_name),
+            leader=view is not None and each.key == view.leader,
+            voter_down=each.key is not None and down.get(each.key, False),
+        )
+        for each in there
+    )
+
+
+def _may_be_alive(pod: PodFacts | None) -> bool:
+    """A container that was never started presents nothing: it reads what its Secret holds when it starts."""
+    return pod is not None and pod.phase not in _ENDED and (pod.running or pod.started)
+
+
+def _loaded(each: Incarnation, known: dict[str, Read]) -> Loaded | None:
+    told: LoadedCertificates | None = each.report.certificates if each.report is not None else None
+    if told is None:
+        return None
+    bundle = tuple(known[name] for name in sorted(told.bundle) if name in known)
+    return Loaded(told.certificate, told.authority, bundle)

@@ -1,0 +1,219 @@
+"""Reads the objects that hold certificates, and carries out one step of the planner: one write.
+
+A write is a creation, or a patch bound to the version that was read: of two operators, or of one that was held up, only one has its
+way. Secrets are read by name; nobody lists them.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quorum_operator.certificates import checks, documents, issuing, pem, steps
+from quorum_operator.certificates.documents import Object
+from quorum_operator.certificates.holders import Holder
+from quorum_operator.certificates.look import Objects
+from quorum_operator.certificates.pem import Read
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import Conflict
+from quorum_operator.kube.finding import Reads, is_owned
+
+MOST_GENERATIONS = 64
+"""That are looked for beyond those that some bundle names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there of a quorum's certificates. `taken`: generations whose Secret's name somebody else uses."""
+
+    objects: Objects
+    taken: frozenset[int] = frozenset()
+
+
+async def read(reads: Reads, owner: Owner, holders: tuple[Holder, ...]) -> Found:
+    """All of them. Only objects of this very resource count. Raises ApiError."""
+    space = owner.namespace
+    names = [documents.leaf_name(owner, each) for each in holders]
+    trust, *secrets = await asyncio.gather(
+        reads.get(paths.namespaced("configmaps", space, documents.trust_name(owner))),
+        *(reads.get(paths.namespaced("secrets", space, name)) for name in names),
+    )
+    leaves = {
+        each.name: secret
+        for each, secret in zip(holders, secrets, strict=True)
+        if secret is not None and is_owned(secret, owner)
+    }
+    own_trust = trust if trust is not None and is_owned(trust, owner) else None
+    named = _generations(owner, holders, leaves, own_trust)
+    authorities, taken = await _authorities(reads, owner, named)
+    return Found(Objects(authorities, leaves, own_trust), taken)
+
+
+def _generations(
+    owner: Owner, holders: tuple[Holder, ...], leaves: dict[str, Object], trust: Object | None
+) -> set[int]:
+    """Those that a bundle names."""
+    bundles = [documents.read_trust(owner, trust)] if trust is not None else []
+    bundles += [
+        documents.bundle_of(owner, each, leaves[each.name])
+        for each in holders
+        if each.name in leaves
+    ]
+    return {each.generation for bundle in bundles for each in bundle if each.generation is not None}
+
+
+async def _authorities(
+    reads: Reads, owner: Owner, named: set[int]
+) -> tuple[dict[int, Object], frozenset[int]]:
+    """From the first that a bundle names, as far as there are any."""
+    found: dict[int, Object] = {}
+    taken: set[int] = set()
+
+    async def look(generation: int) -> bool:
+        name = documents.authority_name(owner, generation)
+        secret = await reads.get(paths.namespaced("secrets", owner.namespace, name))
+        if secret is not None and is_owned(secret, owner):
+            found[generation] = secret
+        elif secret is not None:
+            taken.add(generation)
+        return secret is not None
+
+    first, last = min(named, default=1), max(named, default=0)
+    await asyncio.gather(
+        *(look(each) for each in range(max(first, last - MOST_GENERATIONS), last + 1))
+    )
+    following = last + 1
+    while following <= last + MOST_GENERATIONS and await look(following):
+        following += 1
+    return found, frozenset(taken)
+
+
+async def write(api: KubeApi, owner: Owner, found: Found, step: steps.Step, now: float) -> Found:
+    """Carry out one step that writes; what is there afterwards. Raises ApiError."""
+    objects = found.objects
+    match step:
+        case steps.CreateAuthority(generation, signing):
+            pair = issuing.new_authority(owner, generation, now)
+            body = documents.authority_secret(owner, generation, pair, signing=signing)
+            made = await api.create(paths.namespaced("secrets", owner.namespace), body)
+            return _with_authority(found, generation, made)
+        case steps.RaiseSignedUntil(generation, version, until):
+            note = {documents.ANNOTATION_SIGNED_UNTIL: str(int(until))}
+            made = await _annotate(api, owner, generation, version, note)
+            return _with_authority(found, generation, made)
+        case steps.BeginSigning(generation, version):
+            made = await _annotate(
+                api, owner, generation, version, {documents.ANNOTATION_SIGNING: "true"}
+            )
+            return _with_authority(found, generation, made)
+        case steps.Retire(generation, version):
+            made = await _annotate(
+                api, owner, generation, version, {documents.ANNOTATION_RETIRED: "true"}
+            )
+            return _with_authority(found, generation, made)
+        case steps.ApplyTrust(bundle, version):
+            body = documents.trust_config_map(owner, bundle)
+            made = await _put(api, "configmaps", body, version)
+            return replace(found, objects=replace(objects, trust=made))
+        case steps.WriteLeaf(holder, generation, bundle, version):
+            pair = issuing.issue(owner, holder, _authority(objects, generation), now)
+            body = documents.leaf_secret(owner, holder, pair, bundle)
+            made = await _put(api, "secrets", body, version)
+            return _with_leaf(found, holder, made)
+        case steps.WriteBundle(holder, bundle, version):
+            body = documents.leaf_secret(owner, holder, None, bundle)
+            made = await _put(api, "secrets", body, version)
+            return _with_leaf(found, holder, made)
+        case steps.WaitFor() | steps.Settled():
+            return found
+
+
+def subject_of(owner: Owner, step: steps.Step) -> str:
+    """The object that a step writes, as `Kind/name`; empty for one that writes nothing."""
+    match step:
+        case (
+            steps.CreateAuthority(generation)
+            | steps.RaiseSignedUntil(generation)
+            | steps.BeginSigning(generation)
+            | steps.Retire(generation)
+        ):
+            return f"Secret/{documents.authority_name(owner, generation)}"
+        case steps.ApplyTrust():
+            return f"ConfigMap/{documents.trust_name(owner)}"
+        case steps.WriteLeaf(holder) | steps.WriteBundle(holder):
+            return f"Secret/{documents.leaf_name(owner, holder)}"
+    return ""
+
+
+def pair_in(secret: Object) -> issuing.Pair | None:
+    """The pair in a holder's Secret; None if there is none to be read. Whether it may be used is judged elsewhere."""
+    data = checks.decoded(secret.get("data"))
+    try:
+        certificate = pem.read(data.get(checks.CERTIFICATE, b""))
+        pem.load_key(data.get(checks.KEY, b""))
+        return issuing.Pair(certificate, data[checks.KEY].decode())
+    except (pem.Unreadable, UnicodeDecodeError):
+        return None
+
+
+def authority_in(secret: Object) -> issuing.Pair:
+    """The pair of an authority whose Secret was found in order. Raises pem.Unreadable."""
+    data = checks.decoded(secret.get("data"))
+    certificate = pem.read(data.get(checks.AUTHORITY_CERTIFICATE, b""))
+    return issuing.Pair(certificate, data[checks.AUTHORITY_KEY].decode())
+
+
+def certificates_in(owner: Owner, holders: tuple[Holder, ...], found: Found) -> tuple[Read, ...]:
+    """All authorities that any object shows, for telling which ones a process names."""
+    objects = found.objects
+    shown = list(documents.read_trust(owner, objects.trust)) if objects.trust is not None else []
+    for each in holders:
+        if each.name in objects.leaves:
+            shown += documents.bundle_of(owner, each, objects.leaves[each.name])
+    for secret in objects.authorities.values():
+        data = checks.decoded(secret.get("data"))
+        try:
+            shown.append(pem.read(data.get(checks.AUTHORITY_CERTIFICATE, b"")))
+        except pem.Unreadable:
+            continue
+    return tuple(dict.fromkeys(shown))
+
+
+def _authority(objects: Objects, generation: int) -> issuing.Pair:
+    secret = objects.authorities.get(generation)
+    if secret is None:
+        raise Conflict(409, "Conflict", f"authority {generation} is gone")
+    return authority_in(secret)
+
+
+def _with_authority(found: Found, generation: int, made: Object) -> Found:
+    authorities = {**found.objects.authorities, generation: made}
+    return replace(found, objects=replace(found.objects, authorities=authorities))
+
+
+def _with_leaf(found: Found, holder: Holder, made: Object) -> Found:
+    leaves = {**found.objects.leaves, holder.name: made}
+    return replace(found, objects=replace(found.objects, leaves=leaves))
+
+
+async def _annotate(
+    api: KubeApi, owner: Owner, generation: int, version: str, notes: dict[str, str]
+) -> Object:
+    name = documents.authority_name(owner, generation)
+    meta: dict[str, Any] = {"resourceVersion": version, "annotations": notes}
+    return await api.merge(paths.namespaced("secrets", owner.namespace, name), {"metadata": meta})
+
+
+async def _put(api: KubeApi, plural: str, body: Object, version: str) -> Object:
+    """Create it, or replace what it holds. Keys that the body does not name stay."""
+    meta = body["metadata"]
+    if not version:
+        return await api.create(paths.namespaced(plural, meta["namespace"]), body)
+    kept: dict[str, Any] = {
+        "resourceVersion": version,
+        "labels": meta["labels"],
+        "ownerReferences": meta["ownerReferences"],
+    }
+    path = paths.namespaced(plural, meta["namespace"], meta["name"])
+    return await api.merge(path, {"metadata": kept, "data": body["data"]})

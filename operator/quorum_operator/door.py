@@ -1,0 +1,99 @@
+"""How pods are called: by their address; those of a quorum with certificates prove their DNS name.
+
+Owns the client's side of TLS: what the operator presents, what it trusts, and which name the process at an address must prove.
+An address that another pod has by now answers under another name, and the call fails.
+"""
+
+import os
+import ssl
+from collections.abc import Mapping
+
+import httpx
+
+from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT
+
+
+class Door:
+    """How the admin API of pods is called, in plain text: `http` is shared by all quorums."""
+
+    port = ADMIN_PORT
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def request(
+        self,
+        method: str,
+        ip: str,
+        path: str,
+        *,
+        timeout: httpx.Timeout,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: str | None = None,
+    ) -> httpx.Response:
+        """One call to the process at `ip`. Raises httpx.HTTPError."""
+        request = self.http.build_request(
+            method,
+            self.url_of(ip, path),
+            params=dict(params or {}) or None,
+            headers=dict(headers or {}),
+            content=content,
+            timeout=timeout,
+            extensions=self._extensions(ip),
+        )
+        return await self.http.send(request)
+
+    def url_of(self, ip: str, path: str) -> str:
+        """Of a pod's admin API; an IPv6 address in brackets."""
+        return url_of(ip, path)
+
+    def _extensions(self, ip: str) -> dict[str, object]:
+        return {}
+
+
+class SecureDoor(Door):
+    """Of one quorum with certificates. `names`: DNS name by address, which the process there must prove.
+
+    Of an address that is no known pod's any member's certificate is enough: `shared`.
+    """
+
+    port = SECURE_ADMIN_PORT
+
+    def __init__(self, http: httpx.AsyncClient, names: Mapping[str, str], shared: str) -> None:
+        super().__init__(http)
+        self._names, self._shared = names, shared
+
+    def url_of(self, ip: str, path: str) -> str:
+        """Of a pod's admin API, over TLS."""
+        return url_of(ip, path, "https", self.port)
+
+    def _extensions(self, ip: str) -> dict[str, object]:
+        return {"sni_hostname": self._names.get(ip, self._shared)}
+
+
+def url_of(ip: str, path: str, scheme: str = "http", port: int = ADMIN_PORT) -> str:
+    """Of a pod's admin API; an IPv6 address in brackets."""
+    host = f"[{ip}]" if ":" in ip else ip
+    return f"{scheme}://{host}:{port}{path}"
+
+
+def client_context(trusted_pem: str, chain_pem: str = "", key_pem: str = "") -> ssl.SSLContext:
+    """TLS 1.3 with names checked. Without a pair nothing is presented; without anything trusted no handshake comes about."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if trusted_pem:
+        context.load_verify_locations(cadata=trusted_pem)
+    if key_pem:
+        _load(context, chain_pem, key_pem)
+    return context
+
+
+def _load(context: ssl.SSLContext, chain_pem: str, key_pem: str) -> None:
+    """Through a file in memory: Python loads pairs from files only, and the key is not to lie on any disk."""
+    handle = os.memfd_create("pair", os.MFD_CLOEXEC)
+    try:
+        os.write(handle, (key_pem + chain_pem).encode())
+        context.load_cert_chain(f"/proc/self/fd/{handle}")
+    finally:
+        os.close(handle)

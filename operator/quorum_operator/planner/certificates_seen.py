@@ -1,0 +1,35 @@
+"""What is told of the certificates of a quorum: by its processes, and by the operator that keeps them. Plain facts."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCertificates:
+    """What a process says it uses: fingerprints (SHA-256 of the DER, in hex) of its certificate, of who signed it, and of all
+    that it trusts."""
+
+    certificate: str
+    authority: str
+    bundle: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatesSeen:
+    """How far the certificates of a quorum are."""
+
+    usable: bool
+    """Each member has a certificate that can be used."""
+    waits: str = ""
+    """What the next step waits for; empty when none is to be done."""
+    trust_pending: bool = False
+    """There are two authorities: one is on its way in, or out."""
+    brokers: tuple[str, ...] = ()
+    """Who has to be restarted for it."""
+    refused: str = ""
+    """What the API server refuses."""
+    problems: tuple[str, ...] = ()
+    """Of Secrets that can't be used."""
+    authority: int | None = None
+    """The generation that signs."""
+    renewal_at: float | None = None
+    """When the first certificate is replaced; None while something is to be done. Seconds since 1970."""

@@ -1,0 +1,107 @@
+"""`spec.tls` and `status.tls` of a MetadataQuorum: whether its members have certificates, and who else gets one."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+_MOST_IDENTITIES = 32
+_RESERVED = ("admin", "operator")
+
+_MODE = "(has({0}.tls) && has({0}.tls.mode) ? {0}.tls.mode : '')"
+_NOW, _BEFORE = _MODE.format("self"), _MODE.format("oldSelf")
+_FIXED = (
+    "spec.tls.mode can't be changed: members with and without certificates do not understand each other. Make a new"
+    " MetadataQuorum with the other mode"
+)
+TLS_RULES = ((f"{_NOW} == {_BEFORE} || {_NOW} == '' || {_BEFORE} == ''", _FIXED),)
+"""CEL rules of the whole spec, each with its message."""
+
+
+def _rule(expression: str, message: str) -> dict[str, Any]:
+    return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class TlsMode(StrEnum):
+    """Whether members prove who they are."""
+
+    MANAGED = "Managed"
+    DISABLED = "Disabled"
+
+
+class IdentityRole(StrEnum):
+    """Who gets a certificate beside the members."""
+
+    BROKER = "broker"
+    ADMIN = "admin"
+    READER = "reader"
+    ARCHIVER = "archiver"
+
+
+class TlsIdentity(_Model):
+    """A further holder of a certificate: the Secret QUORUM-NAME-tls."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_rule(
+            "(self.role == 'broker') == has(self.nodeId)",
+            "a broker's certificate is bound to its node id: set nodeId with role broker, and with no other role",
+        )
+    )
+
+    name: str = Field(
+        min_length=1,
+        max_length=20,
+        pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        description="Part of the Secret's name.",
+    )
+    role: IdentityRole
+    node_id: int | None = Field(default=None, ge=0, le=2147483647, description="Of a broker.")
+    dns_names: list[str] | None = Field(
+        default=None,
+        json_schema_extra={"maxItems": 16},
+        description="Names under which a broker is reached.",
+    )
+
+
+class TlsSpec(_Model):
+    """Certificates of the members."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_rule(
+            "!has(self.identities) || self.identities.all(each, !(each.name in ["
+            + ", ".join(f"'{each}'" for each in _RESERVED)
+            + "]))",
+            "the names admin and operator are taken: every quorum has these two. Choose another name",
+        )
+    )
+
+    mode: TlsMode | None = Field(
+        default=None,
+        description="Managed: the operator makes an authority for the quorum, and a certificate for each member, which"
+        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Disabled. It is"
+        " written down when the quorum is formed, and holds from then on.",
+    )
+    identities: list[TlsIdentity] | None = Field(
+        default=None,
+        json_schema_extra={
+            "maxItems": _MOST_IDENTITIES,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+        description="Further holders of a certificate, beside an administrator.",
+    )
+
+
+class TlsStatus(_Model):
+    """The certificates of a quorum with mode Managed."""
+
+    mode: TlsMode
+    authority: int | None = Field(default=None, description="Generation that signs.")
+    renewal_at: str | None = Field(
+        default=None, description="When the first certificate is replaced."
+    )
