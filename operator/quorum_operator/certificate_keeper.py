@@ -195,10 +195,12 @@ class CertificateKeeper:
         signer = rotation.signer_of(facts)
         signing = signer.generation if signer is not None else newest
         brokers = tuple(each.name for each in opened.holders if each.role is Role.BROKER)
+        # Nobody knows an authority before the first.
+        informed = newest <= 1 or _number(notes, ANNOTATION_BROKERS_TRUST) >= newest
         return replace(
             facts,
             rotation_asked=_number(notes, ANNOTATION_ROTATE) > newest > 0,
-            unaware=brokers if _number(notes, ANNOTATION_BROKERS_TRUST) < newest else (),
+            unaware=() if informed else brokers,
             lagging=brokers if _number(notes, ANNOTATION_BROKERS_RENEWED) < signing else (),
         )
 
@@ -224,7 +226,7 @@ def _number(notes: dict[str, str], name: str) -> int:
 
 
 def _borrowed(found: Found, seen: Seen) -> issuing.Pair | None:
-    """A member's pair, where the key of the authority is lost and nothing can be signed: else nobody could be asked, and the next
+    """The pair of a holder, where the key of the authority is lost and nothing can be signed: else nobody could be asked, and the next
     authority would wait for members that nobody reaches."""
     for each in seen.leaves:
         if each.certificate is not None:

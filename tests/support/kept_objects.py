@@ -10,13 +10,14 @@ import copy
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.desired import base_objects, identity, names, stateful_set, token_secret
 from quorum_operator.kube import paths
-from quorum_operator.kube.errors import AlreadyExists, NotFound
+from quorum_operator.kube.errors import AlreadyExists, Conflict, NotFound
 from quorum_operator.metrics import Metrics
 from quorum_operator.planner.observed import Identity, Key, NodeReport, QuorumView, ReplicaView
 from quorum_operator.quorum_client import Described
@@ -119,6 +120,9 @@ class KeptObjects:
         await self._changing("merge", path)
         if path not in self.objects:
             raise NotFound(404, "NotFound", path)
+        version = body["metadata"].get("resourceVersion")
+        if version not in (None, self.objects[path]["metadata"]["resourceVersion"]):
+            raise Conflict(409, "Conflict", f"{path} has been modified")
         said = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
         return self._keep(path, _merged(self.objects[path], {**body, "metadata": said}))
 
@@ -222,8 +226,9 @@ class SoundNodes:
         return Described(view, None)
 
 
-def running_quorum(members: int = 3, **spec: object) -> KeptObjects:
-    """All objects as they are when the quorum has run for long, with local volumes."""
+def running_quorum(members: int = 3, *, tls: bool = False, **spec: object) -> KeptObjects:
+    """All objects as they are when the quorum has run for long, with local volumes. `tls`: it was formed with certificates;
+    there are none yet."""
     document = {
         "replicas": members,
         "storage": {"size": "1Gi", "storageClassName": "local"},
@@ -232,11 +237,11 @@ def running_quorum(members: int = 3, **spec: object) -> KeptObjects:
     model = MetadataQuorumSpec.model_validate(document)
     api = KeptObjects(document)
     born = identity.build(
-        OWNER, index=1, cluster_id="c1", founder_id=1, founder_uuid="U1", initial_voters=3
+        OWNER, index=1, cluster_id="c1", founder_id=1, founder_uuid="U1", initial_voters=3, tls=tls
     )
     born["metadata"]["annotations"] = {names.ANNOTATION_FORMED: "true"}
     _put(api, paths.namespaced("configmaps", SPACE), born)
-    for each in base_objects.build_all(OWNER, model):
+    for each in base_objects.build_all(OWNER, model, secured=tls):
         _put(api, base_objects.path_of(each).rpartition("/")[0], each)
     _put(api, paths.namespaced("secrets", SPACE), token_secret.build(OWNER, "old"))
     _put(
@@ -245,7 +250,7 @@ def running_quorum(members: int = 3, **spec: object) -> KeptObjects:
         {"metadata": {"name": "local", "labels": {}}},
     )
     for node_id in range(1, members + 1):
-        _add_member(api, model, node_id)
+        _add_member(api, model, node_id, tls=tls)
     api.writes.clear()
     return api
 
@@ -262,8 +267,8 @@ def _put(api: KeptObjects, collection: str, body: Object) -> None:
     api._keep(f"{collection}/{body['metadata']['name']}", body)
 
 
-def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int) -> None:
-    member = stateful_set.Member(node_id, 1, IDENTITY, founder=node_id == 1)
+def _add_member(api: KeptObjects, spec: MetadataQuorumSpec, node_id: int, *, tls: bool) -> None:
+    member = stateful_set.Member(node_id, 1, replace(IDENTITY, tls=tls), founder=node_id == 1)
     owned = stateful_set.build(OWNER, spec, member)
     name = owned["metadata"]["name"]
     owned["metadata"]["creationTimestamp"] = time_text(99_999)

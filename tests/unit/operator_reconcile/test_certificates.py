@@ -1,0 +1,395 @@
+"""Certificates in the real reconcile: made, renewed and replaced write by write, whatever is deleted, refused or killed."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from quorum_operator.certificate_keeper import CertificateKeeper
+from quorum_operator.certificates import documents
+from quorum_operator.certificates.lifetimes import DAY_S
+from quorum_operator.desired import names
+from quorum_operator.desired.identity import TLS_ON
+from quorum_operator.kube.errors import Forbidden
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Reconciler
+from support.kept_objects import (
+    NAME,
+    OWNER,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+)
+from support.secured_quorum import (
+    TRUST,
+    SecuredNodes,
+    bundle_in,
+    leaf_in,
+    leaf_path,
+    secret_path,
+)
+
+IDENTITY = f"/api/v1/namespaces/{SPACE}/configmaps/demo-identity"
+MEMBERS = (1, 2, 3)
+MOST_LOOKS = 80
+
+
+class Killed(BaseException):
+    """The operator's process ends."""
+
+
+@dataclass
+class Scene:
+    """A quorum that was formed with certificates. `http`: one client for each context that the operator made."""
+
+    api: KeptObjects = field(default_factory=lambda: running_quorum(3, tls=True))
+    nodes: Any = None
+    http: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes = self.nodes or SecuredNodes(self.api)
+
+    def operator(self) -> Reconciler:
+        def make_http(context: Any) -> Any:
+            self.http.append(context)
+            return context
+
+        unchecked: Any = self.api
+        keeper = CertificateKeeper(unchecked, lambda: float(self.nodes.now), make_http)
+        clock = lambda: float(self.nodes.now)  # noqa: E731
+        return Reconciler(unchecked, self.nodes, Metrics(), clock=clock, certificates=keeper)
+
+    def looks(self, times: int, operator: Reconciler | None = None) -> None:
+        made = operator or self.operator()
+
+        async def run() -> None:
+            for _ in range(times):
+                await made.reconcile(SPACE, NAME)
+                assert self.nodes.mistrusting() == []
+
+        asyncio.run(run())
+
+    def settle(self) -> None:
+        """Until nothing is written any more."""
+        made = self.operator()
+        for _ in range(MOST_LOOKS):
+            before = len(self.api.writes)
+            self.looks(1, made)
+            if len(self.api.writes) == before and self.ready()["reason"] == "CertificatesIssued":
+                return
+        raise AssertionError(self.ready())
+
+    def ready(self) -> dict[str, Any]:
+        return self.api.condition("TlsReady")
+
+    def authority_of(self, node_id: int) -> int | None:
+        """The generation that has signed what a process presents."""
+        certificate, bundle = self.nodes.loaded[node_id]
+        assert any(each.common_name in certificate.issuer for each in bundle)
+        return int(certificate.issuer.partition("CA ")[2].partition(",")[0])
+
+    def ask_for(self, generation: int) -> None:
+        self.annotate(names.ANNOTATION_ROTATE, str(generation))
+
+    def annotate(self, name: str, text: str) -> None:
+        self.api.resource["metadata"].setdefault("annotations", {})[name] = text
+
+
+def test_a_quorum_that_was_formed_with_them_gets_certificates() -> None:
+    scene = Scene()
+    scene.settle()
+    made = set(scene.api.created("secrets"))
+    assert made == {"demo-ca-1", "demo-admin-tls", *(f"demo-{each}-1-tls" for each in MEMBERS)}
+    assert scene.api.created("configmaps") == ["demo-trust"]
+    for node_id in MEMBERS:
+        leaf = leaf_in(scene.api.objects[leaf_path(node_id)])
+        assert leaf.uris == {f"urn:metadataquorum:{SPACE}:demo:member:{node_id}"}
+        assert OWNER.host(f"demo-{node_id}-1") in leaf.dns_names
+    assert scene.ready()["status"] == "True"
+    assert scene.api.status["tls"]["authority"] == 1
+    assert scene.nodes.doors, "the pods are asked by TLS"
+
+
+def test_what_is_in_order_is_written_no_more() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.api.writes.clear()
+    scene.looks(5)
+    assert scene.api.writes == []
+
+
+def test_a_quorum_without_certificates_gets_none_and_is_told_so() -> None:
+    api = running_quorum(3)
+    before = copy.deepcopy(api.objects)
+    asyncio.run(reconciler(api, SoundNodes(3)).reconcile(SPACE, NAME))
+    assert [path for _, path in api.writes if "persistentvolumeclaims" not in path] == []
+    told = api.condition("TlsReady")
+    assert (told["status"], told["reason"]) == ("False", "Disabled")
+    assert "network policy" in told["message"]
+    assert "tls" not in api.status
+    sets = [path for path in before if "/statefulsets/" in path]
+    assert all(api.objects[path]["spec"] == before[path]["spec"] for path in sets)
+
+
+@pytest.mark.parametrize("formed", [False, True])
+def test_another_mode_in_the_spec_changes_nothing_and_is_told(formed: bool) -> None:
+    """Members of which some speak TLS and some do not are no quorum."""
+    other = "Disabled" if formed else "Managed"
+    api = running_quorum(3, tls=formed)
+    scene = Scene(api)
+    if formed:
+        scene.settle()
+    api.change_spec(tls={"mode": other})
+    sets = {path: copy.deepcopy(each) for path, each in api.objects.items() if "sets/" in path}
+    nodes = scene.nodes if formed else SoundNodes(3)
+    asyncio.run((scene.operator() if formed else reconciler(api, nodes)).reconcile(SPACE, NAME))
+    told = api.condition("SpecInvalid")
+    assert told["status"] == "True"
+    assert other in told["message"]
+    assert "make a new MetadataQuorum" in told["message"]
+    assert all(api.objects[path]["spec"] == each["spec"] for path, each in sets.items())
+    assert (leaf_path(1) in api.objects) is formed
+
+
+def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:
+    """Else whoever deletes a ConfigMap would take TLS from all members, one by one."""
+    scene = Scene()
+    scene.settle()
+    del scene.api.objects[IDENTITY]
+    for each in scene.api.objects.values():
+        each["metadata"].get("annotations", {}).pop(names.ANNOTATION_TLS, None)
+    scene.looks(6)
+    assert scene.api.objects[IDENTITY]["data"]["tls"] == TLS_ON
+    assert not [path for verb, path in scene.api.writes if "/pods/" in path]
+
+
+def test_a_leaf_that_is_deleted_is_made_again_and_the_member_takes_it_over() -> None:
+    scene = Scene()
+    scene.settle()
+    before = leaf_in(scene.api.objects.pop(leaf_path(2)))
+    scene.settle()
+    after = leaf_in(scene.api.objects[leaf_path(2)])
+    assert after.fingerprint != before.fingerprint
+    assert scene.nodes.loaded[2][0] == after
+    assert not [path for _, path in scene.api.writes if "/pods/" in path], "nobody restarts"
+
+
+def test_leaves_are_renewed_one_at_a_time_and_the_leader_last() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.nodes.now += 61 * DAY_S
+    scene.api.writes.clear()
+    scene.settle()
+    order = [path for _, path in scene.api.writes if "-tls" in path and "admin" not in path]
+    assert order == [leaf_path(2), leaf_path(3), leaf_path(1)]
+
+
+def test_the_next_leaf_waits_until_the_one_before_is_loaded() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.nodes.now += 61 * DAY_S
+    scene.nodes.stuck = {2}
+    scene.api.writes.clear()
+    scene.looks(6)
+    assert [path for _, path in scene.api.writes if "-1-tls" in path] == [leaf_path(2)]
+    assert (scene.ready()["status"], scene.ready()["reason"]) == ("True", "Renewing")
+    assert "demo-2-1 has not loaded" in scene.ready()["message"]
+
+
+def test_the_authority_is_replaced_when_it_is_asked_for_once() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.ask_for(2)
+    scene.settle()
+    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    (left,) = bundle_in(scene.api.objects[leaf_path(1)])
+    assert left.generation == 2
+    assert scene.api.status["tls"]["authority"] == 2
+    assert scene.api.condition("TrustPending")["status"] == "False"
+    assert secret_path("demo-ca-3") not in scene.api.objects
+
+
+def test_the_next_authority_signs_nothing_before_every_member_trusts_it() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.nodes.stuck = {3}
+    scene.ask_for(2)
+    scene.looks(10)
+    pending = scene.api.condition("TrustPending")
+    assert (pending["status"], pending["reason"]) == ("True", "WaitingForMembers")
+    assert "demo-3-1" in pending["message"]
+    notes = scene.api.objects[secret_path("demo-ca-2")]["metadata"].get("annotations") or {}
+    assert documents.ANNOTATION_SIGNING not in notes
+    scene.nodes.stuck.clear()
+    scene.settle()
+    assert scene.authority_of(3) == 2
+
+
+def test_brokers_are_waited_for_until_somebody_confirms() -> None:
+    broker = {"name": "broker-7", "role": "broker", "nodeId": 7}
+    scene = Scene(running_quorum(3, tls=True))
+    scene.api.change_spec(tls={"mode": "Managed", "identities": [broker]})
+    scene.settle()
+    leaf = leaf_in(scene.api.objects[secret_path("demo-broker-7-tls")])
+    assert leaf.uris == {f"urn:metadataquorum:{SPACE}:demo:broker:7"}
+    scene.ask_for(2)
+    scene.looks(6)
+    pending = scene.api.condition("TrustPending")
+    assert (pending["status"], pending["reason"]) == ("True", "WaitingForBrokers")
+    assert "broker-7" in pending["message"]
+    scene.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
+    scene.looks(12)
+    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert len(bundle_in(scene.api.objects[leaf_path(1)])) == 2, "the broker presents the old one"
+    scene.annotate(names.ANNOTATION_BROKERS_RENEWED, "2")
+    scene.settle()
+    assert len(bundle_in(scene.api.objects[leaf_path(1)])) == 1
+
+
+@pytest.mark.parametrize("lost", ["demo-ca-1", "demo-1-1-tls", "demo-admin-tls"])
+def test_whatever_is_deleted_comes_back_and_nobody_is_mistrusted(lost: str) -> None:
+    scene = Scene()
+    scene.settle()
+    del scene.api.objects[secret_path(lost)]
+    scene.settle()
+    if "ca" not in lost:
+        assert secret_path(lost) in scene.api.objects
+    else:
+        assert scene.api.status["tls"]["authority"] == 2
+
+
+def test_without_the_authoritys_key_the_operator_comes_in_with_a_pair_that_is_there() -> None:
+    """Else it could ask nobody, and would wait for members that it does not reach until everything has expired."""
+    scene = Scene()
+    scene.settle()
+    del scene.api.objects[secret_path("demo-ca-1")]
+    scene.nodes.stuck = {1, 2, 3}
+    operator = scene.operator()
+    scene.looks(3, operator)
+    opened = operator._memory.of(OWNER).opened
+    assert opened is not None
+    there = leaf_in(scene.api.objects[secret_path("demo-admin-tls")])
+    assert opened.pair is None
+    assert opened.key.presented == there.fingerprint
+
+
+def test_everything_has_expired_while_no_operator_was_there() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.nodes.now += 400 * DAY_S
+    scene.nodes.loaded.clear()
+    scene.settle()
+    for node_id in MEMBERS:
+        leaf = leaf_in(scene.api.objects[leaf_path(node_id)])
+        assert leaf.validity.not_after > scene.nodes.now
+
+
+def test_a_secret_of_somebody_else_is_neither_used_nor_changed() -> None:
+    scene = Scene()
+    foreign: dict[str, Any] = {
+        "metadata": {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}},
+        "data": {"tls.key": "c2VjcmV0"},
+    }
+    scene.api.objects[leaf_path(2)] = copy.deepcopy(foreign)
+    scene.looks(6)
+    assert scene.api.objects[leaf_path(2)] == foreign
+    assert (scene.ready()["status"], scene.ready()["reason"]) == ("False", "WriteRefused")
+    assert "demo-2-1-tls" in scene.ready()["message"]
+    assert leaf_path(1) in scene.api.objects
+
+
+def test_an_authority_of_somebody_else_signs_nothing() -> None:
+    scene = Scene()
+    taken: dict[str, Any] = {"metadata": {"name": "demo-ca-1", "uid": "foreign", "labels": {}}}
+    scene.api.objects[secret_path("demo-ca-1")] = copy.deepcopy(taken)
+    scene.settle()
+    assert scene.api.objects[secret_path("demo-ca-1")] == taken
+    assert scene.api.status["tls"]["authority"] == 2
+
+
+def test_what_the_api_server_refuses_is_told_and_the_quorum_goes_on() -> None:
+    scene = Scene()
+    service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
+
+    def forbidden(verb: str, path: str) -> None:
+        if verb != "get" and "/secrets/" in path:
+            raise Forbidden(403, "Forbidden", "secrets is forbidden")
+
+    scene.api.refuse = forbidden
+    del scene.api.objects[service]
+    scene.looks(4)
+    assert service in scene.api.objects
+    assert (scene.ready()["status"], scene.ready()["reason"]) == ("False", "WriteRefused")
+    assert "secrets is forbidden" in scene.ready()["message"]
+
+
+def test_a_paused_quorum_gets_nothing() -> None:
+    scene = Scene()
+    scene.api.change_spec(paused=True)
+    scene.looks(3)
+    assert not scene.api.created("secrets")
+
+
+def test_no_key_is_in_the_status_nor_in_an_event() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.ask_for(2)
+    scene.settle()
+    said = f"{scene.api.status}{scene.api.events}"
+    assert "PRIVATE" not in said
+    assert "BEGIN" not in said
+
+
+def _killed_at(scene: Scene, call: int) -> bool:
+    """Whether the operator got so far before it was killed, at its `call`-th write: made, and its answer lost, in every second one."""
+    count = 0
+
+    def counted(keep: Callable[..., Any], verb: str) -> Callable[..., Any]:
+        async def called(path: str, *arguments: Any, **more: Any) -> Any:
+            nonlocal count
+            count += "/secrets" in path or path == TRUST or path.endswith("/configmaps")
+            if count == call and call % 2:
+                raise Killed
+            result = await keep(path, *arguments, **more)
+            if count == call:
+                raise Killed
+            return result
+
+        return called
+
+    kept = {verb: getattr(scene.api, verb) for verb in ("create", "merge")}
+    for verb, keep in kept.items():
+        setattr(scene.api, verb, counted(keep, verb))
+    try:
+        scene.looks(1)
+        return False
+    except Killed:
+        return True
+    finally:
+        for verb, keep in kept.items():
+            setattr(scene.api, verb, keep)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(each, marks=[] if each in {2, 7} else pytest.mark.long) for each in range(1, 13)],
+)
+def test_an_operator_that_is_killed_at_any_write_is_followed_by_one_that_ends_it(
+    call: int,
+) -> None:
+    """While certificates are made first, and while the authority is replaced."""
+    scene = Scene()
+    _killed_at(scene, call)
+    scene.settle()
+    scene.ask_for(2)
+    for _ in range(6):
+        _killed_at(scene, call)
+        assert scene.nodes.mistrusting() == []
+    scene.settle()
+    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert secret_path("demo-ca-3") not in scene.api.objects
