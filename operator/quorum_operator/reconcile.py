@@ -259,16 +259,7 @@ class Reconciler:
         )
         known.searches.end(cluster, described.view)
         incarnations = await self._tokens.check(nodes, incarnations, cluster.token, self._clock())
-        suspected, away = suspicions(earlier), unreachable_since(earlier)
-        incarnations = tuple(
-            replace(
-                each,
-                suspected=suspected.get((each.node_id, each.number)),
-                drift=None if known.left.get(each.uid) == each.drift else each.drift,
-                unreachable_since=away.get((each.node_id, each.number)),
-            )
-            for each in incarnations
-        )
+        incarnations = _with_memory(incarnations, known, earlier)
         invalid = tls.contradiction(spec, cluster.identities)
         if not cluster.storage_class_exists:
             invalid = (
@@ -364,6 +355,22 @@ def _wait(known: Remembered, step: Step) -> Next:
         known.waits = None
         return Next()
     return Next(known.wait_s(step.reason, step.retry_after_s, time.monotonic()))
+
+
+def _with_memory(
+    incarnations: tuple[Incarnation, ...], known: Remembered, earlier: MetadataQuorumStatus
+) -> tuple[Incarnation, ...]:
+    """With what the last status, and earlier looks, tell of each."""
+    suspected, away = suspicions(earlier), unreachable_since(earlier)
+    return tuple(
+        replace(
+            each,
+            suspected=suspected.get((each.node_id, each.number)),
+            drift=None if known.left.get(each.uid) == each.drift else each.drift,
+            unreachable_since=away.get((each.node_id, each.number)),
+        )
+        for each in incarnations
+    )
 
 
 def _sooner(due: Next, again_s: float | None) -> Next:

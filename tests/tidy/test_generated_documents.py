@@ -60,7 +60,7 @@ def test_the_table_says_which_keys_are_the_operators() -> None:
     """It writes just these, and what `spec.config` may hold is never one of them."""
     owned = {key.name for key in all_keys() if key.owner is Owner.OPERATOR}
     founder = Member(1, 1, Identity(1, "cluster", 1, "uuid", 3, formed=False), founder=True)
-    written = set(overrides(OWNER, founder)) | set(properties(OWNER, {}))
+    written = set(overrides(OWNER, founder)) | set(properties(OWNER, {}, secured=False))
     assert written == owned
     assert owned & set(CONFIG_KEYS) == set()
     assert set(CONFIG_KEYS) <= known_names()
