@@ -66,12 +66,6 @@ def claim_of(body: Message) -> Claim | None:
     return None if node_ids <= nobody else Claim(roles, node_ids)
 
 
-def claimed_ids(body: Message) -> tuple[int, ...] | None:
-    """The ids as they stand in the request; None if it speaks for no node. Requests of one kind with the same ids claim the same."""
-    found = _CLAIMS.get(type(body))
-    return None if found is None else found[1](body)
-
-
 def own_voter_change(body: Message, identity: CertificateIdentity | None) -> bool:
     """Whether a member asks to be added, or to have an earlier replica of its own id removed."""
     return (
@@ -139,5 +133,7 @@ _CLAIMS: dict[
     AssignReplicasToDirsRequest: (_BROKER, _in_body("broker_id"), _NOBODY),
 }
 """Roles, where the id stands, and the ids that mean no node."""
+IDS_OF = {kind: ids_of for kind, (_, ids_of, _) in _CLAIMS.items()}
+"""The ids as they stand in a request. Requests of one kind with the same ids claim the same."""
 CLAIMING = frozenset(_CLAIMS)
 """Requests that speak for a node."""

@@ -5,6 +5,7 @@ what this node knows of the first partition; config requests are in `config_api`
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol
 
 from quorum_node.controller.authorization import UNRESTRICTED, Rights
@@ -33,7 +34,7 @@ from quorum_node.raft.description import ReplicaDescription
 from quorum_node.schema.schema import Message
 from quorum_node.security.rights.door import Denial
 from quorum_node.server.controller.port import ControllerPort
-from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.forwarded import ForwardedRequest, unwrap
 from quorum_node.server.requests.split_request import AskedReplica, PartitionRequests
@@ -60,7 +61,10 @@ class Replica(AskedReplica, Protocol):
 
 
 class KafkaApi:
-    """Answers every request of the listener. `guard`: asked for each one first; None where nobody is refused anything."""
+    """Answers every request of the listener.
+
+    `guard`: asked for each one first; None where nobody is refused anything. `handle`: what listeners call.
+    """
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class KafkaApi:
         membership_allowed: bool,
         guard: Guard | None = None,
     ) -> None:
-        self._guard = guard
+        self.handle: Handler = self._serve if guard is None else partial(self._judge, guard)
         self._main = replicas[METADATA_PARTITION]
         self._requests = PartitionRequests(replicas, self._main.now)
         self._configs = configs
@@ -82,24 +86,25 @@ class KafkaApi:
             for api in APIS.values()
         )
 
-    def handle(self, inbound: InboundRequest) -> None:
-        """Answer now, or when a replica has."""
+    def _judge(self, guard: Guard, inbound: InboundRequest) -> None:
         body = inbound.request.body
-        rights = UNRESTRICTED
-        if self._guard is not None and body is not None:
-            found = self._guard.request(inbound, body)
-            if isinstance(found, Denial):
-                inbound.reply(self._refused(body, found))
-                return
-            rights = found
-        self._serve(inbound, body, rights)
+        if body is None:
+            self._serve(inbound)
+            return
+        found = guard.request(inbound, body)
+        if isinstance(found, Denial):
+            inbound.reply(self._refused(body, found))
+        else:
+            self._serve(inbound, found)
 
     def _refused(self, body: Message, denial: Denial) -> Message:
         if self._controller.api.serves(body):
             return self._controller.api.refuse(body, denial.error, denial.text)
         return refuse_request(body, denial.error, denial.text)
 
-    def _serve(self, inbound: InboundRequest, body: Message | None, rights: Rights) -> None:
+    def _serve(self, inbound: InboundRequest, rights: Rights = UNRESTRICTED) -> None:
+        """Answer now, or when a replica has."""
+        body = inbound.request.body
         controller = self._controller
         if body is not None and controller.api.serves(body):
             if isinstance(body, IncrementalAlterConfigsRequest) and controller.is_held_back:

@@ -11,7 +11,7 @@ from quorum_node.image.committed import CommittedImage
 from quorum_node.protocol.apis import APIS
 from quorum_node.schema.schema import Message
 from quorum_node.security.caller import Caller
-from quorum_node.security.rights.claims import claimed_ids
+from quorum_node.security.rights.claims import IDS_OF
 from quorum_node.security.rights.door import Asked, Denial, Door, DoorSettings
 from quorum_node.security.rights.http_table import route_name
 from quorum_node.server.rights.denials import Denials
@@ -65,16 +65,21 @@ class DoorGuard:
 
     def request(self, asking: Asking, body: Message) -> Asked | Denial:
         """See `Guard`."""
-        door = self._now()
+        # This is the path of every Fetch: few calls.
+        door = self._door
+        if not self._is_current or self._committed.image.acls is not door.acls:
+            door = self._renewed()
         caller, decided = asking.caller, asking.decided
-        key = (type(body), claimed_ids(body))
+        kind = type(body)
+        ids_of = IDS_OF.get(kind)
+        key = (kind, None if ids_of is None else ids_of(body))
         if decided is not None:
             known = decided.get(key)
             if known is not None and known.door is door and known.caller is caller:
                 return known
         found = door.request(caller, body)
         if isinstance(found, Denial):
-            self._denials.denied(caller, _NAMES[type(body)], found.text)
+            self._denials.denied(caller, _NAMES[kind], found.text)
         elif decided is not None and not found.rule.own_voter:
             # Of a rule with `own_voter` it matters whom the request names: it is not decided by its key alone.
             if len(decided) >= MAX_DECIDED:
@@ -84,14 +89,13 @@ class DoorGuard:
 
     def route(self, caller: Caller, method: str, path: str) -> Asked | Denial | None:
         """See `Guard`."""
-        found = self._now().route(caller, method, path)
+        found = self._renewed().route(caller, method, path)
         if isinstance(found, Denial):
             self._denials.denied(caller, route_name(method, path), found.text)
         return found
 
-    def _now(self) -> Door:
-        if self._is_current and self._committed.image.acls is self._door.acls:
-            return self._door
+    def _renewed(self) -> Door:
+        """The door of this moment; the same one if nothing has changed."""
         before = self._door
         loaded = before.loaded or self._is_loaded()
         self._is_current = loaded

@@ -1,0 +1,260 @@
+"""The guard of both ports: what it remembers, when it forgets, whom it waits for, what it tells."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from structlog.testing import capture_logs
+
+from quorum_node.image.committed import CommittedImage
+from quorum_node.protocol.apis import APIS
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.metadata import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+from quorum_node.schema.schema import Message
+from quorum_node.security.acl_terms import AclOperation, AclPermission, AclResource
+from quorum_node.security.authorizer import AuthorizerSettings
+from quorum_node.security.caller import ANONYMOUS, Caller
+from quorum_node.security.certificate_identity import CertificateIdentity, Role
+from quorum_node.security.rights import claims
+from quorum_node.security.rights.door import Asked, Denial, DoorSettings
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.rights.denials import MAX_REMEMBERED, TELL_EVERY_S, Denials
+from quorum_node.server.rights.guard import MAX_DECIDED, DoorGuard
+from support.asked_bodies import body_of
+
+ON = AuthorizerSettings(enabled=True, super_users=frozenset({"User:root"}))
+BOUND = frozenset({"CONTROLLER"})
+NAMES = {api.name: api for api in APIS.values()}
+MEMBER = Caller("User:m", "10.0.0.1", "CONTROLLER", CertificateIdentity("n", "q", Role.MEMBER, 1))
+BROKER = Caller("User:b", "10.0.0.2", "CONTROLLER", CertificateIdentity("n", "q", Role.BROKER, 1))
+ALICE = Caller("User:alice", "10.0.0.3", "CONTROLLER")
+ROOT = Caller("User:root", "10.0.0.4", "CONTROLLER")
+
+
+class Request:
+    """A request on the connection of a caller."""
+
+    def __init__(self, caller: Caller, *, keeps: bool = True) -> None:
+        self.caller = caller
+        self.decided: dict[object, Asked] | None = {} if keeps else None
+
+
+class Replica:
+    """A replica that has heard of its leader, unless the test says otherwise."""
+
+    def __init__(self) -> None:
+        self.committed = CommittedImage()
+        self.heard = True
+        self.high_watermark = 0
+
+    def knows_commits(self) -> bool:
+        return self.heard
+
+
+class Scene:
+    """A guard and what it looks at."""
+
+    def __init__(self, settings: DoorSettings | None = None) -> None:
+        self.replica = Replica()
+        self.voters: frozenset[int] = frozenset()
+        self.metrics = Metrics()
+        self.now = 100.0
+        self.guard = DoorGuard(
+            settings or DoorSettings(ON, BOUND),
+            self.replica,
+            lambda: self.voters,
+            Denials(self.metrics, lambda: self.now),
+        )
+
+    def allows(self, request: Request, name: str, node_id: int = 1) -> bool:
+        found = self.guard.request(request, body_of(NAMES[name], node_id))
+        return isinstance(found, Asked)
+
+    def commit(self, record: Any) -> None:
+        self.replica.committed.replay([record])
+        self.replica.high_watermark += 1
+        self.replica.committed.reached(self.replica.high_watermark, 1, 0)
+
+    @property
+    def denials(self) -> dict[Any, float]:
+        return self.metrics.labelled["authorization_denials"]
+
+
+def entry(
+    operation: AclOperation, permission: AclPermission = AclPermission.ALLOW, number: int = 1
+) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=UUID(int=number),
+        resource_type=AclResource.CLUSTER,
+        resource_name="kafka-cluster",
+        pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=operation,
+        permission_type=permission,
+    )
+
+
+def counted_calls(work: Callable[[], object]) -> list[str]:
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize(("name", "caller"), [("Fetch", MEMBER), ("Vote", MEMBER)])
+def test_what_was_allowed_once_costs_a_look_into_a_table(name: str, caller: Caller) -> None:
+    scene, request = Scene(), Request(caller)
+    body = body_of(NAMES[name], 1)
+    first = scene.guard.request(request, body)
+    calls = counted_calls(lambda: scene.guard.request(request, body))
+    assert scene.guard.request(request, body) is first
+    assert not {"request", "why_not", "ruling", "authorize", "why_not_speaker"} & set(calls[2:])
+    assert len(calls) <= 6, calls
+
+
+def test_a_decision_is_made_again_when_entries_change() -> None:
+    scene, alice = Scene(), Request(ALICE)
+    assert not scene.allows(alice, "DescribeQuorum")
+    scene.commit(entry(AclOperation.DESCRIBE))
+    assert scene.allows(alice, "DescribeQuorum")
+    assert scene.allows(alice, "DescribeQuorum")
+    scene.commit(entry(AclOperation.DESCRIBE, AclPermission.DENY, 2))
+    assert not scene.allows(alice, "DescribeQuorum")
+    scene.commit(RemoveAccessControlEntryRecord(id=UUID(int=2)))
+    assert scene.allows(alice, "DescribeQuorum")
+    scene.commit(RemoveAccessControlEntryRecord(id=UUID(int=1)))
+    assert not scene.allows(alice, "DescribeQuorum")
+
+
+def test_a_decision_is_made_again_when_the_voters_change() -> None:
+    """A broker whose id becomes a voter's no longer fetches under it."""
+    scene, broker = Scene(), Request(BROKER)
+    assert scene.allows(broker, "Fetch")
+    scene.voters = frozenset({1})
+    scene.guard.voters_changed()
+    assert not scene.allows(broker, "Fetch")
+
+
+def test_a_decision_is_that_of_one_id_one_api_and_one_caller() -> None:
+    scene, member = Scene(), Request(MEMBER)
+    for name in ("Fetch", "Vote", "BeginQuorumEpoch"):
+        assert scene.allows(member, name, 1)
+        assert not scene.allows(member, name, 2)
+        assert scene.allows(member, name, 1)
+    member.caller = BROKER  # a connection that authenticates again
+    assert not scene.allows(member, "Vote", 1)
+
+
+def test_whom_a_request_names_is_looked_at_each_time() -> None:
+    """A member may add itself; that says nothing of others."""
+    scene = Scene(DoorSettings(ON, BOUND, auto_join=True))
+    member = Request(MEMBER)
+    for _ in range(2):
+        assert scene.allows(member, "AddRaftVoter", 1)
+        assert not scene.allows(member, "AddRaftVoter", 2)
+
+
+def test_nothing_is_kept_where_nothing_may_be_kept_and_no_more_than_is_needed() -> None:
+    scene = Scene(DoorSettings(ON))
+    assert scene.allows(Request(ROOT, keeps=False), "Fetch")
+    root = Request(ROOT)
+    for node_id in range(3 * MAX_DECIDED):
+        assert scene.allows(root, "Fetch", node_id)
+    assert root.decided is not None
+    assert len(root.decided) <= MAX_DECIDED
+    assert not scene.allows(Request(ALICE), "Fetch")
+
+
+def test_until_the_entries_are_known_roles_and_super_users_alone_count() -> None:
+    scene, alice = Scene(), Request(ALICE)
+    scene.commit(entry(AclOperation.DESCRIBE))
+    scene.replica.heard = False
+    assert not scene.allows(alice, "DescribeQuorum")
+    assert scene.allows(Request(ROOT), "DescribeQuorum")
+    assert scene.allows(Request(MEMBER), "Fetch")
+    scene.replica.heard, scene.replica.high_watermark = True, 2
+    assert not scene.allows(alice, "DescribeQuorum"), "an entry may take it away"
+    scene.replica.high_watermark = 1
+    assert scene.allows(alice, "DescribeQuorum")
+    scene.replica.heard, scene.replica.high_watermark = False, 9
+    assert scene.allows(alice, "DescribeQuorum"), "once loaded it is kept up to date"
+
+
+def test_routes_are_judged_by_what_holds_now() -> None:
+    scene = Scene()
+    assert isinstance(scene.guard.route(ALICE, "GET", "/v1/node"), Denial)
+    scene.commit(entry(AclOperation.DESCRIBE))
+    assert isinstance(scene.guard.route(ALICE, "GET", "/v1/node"), Asked)
+    assert scene.guard.route(ALICE, "GET", "/v1/nothing") is None
+
+
+def test_a_denial_is_told_once_and_counted_always() -> None:
+    scene, nobody = Scene(), Request(ANONYMOUS)
+    with capture_logs() as lines:
+        for _ in range(3):
+            assert not scene.allows(nobody, "Vote")
+        assert not scene.allows(Request(BROKER), "Vote")
+        assert isinstance(scene.guard.route(ALICE, "DELETE", "/v1/voters/7/x"), Denial)
+    assert [line["operation"] for line in lines] == [
+        "Vote",
+        "Vote",
+        "DELETE /v1/voters/{id}/{uuid}",
+    ]
+    first, second, third = lines
+    assert first["event"].startswith("authorizer: denied Vote: User:ANONYMOUS speaks for member 1")
+    assert (first["principal"], first["subject"]) == ("User:ANONYMOUS", "")
+    assert (second["subject"], second["address"]) == ("urn:metadataquorum:n:q:broker:1", "10.0.0.2")
+    assert third["event"].endswith("User:alice lacks ALTER on CLUSTER")
+    assert scene.denials == {
+        "anonymous Vote": 3,
+        "broker Vote": 1,
+        "none DELETE /v1/voters/{id}/{uuid}": 1,
+    }
+    scene.now += TELL_EVERY_S
+    with capture_logs() as lines:
+        assert not scene.allows(nobody, "Vote")
+    assert [line["sinceThen"] for line in lines] == [2]
+
+
+def test_many_strangers_fill_neither_memory_nor_labels() -> None:
+    metrics = Metrics()
+    denials = Denials(metrics, lambda: 0.0)
+    with capture_logs():
+        for number in range(3 * MAX_REMEMBERED):
+            caller = Caller(f"User:{number}", f"10.0.{number >> 8}.{number & 255}", "CONTROLLER")
+            denials.denied(caller, "Vote", "no")
+    assert len(denials._told) <= MAX_REMEMBERED
+    assert metrics.labelled["authorization_denials"] == {"none Vote": 3 * MAX_REMEMBERED}
+
+
+def test_a_refusal_names_the_error_that_stock_kafka_names() -> None:
+    scene = Scene()
+    for name in ("Vote", "AlterQuorum", "Envelope", "DescribeCluster"):
+        found = scene.guard.request(Request(ANONYMOUS), body_of(NAMES[name], 1))
+        assert isinstance(found, Denial)
+        assert found.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_ids_are_read_as_claims_are() -> None:
+    """What a decision is kept under says the same as what was judged."""
+    for kind in claims.CLAIMING:
+        body: Message = body_of(next(a for a in APIS.values() if a.request is kind), 5)
+        claim = claims.claim_of(body)
+        assert claim is not None
+        assert frozenset(claims.IDS_OF[kind](body)) == claim.node_ids
