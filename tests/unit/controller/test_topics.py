@@ -299,11 +299,66 @@ def test_who_may_not_create_or_delete_a_topic_does_not() -> None:
         (deleted,) = delete(cluster, DeleteTopicState(name=name))
         assert deleted.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "the same for both"
     assert cluster.image == before
-    allowed = AccessControlEntryRecord(
-        id=UUID(int=1), resource_type=2, resource_name="u", pattern_type=3, principal="User:*", host="*",
-        operation=5, permission_type=3,
-    )  # fmt: skip
-    cluster.replay([allowed])
+    cluster.replay([allow("u", CREATE)])
     (created,) = create(cluster, numbered("u"))
     assert created.error_code == ErrorCode.NONE
     assert created.topic_config_error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def allow(name: str, operation: int, number: int = 1) -> AccessControlEntryRecord:
+    """For everybody, on one topic."""
+    return AccessControlEntryRecord(
+        id=UUID(int=number), resource_type=2, resource_name=name, pattern_type=3, principal="User:*",
+        host="*", operation=operation, permission_type=3,
+    )  # fmt: skip
+
+
+CREATE, DELETE, DESCRIBE = 5, 6, 8
+
+
+@pytest.mark.requirement("K631-12")
+def test_a_right_on_one_topic_is_enough_for_it() -> None:
+    cluster = ControlledCluster([1])
+    create(cluster, numbered("mine"), numbered("theirs"))
+    cluster.authorizer = AuthorizerSettings(enabled=True)
+    cluster.replay([allow("new", CREATE, 1), allow("mine", DELETE, 2)])
+    created = create(cluster, numbered("new"), numbered("other"))
+    assert {each.name: each.error_code for each in created} == {
+        "new": ErrorCode.NONE,
+        "other": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    deleted = delete(cluster, DeleteTopicState(name="mine"), DeleteTopicState(name="theirs"))
+    assert {each.name: each.error_code for each in deleted} == {
+        "mine": ErrorCode.NONE,
+        "theirs": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert cluster.image.topics.named("theirs") is not None
+
+
+@pytest.mark.requirement("K631-12")
+def test_what_a_deletion_tells_whoever_may_not_delete() -> None:
+    """As stock Kafka: who may describe a topic hears its name, and whether it is there; nobody else does."""
+    cluster = ControlledCluster([1])
+    create(cluster, numbered("seen"), numbered("hidden"))
+    seen, hidden = cluster.topic_id("seen"), cluster.topic_id("hidden")
+    cluster.authorizer = AuthorizerSettings(enabled=True)
+    cluster.replay([allow("seen", DESCRIBE, 1), allow("not there", DESCRIBE, 2)])
+    before = cluster.image
+
+    def told(*states: DeleteTopicState) -> list[tuple[str | None, UUID | None, int]]:
+        found = delete(cluster, *states)
+        return [(each.name, each.topic_id, each.error_code) for each in found]
+
+    denied, unknown = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    by_id = [DeleteTopicState(name=None, topic_id=each) for each in (seen, hidden)]
+    assert told(*by_id) == [("seen", seen, denied), (None, hidden, denied)]
+    by_name = [DeleteTopicState(name=each) for each in ("seen", "hidden", "not there", "nowhere")]
+    assert told(*by_name) == [
+        ("seen", None, denied),
+        ("hidden", None, denied),
+        ("not there", None, unknown),
+        ("nowhere", None, denied),
+    ]
+    both_ways = [DeleteTopicState(name="hidden"), DeleteTopicState(name=None, topic_id=hidden)]
+    assert {error for _, _, error in told(*both_ways)} == {denied}, "that both are one is not told"
+    assert cluster.image == before

@@ -193,6 +193,7 @@ def test_until_the_entries_are_known_roles_and_super_users_alone_count() -> None
     scene.replica.high_watermark = 1
     assert scene.allows(alice, "DescribeQuorum")
     scene.replica.heard, scene.replica.high_watermark = False, 9
+    scene.guard.voters_changed()
     assert scene.allows(alice, "DescribeQuorum"), "once loaded it is kept up to date"
 
 

@@ -12,11 +12,16 @@ import pytest
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FETCH, FETCH_SNAPSHOT, FORWARDABLE
 from quorum_node.protocol.broker_apis import BROKER_REGISTRATION, ENVELOPE
+from quorum_node.protocol.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from quorum_node.protocol.envelope import EnvelopeRequest
 from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
-from quorum_node.protocol.topic_apis import ALTER_PARTITION
+from quorum_node.protocol.topic_apis import ALTER_PARTITION, CREATE_TOPICS
 from quorum_node.schema.schema import Message
 from quorum_node.security.authorizer import STANDARD_AUTHORIZER
 from quorum_node.security.caller import Caller
@@ -191,6 +196,28 @@ def test_in_an_envelope_counts_the_principal_without_any_role(tmp_path: Path) ->
                 assert answer.error_code == ErrorCode.NONE
                 served = not refuses(decode_response(api, api.max_version, answer.response_data))
                 assert served is (name == NAMED or not RULES[api.key].needs), (api.name, name)
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.requirement("K631-12")
+def test_a_broker_creates_its_internal_topics_and_its_clients_do_not(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        broker = OneConnection(CALLERS["broker"])
+        topics = [
+            CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            for name in ("__consumer_offsets", "orders")
+        ]
+        body = CreateTopicsRequest(topics=tuple(topics))
+        answer = await broker.ask(node.api, CREATE_TOPICS, body, None)
+        no_broker, denied = (each.error_code for each in answer.topics)
+        assert denied == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert no_broker == ErrorCode.INVALID_REPLICATION_FACTOR, "there is none to hold it"
+        passed_on = envelope(CREATE_TOPICS, body, "User:CN=b")
+        answer = await broker.ask(node.api, ENVELOPE, passed_on, None)
+        inside = decode_response(CREATE_TOPICS, CREATE_TOPICS.max_version, answer.response_data)
+        assert isinstance(inside, CreateTopicsResponse)
+        assert {each.error_code for each in inside.topics} == {denied}
 
     play(tmp_path, scenario)
 
