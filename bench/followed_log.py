@@ -25,7 +25,7 @@ from quorum_node.protocol.fetch import (
     FetchTopic,
     ReplicaState,
 )
-from quorum_node.records.batches import Batch, record_values, split_batches
+from quorum_node.records.batches import Batch, split_batches
 from quorum_node.records.identity import ReplicaKey
 from quorum_node.records.metadata import (
     LEADER_UNCHANGED,
@@ -36,6 +36,7 @@ from quorum_node.records.metadata import (
     PartitionRecord,
     decode_metadata,
 )
+from quorum_node.records.plain_records import record_values
 from quorum_node.server.wire.partitions import METADATA_TOPIC_ID
 
 FETCH_VERSION = 18

@@ -18,7 +18,7 @@ from uuid import UUID
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.resource_types import TOPIC
-from quorum_node.records.batches import encode_values, record_values, split_batches
+from quorum_node.records.batches import encode_values, split_batches
 from quorum_node.records.metadata import (
     ConfigRecord,
     MetadataMessage,
@@ -29,6 +29,7 @@ from quorum_node.records.metadata import (
     encode_metadata,
     record_version,
 )
+from quorum_node.records.plain_records import record_values
 from quorum_node.records.snapshot_format import SnapshotBounds, SnapshotReader, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 

@@ -7,8 +7,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from quorum_node.records.batches import record_values, split_batches
+from quorum_node.records.batches import split_batches
 from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.plain_records import record_values
 
 _PIECE_BYTES = 1 << 20
 

@@ -7,10 +7,10 @@ import pytest
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.resource_types import TOPIC
-from quorum_node.records.batches import record_values
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, parse_uuid
 from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.plain_records import record_values
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.snapshots import SnapshotStore

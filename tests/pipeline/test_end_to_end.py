@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from quorum_node.records.batches import record_values
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.plain_records import record_values
 from quorum_pipeline.__main__ import main
 from quorum_pipeline.audit.one_order import in_one_order
 from quorum_pipeline.files.archived_state import replay_archive

@@ -244,41 +244,6 @@ def decode_records(batch: Batch) -> list[DecodedRecord]:
     return records
 
 
-def record_values(batch: Batch) -> list[bytes]:
-    """The values alone, without nulls: what replay needs. Raises CorruptBatch as `decode_records` does."""
-    header, data = batch
-    if header.attributes & COMPRESSION_MASK:
-        raise CorruptBatch(0, f"compressed, attributes {header.attributes:#x}")
-    if header.record_count * _MIN_RECORD_BYTES > len(data) - HEADER_BYTES:
-        raise CorruptBatch(0, f"{header.record_count} records in {len(data)} bytes")
-    raw = bytes(data)
-    values: list[bytes] = []
-    position = start = HEADER_BYTES
-    try:
-        for _ in range(header.record_count):
-            start = position
-            size, position = read_varint(raw, position)
-            end = position + size
-            # Attributes, timestamp delta, offset delta (a byte or two), no key: the form that all writers of
-            # metadata use. Whatever else it is, the long way tells.
-            key = position + (3 if raw[position + 2] < 0x80 else 4)
-            if raw[key] == 1 and raw[position + 1] == 0:
-                value_size, value = read_varint(raw, key + 1)
-                stop = value + value_size
-                if stop + 1 == end and raw[stop] == 0:
-                    values.append(raw[value:stop])
-                    position = end
-                    continue
-            record, position = _read_record(raw, start, header)
-            if record.value is not None:
-                values.append(record.value)
-    except (IndexError, MalformedRecord) as error:
-        raise CorruptBatch(start, str(error)) from None
-    if position != len(raw):
-        raise CorruptBatch(position, f"{len(raw) - position} bytes after the last record")
-    return values
-
-
 def _read_record(raw: bytes, position: int, header: BatchHeader) -> tuple[DecodedRecord, int]:
     size, position = read_varint(raw, position)
     end = position + size

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.topics import PartitionKey
-from quorum_node.records.batches import encode_values, record_values, split_batches
+from quorum_node.records.batches import encode_values, split_batches
 from quorum_node.records.metadata import decode_metadata
+from quorum_node.records.plain_records import record_values
 from quorum_node.records.snapshot_format import SnapshotBounds, SnapshotReader, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from support.metadata_histories import histories

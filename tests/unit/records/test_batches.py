@@ -14,9 +14,9 @@ from quorum_node.records.batches import (
     encode_batch,
     encode_values,
     read_header,
-    record_values,
     split_batches,
 )
+from quorum_node.records.plain_records import record_values
 
 OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
 RECORDS = st.lists(

@@ -14,12 +14,12 @@ from quorum_node.records.batches import (
     Record,
     encode_batch,
     encode_values,
-    record_values,
     split_batches,
 )
 from quorum_node.records.config_changes import config_changes
 from quorum_node.records.metadata import AnyMetadata, decode_metadata, encode_metadata
 from quorum_node.records.metadata_batch import decode_batch
+from quorum_node.records.plain_records import record_values
 from quorum_node.schema.primitives import MalformedRecord
 from support.metadata_histories import histories
 from support.metadata_records import config
