@@ -107,3 +107,13 @@ def test_places_follow_one_another() -> None:
     assert places is not None
     assert all(end < begin for (_, end), (begin, _) in pairwise(places))
     assert [end - begin for begin, end in places] == list(range(150))
+
+
+def test_two_negative_lengths_that_fit_together_are_not_taken_for_their_bits() -> None:
+    batch = batch_of(
+        encode_values(base_offset=0, leader_epoch=1, timestamp_ms=9, values=[b"x" * 9])
+    )
+    mangled = bytearray(batch.data)
+    for at in (HEADER_BYTES, HEADER_BYTES + 5):
+        mangled[at] |= 1
+    assert not agrees(batch._replace(data=memoryview(bytes(mangled))))
