@@ -29,7 +29,7 @@ from quorum_operator.execute import Executor
 from quorum_operator.kube import paths
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.errors import ApiError
-from quorum_operator.kube.finding import Reads
+from quorum_operator.kube.finding import WideReads
 from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
@@ -82,7 +82,7 @@ class Reconciler:
         api: KubeApi,
         nodes: QuorumClient,
         metrics: Metrics,
-        kept: Reads | None = None,
+        kept: WideReads | None = None,
         clock: Callable[[], float] = time.time,
         home: str = "",
         certificates: CertificateKeeper | None = None,
@@ -106,7 +106,7 @@ class Reconciler:
         """A look at what watches have brought. None if there is anything to do or to tell: that needs a live look."""
         known = self._memory.known(namespace, name)
         now = time.monotonic()
-        if self._kept is None or known is None or known.is_moving(now):
+        if self._kept is None or known is None or known.goes_on:
             return None
         if known.certificates_are_due(now):
             return None
@@ -127,7 +127,8 @@ class Reconciler:
             return None  # whatever it is, it is told by the live look, which meets it as well
         if changes_something(step) or self._marks.due(seen) or not same(status, earlier):
             return None
-        known.attempts.settled(seen.generation, seen.now)
+        if not known.is_moving(now):  # else the copies may be of a moment before a refusal
+            known.attempts.settled(seen.generation, seen.now)
         self._metrics.set_status(namespace, name, status)
         return _wait(known, step)
 
@@ -138,7 +139,7 @@ class Reconciler:
             self._memory.forget(namespace, name)
             return Next(gone=True)
         owner = Owner(name, namespace, resource["metadata"]["uid"], self._home)
-        self._memory.of(owner)
+        self._memory.of(owner).goes_on = False
         try:
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
         except ValidationError as error:
@@ -205,7 +206,7 @@ class Reconciler:
             await self._reporter.tell_step(owner, step, outcome, times)
             if outcome.changed or outcome.outdated:
                 break
-        known.waits, known.moved_at = None, time.monotonic()
+        known.waits, known.moved_at, known.goes_on = None, time.monotonic(), True
         now = self._clock()
         seen = replace(seen, refusals=known.attempts.refusals(generation, now))
         first = next_attempt(replace(seen, now=now))
@@ -230,7 +231,7 @@ class Reconciler:
         spec: MetadataQuorumSpec,
         resource: Object,
         earlier: MetadataQuorumStatus,
-        reads: Reads,
+        reads: WideReads,
     ) -> Observation:
         known, meta, newest = self._memory.of(owner), resource["metadata"], newest_seen(earlier)
         check = known.objects_are_due(meta["generation"], time.monotonic())
@@ -242,6 +243,7 @@ class Reconciler:
             check_objects=check,
             known=search.known,
             wide=search.wide,
+            older_claims=search.older_claims,
             copies=self._kept if reads is self._api else None,
         )
         if check and cluster.identities and not cluster.stale_objects:

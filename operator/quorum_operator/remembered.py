@@ -15,7 +15,7 @@ from quorum_operator.planner.certificates_seen import CertificatesSeen
 
 OBJECTS_PERIOD_S = 20.0
 MOVING_S = 5.0
-"""For so long after a step all looks are live: the watches may not have brought its outcome yet."""
+"""For so long after a step the watches may not have brought its outcome yet."""
 WAIT_SHARE = 0.05
 """Of the time that the same is waited for: until the next look."""
 WAIT_GROWN_MOST_S = 10.0
@@ -32,6 +32,8 @@ class Remembered:
     reports: KeptReports = field(default_factory=KeptReports)
     moved_at: float = float("-inf")
     """When something was done for it last."""
+    goes_on: bool = False
+    """Something was done in the last look: most likely there is more to do, and only a live look can do it."""
     checked: tuple[int, float] = (0, float("-inf"))
     """Generation, and time, at which all services and the like were in order."""
     waits: tuple[str, float] | None = None

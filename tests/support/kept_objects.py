@@ -39,6 +39,8 @@ class KeptObjects:
 
     def __init__(self, spec: Object) -> None:
         self.objects: dict[str, Object] = {}
+        self.hands_out = False
+        """Readers get the kept objects themselves, as those of the operator's watches are read."""
         self.refuse: Callable[[str, str], None] = lambda verb, path: None
         self.calls: Counter[str] = Counter()
         self.writes: list[tuple[str, str]] = []
@@ -80,7 +82,8 @@ class KeptObjects:
 
     async def get(self, path: str) -> Object | None:
         await self._called("get", path)
-        return copy.deepcopy(self.objects.get(path))
+        found = self.objects.get(path)
+        return found if self.hands_out else copy.deepcopy(found)
 
     async def find(
         self, path: str, *, labels: str | None = None, fields: str | None = None
@@ -94,7 +97,12 @@ class KeptObjects:
             found = [each for each in found if each["metadata"]["name"] == fields.partition("=")[2]]
         elif fields is not None:
             found = []
-        return copy.deepcopy(found)
+        return found if self.hands_out else copy.deepcopy(found)
+
+    async def names(self, path: str) -> frozenset[str]:
+        await self._called("list", path)
+        places = (each.rpartition("/") for each in self.objects)
+        return frozenset(name for place, _, name in places if place == path)
 
     async def create(self, path: str, body: Object) -> Object:
         if path.endswith("/events"):

@@ -43,6 +43,10 @@ class MemberObjects:
             if wanted.items() <= each["metadata"].get("labels", {}).items()
         ]
 
+    async def names(self, path: str) -> frozenset[str]:
+        places = (each.rpartition("/") for each in self.objects)
+        return frozenset(name for place, _, name in places if place == path)
+
     def add(self, space: str, plural: str, body: Object) -> Object:
         """As it is given, with a UID."""
         name = body["metadata"]["name"]

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from quorum_operator.crd import GROUP, PLURAL, VERSION
-from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME
+from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, LABEL_QUORUM
 from quorum_operator.kube import facts
 from quorum_operator.kube.client import KubeApi
-from quorum_operator.kube.finding import Reads
-from quorum_operator.kube.watch import Collection, Key, Watch, key_of, without_managed_fields
+from quorum_operator.kube.copies import Key
+from quorum_operator.kube.finding import WideReads
+from quorum_operator.kube.watch import Collection, Watch, key_of, without_managed_fields
 
 Object = dict[str, Any]
 Wake = Callable[[str, str], None]
@@ -61,7 +62,7 @@ class Cache:
     """
 
     def __init__(
-        self, watching: KubeApi, live: Reads, namespaces: tuple[str, ...], wake: Wake
+        self, watching: KubeApi, live: WideReads, namespaces: tuple[str, ...], wake: Wake
     ) -> None:
         self._watching, self._live, self._wake = watching, live, wake
         self._watches: dict[tuple[Kind, str], Watch] = {}
@@ -111,10 +112,17 @@ class Cache:
             return await self._live.find(path, labels=labels, fields=fields)
         if (only := field.get("metadata.name")) is not None:
             one = watch.objects.get((space, only))
-            candidates = [one] if one is not None else []
-        else:
-            candidates = [each for key, each in watch.objects.items() if space in {"", key[0]}]
-        return [each for each in candidates if _match(wanted, _labels(each))]
+            return [one] if one is not None and _match(wanted, _labels(one)) else []
+        candidates = watch.copies.matching(wanted)
+        return [
+            each
+            for each in candidates
+            if space in {"", key_of(each)[0]} and _match(wanted, _labels(each))
+        ]
+
+    async def names(self, path: str) -> frozenset[str]:
+        """A search goes beyond what labels select."""
+        return await self._live.names(path)
 
     def lists(self) -> int:
         """How many lists were read so far."""
@@ -130,7 +138,8 @@ class Cache:
                 self._wake(*each)
 
         keep = _host if kind == HOSTS else without_managed_fields
-        self._watches[kind, space] = Watch(self._watching, collection, changed, keep)
+        indexed = (LABEL_INSTANCE, LABEL_QUORUM) if kind in SELECTED else ()
+        self._watches[kind, space] = Watch(self._watching, collection, changed, keep, indexed)
 
     def _current(self, kind: Kind | None, space: str) -> Watch | None:
         """The copy that has this namespace, if it can be trusted now."""

@@ -19,6 +19,7 @@ from kubernetes import config as kubernetes_config
 
 from quorum_operator.kube.clock import ServerClock
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
+from quorum_operator.kube.name_lists import NameLists
 from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, RateLimiter
 
 FIELD_MANAGER = "metadataquorum-operator"
@@ -29,6 +30,9 @@ is full a cancelled call may keep its place for ever."""
 
 Object = dict[str, Any]
 
+NAMES_CHUNK = 250
+"""Of a list of names: no answer is larger than half a megabyte or so."""
+NAMES = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -65,6 +69,7 @@ class KubeApi:
         self._before_change = before_change
         self.clock = ServerClock()
         self._places = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._names = NameLists(self._read_names)
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
             verify=_tls(configuration),
@@ -99,6 +104,21 @@ class KubeApi:
         found = await self._call("GET", path, {k: v for k, v in query.items() if v is not None})
         items: list[Object] = found["items"]
         return items
+
+    async def names(self, path: str) -> frozenset[str]:
+        """Names of all objects of a collection, read live, together with whoever else asks for them now."""
+        return await self._names.names(path)
+
+    async def _read_names(self, path: str) -> frozenset[str]:
+        names: set[str] = set()
+        query = {"limit": str(NAMES_CHUNK)}
+        while True:
+            page = await self._call("GET", path, query, accept=NAMES)
+            names.update(each["metadata"]["name"] for each in page["items"])
+            token = page["metadata"].get("continue")
+            if not token:
+                return frozenset(names)
+            query = {**query, "continue": token}
 
     async def page(self, path: str, query: dict[str, str]) -> Object:
         """One chunk of a list, with its metadata."""
@@ -160,11 +180,12 @@ class KubeApi:
         query: dict[str, str] | None = None,
         body: Object | list[Object] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Object:
         await self._limiter.admit()
         if method != "GET":
             self._before_change()
-        headers = {"Accept": "application/json", **self._authorization()}
+        headers = {"Accept": accept, **self._authorization()}
         content = None
         if body is not None:
             headers["Content-Type"] = content_type

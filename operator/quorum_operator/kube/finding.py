@@ -2,7 +2,7 @@
 
 Labels can be edited by anyone, and Kubernetes drops a pod's owner together with a label of its selector. They only
 narrow the first look down; what must be there by its name and is missing there is read by its name. A look `wide` at
-all objects of the namespace finds what nothing else names any more.
+the names of all objects of the namespace finds what nothing else names any more.
 
 A StatefulSet is ours when the resource owns it. A pod is ours when its process is that member's and nothing else
 controls it: arguments of a running container can't be edited. A claim is that of the StatefulSet that its name says.
@@ -35,6 +35,13 @@ class Reads(Protocol):
         """All objects of a collection that match."""
 
 
+class WideReads(Reads, Protocol):
+    """Reads that can search a whole namespace."""
+
+    async def names(self, path: str) -> frozenset[str]:
+        """Names of all objects of a collection, always read live."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of one quorum, by node id and incarnation.
@@ -53,32 +60,50 @@ class Parts:
 
 
 async def find_parts(
-    api: Reads, owner: Owner, *, known: frozenset[Place] = frozenset(), wide: bool = False
+    api: WideReads,
+    owner: Owner,
+    *,
+    known: frozenset[Place] = frozenset(),
+    wide: bool = False,
+    older_claims: bool = True,
 ) -> Parts:
-    """Read them; `known` are places that are looked up by name in any case."""
+    """Read them; `known` are places that are looked up by name in any case. `older_claims`: there may be claims with the
+    labels of the version before; a wide look finds them in any case."""
 
     def listing(plural: str, selector: str = owner.selector) -> Any:
-        labels = None if wide else selector
-        return api.find(paths.namespaced(plural, owner.namespace), labels=labels)
+        return api.find(paths.namespaced(plural, owner.namespace), labels=selector)
 
-    maps, sets, pods, claims, older_claims = await asyncio.gather(
+    maps, sets, pods, claims, older, named = await asyncio.gather(
         listing("configmaps"),
         listing("statefulsets"),
         listing("pods"),
         listing("persistentvolumeclaims", owner.claim_selector),
-        _nothing() if wide else listing("persistentvolumeclaims"),
+        listing("persistentvolumeclaims") if older_claims and not wide else _nothing(),
+        _all_names(api, owner.namespace) if wide else _no_names(),
     )
     seen = _Seen(owner)
     seen.take("StatefulSet", sets)
     seen.take("Pod", pods)
-    seen.take("PersistentVolumeClaim", [*older_claims, *claims])
+    seen.take("PersistentVolumeClaim", [*older, *claims])
+    await asyncio.gather(*(seen.read_named(api, kind, named[plural]) for kind, plural in _FOUND))
     await seen.read(api, "StatefulSet", seen.without_set() | known)
     await asyncio.gather(
         seen.read(api, "Pod", seen.without_pod() | (known - seen.sets.keys())),
         seen.read(api, "PersistentVolumeClaim", seen.without_claim() | known),
     )
-    identities = await _identities(api, owner, maps, seen.formations())
+    formed = {index for each in named["configmaps"] if (index := owner.parse_identity(each))}
+    identities = await _identities(api, owner, maps, seen.formations() | formed)
     return seen.parts(identities, wide=wide)
+
+
+async def _all_names(api: WideReads, space: str) -> dict[str, frozenset[str]]:
+    """By plural."""
+    found = await asyncio.gather(*(api.names(paths.namespaced(each, space)) for each in _SEARCHED))
+    return dict(zip(_SEARCHED, found, strict=True))
+
+
+async def _no_names() -> dict[str, frozenset[str]]:
+    return dict.fromkeys(_SEARCHED, frozenset())
 
 
 async def _nothing() -> list[Object]:
@@ -115,6 +140,11 @@ class _Seen:
             )
         )
         self.take(kind, [each for each in found if each is not None])
+
+    async def read_named(self, api: Reads, kind: str, names: Iterable[str]) -> None:
+        """Those of this quorum that no list has shown, of all names of a namespace."""
+        places = (_place(self._owner, kind, each) for each in names)
+        await self.read(api, kind, {each for each in places if each is not None})
 
     def without_set(self) -> set[Place]:
         """Pods, and each member's newest claim: of an older one, and of a member that left, the set is meant to be gone."""
@@ -169,6 +199,8 @@ class _Seen:
 
 _PLURALS = {"StatefulSet": "statefulsets", "Pod": "pods"}
 _PLURALS["PersistentVolumeClaim"] = "persistentvolumeclaims"
+_FOUND = tuple(_PLURALS.items())
+_SEARCHED = (*_PLURALS.values(), "configmaps")
 
 
 def _place(owner: Owner, kind: str, name: str) -> Place | None:

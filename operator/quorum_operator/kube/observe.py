@@ -16,7 +16,7 @@ from quorum_operator.kube import creation_events, facts, mounts, paths
 from quorum_operator.kube.claims import claim_facts, lone_claims
 from quorum_operator.kube.drift import drift, template_drift
 from quorum_operator.kube.errors import ApiError, Forbidden
-from quorum_operator.kube.finding import Parts, Place, Reads, find_parts, formation_of
+from quorum_operator.kube.finding import Parts, Place, Reads, WideReads, find_parts, formation_of
 from quorum_operator.kube.hosts import read_hosts
 from quorum_operator.kube.label_drift import label_drift
 from quorum_operator.kube.pod_template import with_template
@@ -73,21 +73,23 @@ class Cluster:
 
 
 async def observe(
-    api: Reads,
+    api: WideReads,
     owner: Owner,
     spec: MetadataQuorumSpec,
     *,
     check_objects: bool,
     known: frozenset[Place] = frozenset(),
     wide: bool = False,
+    older_claims: bool = True,
     copies: Reads | None = None,
 ) -> Cluster:
     """Read everything live; services and the like only when `check_objects` is set.
 
-    `known` and `wide`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`).
+    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`).
     """
     parts, has_class = await asyncio.gather(
-        find_parts(api, owner, known=known, wide=wide), _has_storage_class(api, spec, copies)
+        find_parts(api, owner, known=known, wide=wide, older_claims=older_claims),
+        _has_storage_class(api, spec, copies),
     )
     identities = tuple(
         facts.identity_facts(each, index) for index, each in sorted(parts.identities.items())

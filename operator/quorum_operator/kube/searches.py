@@ -21,6 +21,8 @@ class Search:
 
     known: frozenset[Place]
     wide: bool
+    older_claims: bool
+    """The last wide look has found something without the labels of this version: claims of the one before have others."""
 
 
 class Searches:
@@ -42,7 +44,7 @@ class Searches:
         self._wide = self._missing and now - self._wide_at >= PERIOD_S
         if self._wide:
             self._wide_at = now
-        return Search(self._unlabelled | members, self._wide)
+        return Search(self._unlabelled | members, self._wide, bool(self._unlabelled))
 
     def end(self, found: Cluster, view: QuorumView | None) -> None:
         """What a look has come to: without a confirmed view, or without one of the voters, something is missing."""

@@ -8,7 +8,7 @@ Knows nothing of what the objects mean. Readers must not change them.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,13 @@ import structlog
 
 from quorum_operator.backoff import delay_s
 from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.copies import Copies, Key
 from quorum_operator.kube.errors import ApiError, Gone, classify
 
 Object = dict[str, Any]
-Key = tuple[str, str]
-"""Namespace, empty for what has none, and name."""
 
-CHUNK = 500
+CHUNK = 100
+"""A page of larger ones takes more memory for a moment than all that is kept of it, and Python gives none back."""
 WATCH_S = 280
 """After this the API server ends a watch, in order; the bookmark before that is where the next one goes on."""
 SILENCE_S = 150.0
@@ -69,7 +69,7 @@ def without_managed_fields(found: Object) -> Object:
 
 
 class Watch:
-    """The copy of one collection. `keep` makes of an object what is to be kept of it."""
+    """The copy of one collection. `keep` makes of an object what is to be kept of it; `indexed`: see `Copies`."""
 
     def __init__(
         self,
@@ -77,15 +77,22 @@ class Watch:
         collection: Collection,
         changed: Changed,
         keep: Callable[[Object], Object] = without_managed_fields,
+        indexed: tuple[str, ...] = (),
     ) -> None:
         self.collection = collection
-        self.objects: dict[Key, Object] = {}
+        self._indexed = indexed
+        self.copies = Copies(indexed)
         self.lists = 0
         """How often it was listed."""
         self._api, self._changed, self._keep = api, changed, keep
         self._version: str | None = None
         self._ended_at: float | None = float("-inf")
         """When the last watch ended; None while one is open."""
+
+    @property
+    def objects(self) -> Mapping[Key, Object]:
+        """What there is, as far as the watch has brought it."""
+        return self.copies.objects
 
     def is_current(self) -> bool:
         """Whether the copy is all that there is, but for what is just on its way."""
@@ -123,7 +130,7 @@ class Watch:
 
     async def _list(self) -> None:
         """All pages of one moment; a token that has become too old raises Gone, as everything does that is."""
-        found: dict[Key, Object] = {}
+        listed = Copies(self._indexed)
         token = ""
         while True:
             query = self.collection.query(limit=str(CHUNK), **{"continue": token})
@@ -133,13 +140,14 @@ class Watch:
             for each in page["items"]:
                 each.setdefault("kind", kind)
                 each.setdefault("apiVersion", page.get("apiVersion"))
-                found[key_of(each)] = self._keep(each)
+                listed.put(key_of(each), self._keep(each))
             meta = page["metadata"]
             token = meta.get("continue") or ""
             if not token:
                 break
         self.lists += 1
-        before, self.objects = self.objects, found
+        before, found = self.objects, listed.objects
+        self.copies = listed
         self._version = str(meta["resourceVersion"])
         for key in before.keys() | found.keys():
             old, new = before.get(key), found.get(key)
@@ -170,13 +178,11 @@ class Watch:
         if kind == "BOOKMARK":
             return
         key = key_of(found)
-        old = self.objects.get(key)
         if kind == "DELETED":
-            self.objects.pop(key, None)
-            self._changed(old or found, None)
+            self._changed(self.copies.pop(key) or found, None)
             return
-        new = self.objects[key] = self._keep(found)
-        self._changed(old, new)
+        old = self.objects.get(key)
+        self._changed(old, self.copies.put(key, self._keep(found)))
 
 
 def _version_of(found: Object) -> str:

@@ -35,6 +35,10 @@ class Live:
         self.asked.append(f"{path}?{labels or ''}&{fields or ''}")
         return [LIVE]
 
+    async def names(self, path: str) -> frozenset[str]:
+        self.asked.append(path)
+        return frozenset({"live"})
+
 
 class Scene:
     """Copies whose content the test says; all are current unless it says otherwise."""

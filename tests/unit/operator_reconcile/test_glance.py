@@ -135,7 +135,8 @@ def test_what_the_watches_show_is_acted_upon_after_a_live_look() -> None:
     assert scene.live.created("statefulsets") or scene.live.writes
 
 
-def test_after_a_step_looks_are_live_for_a_while() -> None:
+def test_the_look_after_a_step_is_live() -> None:
+    """There is more to do most likely, and copies do not show the step yet: a look at them is in vain."""
     scene = Scene()
     scene.fail_a_disk()
     scene.bring()
@@ -143,6 +144,44 @@ def test_after_a_step_looks_are_live_for_a_while() -> None:
     assert scene.live.writes
     scene.look()
     assert scene.live.calls["list"] > 0
+    assert scene.nodes.described == 1
+
+
+@pytest.mark.requirement("OP-03")
+def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> None:
+    scene = Scene()
+    scene.fail_a_disk()
+    for _ in range(20):
+        scene.bring()
+        scene.look()
+        if scene.live.calls.total() == 0:
+            break
+    assert scene.live.objects.keys() >= {set_path(2, 2)}, "the newcomer has no pod yet"
+    waits = scene.live.status["plan"]["blockedBy"]
+    assert "no pod yet" in waits
+    scene.look(5)
+    assert scene.live.calls.total() == 0, scene.live.calls
+
+
+def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None:
+    scene = Scene()
+    scene.fail_a_disk()
+    scene.bring()
+    scene.look(10)  # the watches bring nothing of all that
+    assert scene.live.created("statefulsets") == ["demo-2-2"]
+    scene.look(5)
+    assert scene.live.writes == []
+
+
+def test_no_look_changes_a_copy() -> None:
+    """Objects share what they have in common: a change of one would be a change of many."""
+    scene = Scene()
+    scene.fail_a_disk()
+    scene.bring()
+    before = copy.deepcopy(scene.kept.objects)
+    scene.kept.hands_out = True
+    scene.look(5)
+    assert scene.kept.objects == before
 
 
 def test_a_resource_that_the_copy_does_not_have_yet_is_not_gone() -> None:

@@ -1,0 +1,47 @@
+"""Names of all objects of a collection, read live, for whoever searches a whole namespace.
+
+Owns that those who ask at the same time share one read, and that it begins after each of them has asked: when an
+operator starts, every quorum is searched for, and a namespace may hold thousands of objects.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+Read = Callable[[str], Awaitable[frozenset[str]]]
+
+
+class NameLists:
+    """`read` lists the names of the collection at a path."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._running: dict[str, asyncio.Task[frozenset[str]]] = {}
+        self._next: dict[str, asyncio.Task[frozenset[str]]] = {}
+        """Those that have not begun to read: everybody may still join."""
+
+    async def names(self, path: str) -> frozenset[str]:
+        """As of a moment after this call. Raises what the read raises."""
+        task = self._next.get(path)
+        if task is None:
+            task = asyncio.create_task(self._read_after(self._running.get(path), path))
+            task.add_done_callback(_retrieve)
+            self._next[path] = task
+        return await asyncio.shield(task)  # who gives up does not end it for the others
+
+    async def _read_after(
+        self, before: "asyncio.Task[frozenset[str]] | None", path: str
+    ) -> frozenset[str]:
+        if before is not None:
+            await asyncio.wait([before])
+        mine = self._running[path] = self._next.pop(path)
+        try:
+            return await self._read(path)
+        finally:
+            if self._running.get(path) is mine:
+                del self._running[path]
+
+
+def _retrieve(task: "asyncio.Task[frozenset[str]]") -> None:
+    """An error that nobody waits for any more is none of the event loop's."""
+    if not task.cancelled():
+        task.exception()

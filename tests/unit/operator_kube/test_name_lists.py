@@ -1,0 +1,160 @@
+"""A search of a whole namespace reads names alone, in chunks, and once for all who search at the same time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.client import Configuration
+
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import client as module
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.errors import Unavailable
+from quorum_operator.kube.finding import find_parts
+from quorum_operator.kube.name_lists import NameLists
+from support.member_objects import MemberObjects
+
+PATH = "/api/v1/namespaces/n/pods"
+
+
+class Reads:
+    """Each waits to be let through; what it answers is how many had begun by then."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.let_through = asyncio.Event()
+        self.fails = False
+
+    async def __call__(self, path: str) -> frozenset[str]:
+        self.begun += 1
+        told = frozenset({f"{path} {self.begun}"})
+        await self.let_through.wait()
+        if self.fails:
+            raise Unavailable(503, "ServiceUnavailable", "")
+        return told
+
+
+def story(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(work())  # type: ignore[arg-type]
+
+
+async def pause() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("OP-03")
+def test_a_hundred_who_search_at_once_read_twice_and_nobody_gets_what_was_read_before_it_asked() -> (
+    None
+):
+    async def work() -> None:
+        reads = Reads()
+        lists = NameLists(reads)
+        first = asyncio.create_task(lists.names("a"))
+        await pause()
+        assert reads.begun == 1
+        others = [asyncio.create_task(lists.names("a")) for _ in range(99)]
+        await pause()
+        assert reads.begun == 1, "the one that has begun is not theirs, and theirs waits for it"
+        reads.let_through.set()
+        assert await first == {"a 1"}
+        assert set(await asyncio.gather(*others)) == {frozenset({"a 2"})}
+        assert reads.begun == 2
+        assert await lists.names("a") == {"a 3"}, "nothing is kept"
+
+    story(work)
+
+
+def test_collections_do_not_wait_for_each_other() -> None:
+    async def work() -> None:
+        reads = Reads()
+        lists = NameLists(reads)
+        both = [asyncio.create_task(lists.names(each)) for each in ("a", "b")]
+        await pause()
+        assert reads.begun == 2
+        reads.let_through.set()
+        assert await asyncio.gather(*both) == [{"a 1"}, {"b 2"}]
+
+    story(work)
+
+
+def test_who_gives_up_ends_it_for_nobody_else() -> None:
+    async def work() -> None:
+        reads = Reads()
+        lists = NameLists(reads)
+        gives_up, waits = (asyncio.create_task(lists.names("a")) for _ in range(2))
+        await pause()
+        gives_up.cancel()
+        reads.let_through.set()
+        assert await waits == {"a 1"}
+        assert await lists.names("a") == {"a 2"}
+
+    story(work)
+
+
+def test_an_error_is_told_to_all_who_asked_and_the_next_one_reads_again() -> None:
+    async def work() -> None:
+        reads = Reads()
+        reads.fails = True
+        reads.let_through.set()
+        lists = NameLists(reads)
+        told = await asyncio.gather(*(lists.names("a") for _ in range(3)), return_exceptions=True)
+        assert {type(each) for each in told} == {Unavailable}
+        reads.fails = False
+        assert await lists.names("a") == {"a 2"}
+
+    story(work)
+
+
+def test_names_are_read_in_chunks_and_without_the_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NAMES_CHUNK", 2)
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.headers["Accept"], dict(request.query)))
+        at = int(request.query.get("continue", "0"))
+        items = [{"metadata": {"name": f"p{number}"}} for number in range(at, min(at + 2, 5))]
+        meta: dict[str, Any] = {"resourceVersion": "7"}
+        if at + 2 < 5:
+            meta["continue"] = str(at + 2)
+        return web.json_response({"items": items, "metadata": meta})
+
+    async def work() -> None:
+        app = web.Application()
+        app.router.add_get(PATH, answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with KubeApi(Configuration(host=host)) as api:
+            assert await api.names(PATH) == {"p0", "p1", "p2", "p3", "p4"}
+        await runner.cleanup()
+
+    story(work)
+    assert [query for _, query in asked] == [
+        {"limit": "2"},
+        {"limit": "2", "continue": "2"},
+        {"limit": "2", "continue": "4"},
+    ]
+    assert all("as=PartialObjectMetadataList" in accept for accept, _ in asked)
+
+
+@pytest.mark.requirement("OP-03")
+def test_a_search_reads_no_object_of_another_quorum() -> None:
+    api = MemberObjects()
+    mine = Owner("q", "space", "uid-q")
+    for owner in (mine, *(Owner(f"other{number}", "space", "uid") for number in range(20))):
+        api.add_identity(owner)
+        for node_id in (1, 2, 3):
+            api.add_member(owner, node_id)
+    for each in api.add_member(mine, 4):
+        each["metadata"]["labels"] = {}
+    seen = asyncio.run(find_parts(api, mine, wide=True))
+    assert seen.sets.keys() == {(node_id, 1) for node_id in (1, 2, 3, 4)}
+    assert sorted(api.reads) == [
+        "/api/v1/namespaces/space/persistentvolumeclaims/data-q-4-1-0",
+        "/api/v1/namespaces/space/pods/q-4-1-0",
+        "/apis/apps/v1/namespaces/space/statefulsets/q-4-1",
+    ]
