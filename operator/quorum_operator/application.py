@@ -69,7 +69,8 @@ class Application:
         """Open the clients and the HTTP endpoint; with a lease the work begins once it is held."""
         configuration = load_configuration()
         gate = self._gate(configuration)
-        self._api = KubeApi(configuration, gate.check, self._settings.call_limits)
+        per_s, count = self._settings.call_limits, self.metrics.count_call
+        self._api = KubeApi(configuration, gate.check, per_s, count)
         self._gate_of_calls = _checking(gate)
         self._http = self._node_http(True)
         await self._serve()

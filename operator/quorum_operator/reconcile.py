@@ -245,6 +245,7 @@ class Reconciler:
             wide=search.wide,
             older_claims=search.older_claims,
             copies=self._kept if reads is self._api else None,
+            now=self._clock(),
         )
         if check and cluster.identities and not cluster.stale_objects:
             known.checked = (meta["generation"], time.monotonic())

@@ -32,12 +32,38 @@ would all take longer than their limit, and begin again."""
 _log = structlog.get_logger("quorum_operator")
 
 
+class _Wake:
+    """What wakes one worker."""
+
+    def __init__(self) -> None:
+        self.any = asyncio.Event()
+        self.changed = asyncio.Event()
+        """The resource itself has changed."""
+        self._since: float | None = None
+
+    def set(self, *, changed: bool = False) -> None:
+        """Something has changed."""
+        if changed:
+            self.changed.set()
+        if not self.any.is_set():
+            self._since = asyncio.get_running_loop().time()
+        self.any.set()
+
+    def clear(self) -> None:
+        """From now on whatever changes wakes it again."""
+        self.any.clear()
+        self.changed.clear()
+        self._since = None
+
+    def due_at(self, at_latest: float) -> float:
+        """Since when there is something to look at, by the event loop's clock."""
+        return at_latest if self._since is None else min(self._since, at_latest)
+
+
 @dataclass(slots=True)
 class _Worker:
     task: asyncio.Task[None]
-    wake: asyncio.Event
-    changed: asyncio.Event
-    """The resource itself has changed."""
+    wake: _Wake
 
 
 class Reconciling(Protocol):
@@ -69,15 +95,12 @@ class Workers:
         place = (namespace, name)
         worker = self._workers.get(place)
         if worker is not None and not worker.task.done():
-            worker.changed.set()
-            worker.wake.set()
+            worker.wake.set(changed=True)
             return
-        wake, changed = asyncio.Event(), asyncio.Event()
+        wake = _Wake()
         self._metrics.watch(Reconciled(self._kind, namespace, name))
-        task = asyncio.create_task(
-            self._work(namespace, name, wake, changed), name=f"{namespace}/{name}"
-        )
-        self._workers[place] = _Worker(task, wake, changed)
+        task = asyncio.create_task(self._work(namespace, name, wake), name=f"{namespace}/{name}")
+        self._workers[place] = _Worker(task, wake)
 
     def cancel(self) -> "asyncio.Future[list[BaseException | None]]":
         """Cancel all workers now; the future is done when they have ended. A step under way is safe to repeat."""
@@ -96,12 +119,10 @@ class Workers:
         """Those that have a worker."""
         return iter(tuple(self._workers))
 
-    async def _work(
-        self, namespace: str, name: str, wake: asyncio.Event, changed: asyncio.Event
-    ) -> None:
+    async def _work(self, namespace: str, name: str, wake: _Wake) -> None:
         resource = Reconciled(self._kind, namespace, name)
         try:
-            await self._run(resource, wake, changed)
+            await self._run(resource, wake)
         finally:
             self._workers.pop((namespace, name), None)
             self._metrics.forget(resource)
@@ -126,30 +147,36 @@ class Workers:
             self._metrics.end(resource, error)
         return due, error
 
-    async def _run(self, resource: Reconciled, wake: asyncio.Event, changed: asyncio.Event) -> None:
-        failures = 0
+    async def _run(self, resource: Reconciled, wake: _Wake) -> None:
+        failures, now = 0, asyncio.get_running_loop().time
         _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")
         limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE)
+        due_at = now()
         while True:
-            await asyncio.sleep(limit.take())
+            own_s = limit.take()
+            await asyncio.sleep(own_s)
             async with self._places:
+                if (
+                    not failures
+                ):  # else it was held back, and what its own limit has cost is no other one's doing
+                    self._metrics.waited(max(now() - wake.due_at(due_at) - own_s, 0.0))
                 wake.clear()
-                changed.clear()
                 due, error = await self._reconcile(resource)
-            if due.gone and not wake.is_set():
+            if due.gone and not wake.any.is_set():
                 break  # woken meanwhile: there may be a new one of that name
             failures = failures + 1 if error is not None else 0
             after_s = self._resync_s if due.after_s is None else due.after_s
             if failures:
                 after_s = delay_s(failures, RETRY_ERROR_S, RETRY_ERROR_MAX_S)
             self._metrics.wait(resource, after_s)
+            due_at = now() + after_s
             if failures:
                 at_least_s = min(after_s, RETRY_WOKEN_MAX_S)
-                await _wait(changed, at_least_s)
+                await _wait(wake.changed, at_least_s)
                 after_s -= at_least_s
-            if not changed.is_set():
-                await _wait(wake, after_s)
+            if not wake.changed.is_set():
+                await _wait(wake.any, after_s)
 
 
 async def _wait(wake: asyncio.Event, after_s: float) -> None:

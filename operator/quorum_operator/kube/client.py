@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
@@ -56,15 +57,17 @@ def authorization(configuration: Any) -> str:
 
 
 class KubeApi:
-    """One connection pool to one API server. `before_change` may raise, and a call that changes something is not made."""
+    """One connection pool to one API server. `before_change` may raise, and a call that changes something is not made;
+    `count` is told the method of each call and the seconds that it has waited here."""
 
     def __init__(
         self,
         configuration: Any,
         before_change: Callable[[], None] = lambda: None,
         limits: CallLimits = USUAL_LIMITS,
+        count: Callable[[str, float], None] = lambda method, waited_s: None,
     ) -> None:
-        self._configuration = configuration
+        self._configuration, self._count = configuration, count
         self._limiter = RateLimiter(limits)
         self._before_change = before_change
         self.clock = ServerClock()
@@ -182,6 +185,7 @@ class KubeApi:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> Object:
+        asked = time.monotonic()
         await self._limiter.admit()
         if method != "GET":
             self._before_change()
@@ -191,6 +195,7 @@ class KubeApi:
             headers["Content-Type"] = content_type
             content = json.dumps(body).encode()
         async with self._places:
+            self._count(method, time.monotonic() - asked)
             begun = self.clock.begin()
             try:
                 answer = await self._http.request(

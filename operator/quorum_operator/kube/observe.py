@@ -7,6 +7,7 @@ destructive step. Node reports and the quorum description come from `quorum_clie
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from quorum_operator.crd import MetadataQuorumSpec
@@ -37,6 +38,9 @@ from quorum_operator.planner.observed import (
 )
 
 Object = dict[str, Any]
+
+SOON_S = 3.0
+"""What was made so long ago may well come by itself: nobody is asked yet why it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,12 @@ async def observe(
     wide: bool = False,
     older_claims: bool = True,
     copies: Reads | None = None,
+    now: float = inf,
 ) -> Cluster:
     """Read everything live; services and the like only when `check_objects` is set.
 
-    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`).
+    `known`, `wide` and `older_claims`: see `finding.find_parts`; `copies`: of the cluster's own objects (`volumes.read_volumes`);
+    `now`: seconds since 1970 by the API server's clock, as far as it is known.
     """
     parts, has_class = await asyncio.gather(
         find_parts(api, owner, known=known, wide=wide, older_claims=older_claims),
@@ -98,7 +104,7 @@ async def observe(
     secured = _is_secured(spec, identities, parts)
     volumes, events, checked = await asyncio.gather(
         _volumes(api, parts, copies),
-        _events(api, owner.namespace, parts),
+        _events(api, owner.namespace, parts, now - SOON_S),
         _check(api, owner, spec, policed, secured=secured) if check_objects else _unchecked(),
     )
     incarnations = _with_drift(
@@ -217,20 +223,28 @@ async def _get_if_allowed(api: Reads, wanted: Object) -> Object | None:
         return None
 
 
-async def _events(api: Reads, space: str, parts: Parts) -> dict[str, list[Object]]:
-    """UID → the events of a pod whose container, or of a StatefulSet whose pod, has not been made yet."""
-    waiting = []
+async def _events(
+    api: Reads, space: str, parts: Parts, made_before: float
+) -> dict[str, list[Object]]:
+    """UID → the events of a pod whose container, or of a StatefulSet whose pod, has not been made yet, and is overdue:
+    for each list of them the API server reads all events of the namespace."""
+    waiting: list[Object] = []
     for place, each in parts.sets.items():
         pod = parts.pods.get(place)
         if pod is not None and facts.needs_events(pod):
-            waiting.append(pod["metadata"]["uid"])
+            waiting.append(pod["metadata"])
         elif creation_events.needs_events(each, pod):
-            waiting.append(each["metadata"]["uid"])
+            waiting.append(each["metadata"])
+    overdue = [
+        meta["uid"]
+        for meta in waiting
+        if (facts.seconds(meta["creationTimestamp"]) or 0.0) <= made_before
+    ]
     path = paths.namespaced("events", space)
     found = await asyncio.gather(
-        *(api.find(path, fields=f"involvedObject.uid={uid}") for uid in waiting)
+        *(api.find(path, fields=f"involvedObject.uid={uid}") for uid in overdue)
     )
-    return dict(zip(waiting, found, strict=True))
+    return dict(zip(overdue, found, strict=True))
 
 
 def _pod(

@@ -23,6 +23,8 @@ from quorum_operator.planner.step import (
 
 RETRY_PENDING_S = 0.1
 RETRY_CATCH_UP_S = 0.3
+RETRY_NOT_RUNNING_S = 2.0
+"""While no newcomer's pod runs: whatever happens to the pod wakes the operator."""
 RETRY_CATCH_UP_MOST_S = 10.0
 RETRY_CATCH_UP_SHARE = 0.02
 """Of the time that a newcomer is there: until the next look at it."""
@@ -90,10 +92,12 @@ def _wait_for_newcomers(at: Situation) -> Wait:
     newcomers = [slot.incarnation for slot in at.slots if slot.incarnation is not None]
     youngest = max((each.created_at for each in newcomers), default=at.now)
     waited_s = max(at.now - youngest, 0.0)
+    running = any(each.pod is not None and each.pod.running for each in newcomers)
+    first_s = RETRY_CATCH_UP_S if running else RETRY_NOT_RUNNING_S
     return Wait(
         "newcomers catch up as observers",
         "not caught up yet: " + ", ".join(map(_with_obstacle, newcomers)),
-        min(max(RETRY_CATCH_UP_S, waited_s * RETRY_CATCH_UP_SHARE), RETRY_CATCH_UP_MOST_S),
+        min(max(first_s, waited_s * RETRY_CATCH_UP_SHARE), RETRY_CATCH_UP_MOST_S),
     )
 
 

@@ -55,6 +55,7 @@ class HarnessCluster:
     def __init__(
         self, kubeconfig: Path, folder: Path, programs: Mapping[str, Program | Crowd]
     ) -> None:
+        self.kubeconfig = kubeconfig
         self.access = Access.from_kubeconfig(kubeconfig)
         self.folder = folder
         self._programs = programs

@@ -36,7 +36,7 @@ def kubeconfig(port: int) -> str:
 class OperatorProcess:
     """One operator. `start` after `kill` is a restart with the same log file, appended.
 
-    `warm`: it begins as a copy of a process that has loaded its code.
+    `warm`: it begins as a copy of a process that has loaded its code. `access`: a kubeconfig instead of the proxy's.
     """
 
     def __init__(
@@ -47,12 +47,13 @@ class OperatorProcess:
         settings: Mapping[str, str],
         *,
         warm: bool = False,
+        access: str | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log_path = folder / "operator.log"
         self.starts = 0
         self._kubeconfig = folder / "kubeconfig"
-        self._kubeconfig.write_text(kubeconfig(proxy_port))
+        self._kubeconfig.write_text(kubeconfig(proxy_port) if access is None else access)
         self._proxy = f"http://127.0.0.1:{proxy_port}"
         self._namespace = namespace
         self._settings = dict(settings)

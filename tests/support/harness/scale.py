@@ -7,10 +7,12 @@ count the calls that they get.
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
+
+import httpx
 
 from quorum_node.records.identity import uuid_text
 from quorum_operator.crd import GROUP, KIND, VERSION, MetadataQuorumSpec
@@ -18,12 +20,16 @@ from quorum_operator.desired import base_objects, identity, names, stateful_set,
 from quorum_operator.desired.names import Owner
 from quorum_operator.desired.stateful_set import Member
 from quorum_operator.kube.facts import identity_facts
+from quorum_operator.planner.observed import Identity
 from support.harness.crowd import Crowd
 from support.harness.crowd_quorum import CrowdQuorum, Key
 from support.harness.http_proxy import Call, RecordingProxy
+from support.harness.kube_api import Json
+from support.harness.operator_figures import Told, cpu_s, rss_mib, told_at
 from support.harness.operator_process import OperatorProcess
 from support.harness.scene import CROWD_IMAGE, Scene
 from support.harness.volumes import DIRECTORY_CLASS
+from support.ports import free_ports
 from support.trial import kube
 from support.trial.waiting import wait_for
 
@@ -31,11 +37,12 @@ _AT_ONCE = 10
 """Quorums that are made side by side."""
 _DIRECT = {"HTTP_PROXY": "", "http_proxy": ""}
 _SETTLE_S = 20.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Calls in one span of time in which nothing happened."""
+    """Calls in one span of time."""
 
     seconds: float
     api: Counter[str]
@@ -58,12 +65,35 @@ class Fleet:
     def __init__(self, scene: Scene, crowd: Crowd, quorums: int, members: int = 5) -> None:
         self._scene, self._crowd, self._members = scene, crowd, members
         self.names = [f"q{number}" for number in range(quorums)]
+        self._lone = 0
         self.operator, self.proxy = self._operator()
 
-    def _operator(self) -> tuple[OperatorProcess, RecordingProxy]:
-        seconds = {"METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10"}
+    def _operator(self, *, direct: bool = False) -> tuple[OperatorProcess, RecordingProxy]:
+        (self._port,) = free_ports(1)
+        settings = {
+            "METADATAQUORUM_OPERATOR_RESYNC_SECONDS": "10",
+            "METADATAQUORUM_OPERATOR_LISTEN": f"127.0.0.1:{self._port}",
+        }
         self._scene.warm = False  # a copy would have the memory of what it is copied from
-        return self._scene.add_operator(lease=True, **seconds, **_DIRECT)
+        return self._scene.add_operator(lease=True, direct=direct, **settings, **_DIRECT)
+
+    def pass_proxy_by(self, *, timeout_s: float) -> None:
+        """Another operator instead, which calls the API server itself: times are the operator's, and not the proxy's."""
+        self.operator.stop()
+        self.operator, _ = self._operator(direct=True)
+        self.operator.start()
+        wait_for("it has looked at all", self._has_looked, timeout_s=timeout_s)
+        time.sleep(_SETTLE_S)
+
+    def _has_looked(self) -> bool:
+        try:
+            return self.told().of("reconcile_duration_seconds_count") >= len(self.names)
+        except httpx.HTTPError:
+            return False
+
+    def told(self) -> Told:
+        """What the operator says of itself."""
+        return told_at(self._port)
 
     def create(self, *, timeout_s: float) -> None:
         """Makes them as an operator would have left them, starts the operator and waits until it has seen them all.
@@ -88,13 +118,16 @@ class Fleet:
 
         await asyncio.gather(*(make(name) for name in self.names))
 
-    async def _make(self, name: str) -> None:
-        api, space = self._scene.cluster.api, self._scene.namespace
-        wanted = {
+    def _spec(self) -> Json:
+        return {
             "replicas": self._members,
             "image": CROWD_IMAGE,
             "storage": {"size": "1Gi", "storageClassName": DIRECTORY_CLASS},
         }
+
+    async def _make(self, name: str) -> None:
+        api, space = self._scene.cluster.api, self._scene.namespace
+        wanted = self._spec()
         resource = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,
@@ -145,9 +178,21 @@ class Fleet:
     def rest(self, seconds: float) -> Rest:
         """Counts calls while nothing happens."""
         time.sleep(_SETTLE_S)  # what was done last is over, also for the watches
+        return self._calls_during(lambda: time.sleep(seconds))
+
+    def calls_of_repair(self, name: str, *, timeout_s: float) -> Rest:
+        """Counts calls from the death of a disk until nothing is left to do."""
+
+        def repair() -> None:
+            self.repair([name], timeout_s=timeout_s)
+            wait_for("nothing is left to do", self.at_rest, timeout_s=timeout_s)
+
+        return self._calls_during(repair)
+
+    def _calls_during(self, work: Callable[[], None]) -> Rest:
         calls, nodes = len(self.proxy.to_api), Counter(self._crowd.calls)
         begun = time.monotonic()
-        time.sleep(seconds)
+        work()
         took = time.monotonic() - begun
         made = [call for call, _ in self.proxy.to_api[calls:]]
         api = Counter(verb(call) for call in made)
@@ -155,9 +200,59 @@ class Fleet:
 
     def rss_mib(self) -> float:
         """Memory of the operator's process."""
-        status = Path(f"/proc/{self.operator.process_id}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
+        return rss_mib(self.operator.process_id)
+
+    def cpu_s(self) -> float:
+        """CPU that the operator's process has used."""
+        return cpu_s(self.operator.process_id)
+
+    def newcomers(self, names: list[str], *, timeout_s: float) -> list[float]:
+        """What Kubernetes takes by itself: seconds until the pod of a new StatefulSet with a new claim runs, ascending.
+        One for each of these at once; the operator has no part in it. They are gone when this ends."""
+        self._lone += 1  # a claim that is there already would save the most of it
+        names = [f"lone{self._lone}-{name}" for name in names]
+        made = [Owner(name, self._scene.namespace, "") for name in names]
+        began = time.monotonic()
+        took: dict[str, float] = {}
+
+        def run() -> bool:
+            for owner in made:
+                quorum = self._crowd.quorums.get((owner.namespace, owner.name))
+                if owner.name not in took and quorum is not None and quorum.alive:
+                    took[owner.name] = time.monotonic() - began
+            return len(took) == len(made)
+
+        bodies = [self._lone_set(owner) for owner in made]
+        self._scene.cluster.call_within(self._create_sets(bodies), timeout_s)
+        wait_for(
+            "all newcomers run",
+            run,
+            timeout_s=timeout_s,
+            seen=lambda: sorted(took),
+            poll_s=_POLL_S,
+        )
+        for body in bodies:
+            self._scene.api.delete(
+                kube.apps(self._scene.namespace, "statefulsets", body["metadata"]["name"])
+            )
+        for owner in made:
+            wait_for("it is gone", partial(self._is_silent, owner), timeout_s=timeout_s)
+        return sorted(took.values())
+
+    def _is_silent(self, owner: Owner) -> bool:
+        return not self._crowd.quorums[owner.namespace, owner.name].alive
+
+    async def _create_sets(self, bodies: list[Json]) -> None:
+        path = kube.apps(self._scene.namespace, "statefulsets")
+        await asyncio.gather(*(self._scene.cluster.api.create(path, body) for body in bodies))
+
+    def _lone_set(self, owner: Owner) -> Json:
+        """That of a member, without an owner: nobody is to delete it for that."""
+        spec = MetadataQuorumSpec.model_validate(self._spec())
+        founding = Identity(1, uuid_text(uuid4()), 1, uuid_text(uuid4()), 1, formed=True)
+        body = stateful_set.build(owner, spec, Member(1, 1, founding, founder=True))
+        del body["metadata"]["ownerReferences"]
+        return body
 
     def repair(self, names: list[str], *, timeout_s: float) -> list[float]:
         """A disk in each of these dies at once; seconds until each has all its voters again, ascending."""
@@ -176,7 +271,13 @@ class Fleet:
                     took[name] = time.monotonic() - begun
             return len(took) == len(lost)
 
-        wait_for("all are repaired", repaired, timeout_s=timeout_s, seen=lambda: sorted(took))
+        wait_for(
+            "all are repaired",
+            repaired,
+            timeout_s=timeout_s,
+            seen=lambda: sorted(took),
+            poll_s=_POLL_S,
+        )
         return sorted(took.values())
 
     def _pod_of(self, name: str) -> str:

@@ -10,6 +10,7 @@ import yaml
 
 from support import chart
 from support.harness.cluster import HarnessCluster
+from support.harness.direct_access import kubeconfig_of_account
 from support.harness.http_proxy import RecordingProxy
 from support.harness.kube_api import ApiError, Json
 from support.harness.operator_process import OperatorProcess
@@ -107,10 +108,10 @@ class Scene:
         """The test itself lets the API server refuse calls."""
 
     def add_operator(
-        self, *, lease: bool = False, **settings: str
+        self, *, lease: bool = False, direct: bool = False, **settings: str
     ) -> tuple[OperatorProcess, RecordingProxy]:
         """Makes an operator for this namespace and its proxy; not started yet. With `lease` it works only while it
-        holds the one that all such operators share, as a pod of the chart does."""
+        holds the one that all such operators share, as a pod of the chart does. `direct`: it passes the proxy by."""
         proxy = self.cluster.proxy(_ACTING_AS)
         self.proxies.append(proxy)
         name = f"operator-{len(self.operators)}"
@@ -119,11 +120,16 @@ class Scene:
             "METADATAQUORUM_OPERATOR_IDENTITY": name,
         }
         told = {**_SETTINGS, **(shared if lease else {}), **settings}
+        access = self._own_access() if direct else None
         operator = OperatorProcess(
-            self.folder / name, proxy.port, self.namespace, told, warm=self.warm
+            self.folder / name, proxy.port, self.namespace, told, warm=self.warm, access=access
         )
         self.operators.append(operator)
         return operator, proxy
+
+    def _own_access(self) -> str:
+        where = self.cluster.kubeconfig
+        return kubeconfig_of_account(self.api, where, chart.NAMESPACE, chart.RELEASE)
 
     def lease_holder(self) -> str:
         """Who holds the operators' lease; empty when nobody does."""

@@ -49,11 +49,23 @@ class ControlPlane:
     token: str
     ca_file: Path
 
-    def __init__(self, *, controllers: Sequence[str] = DEFAULT_CONTROLLERS) -> None:
+    def __init__(
+        self,
+        *,
+        controllers: Sequence[str] = DEFAULT_CONTROLLERS,
+        controller_calls_per_s: int | None = None,
+    ) -> None:
         """`controllers` as kube-controller-manager takes them; none at all for an empty sequence:
-        then nothing makes pods, service accounts or deletes what lost its owner."""
+        then nothing makes pods, service accounts or deletes what lost its owner.
+        `controller_calls_per_s`: each controller's limit of calls instead of the usual one (20)."""
         self._controllers = tuple(controllers)
+        self._controller_calls_per_s = controller_calls_per_s
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def process_ids(self) -> dict[str, int]:
+        """By program: kube-apiserver, etcd, kube-controller-manager."""
+        return {program: process.pid for program, process in self._processes.items()}
 
     def __enter__(self) -> Self:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -188,6 +200,14 @@ class ControlPlane:
             "--secure-port=0",
             f"--service-account-private-key-file={self._directory / 'sa.key'}",
             f"--root-ca-file={self.ca_file}",
+            *(
+                []
+                if self._controller_calls_per_s is None
+                else [
+                    f"--kube-api-qps={self._controller_calls_per_s}",
+                    f"--kube-api-burst={2 * self._controller_calls_per_s}",
+                ]
+            ),
         )
 
     def _run(self, program: str, *arguments: str) -> None:
