@@ -55,9 +55,9 @@ class _Wake:
         self.changed.clear()
         self._since = None
 
-    def due_at(self, at_latest: float) -> float:
-        """Since when there is something to look at, by the event loop's clock."""
-        return at_latest if self._since is None else min(self._since, at_latest)
+    def due_at(self, ended_at: float, at_latest: float) -> float:
+        """When there was something to look at after the reconcile that ended then, by the event loop's clock."""
+        return at_latest if self._since is None else min(max(self._since, ended_at), at_latest)
 
 
 @dataclass(slots=True)
@@ -151,8 +151,8 @@ class Workers:
         failures, now = 0, asyncio.get_running_loop().time
         _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")
-        limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE)
-        due_at = now()
+        limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE, now)
+        ended_at = due_at = now()
         while True:
             own_s = limit.take()
             await asyncio.sleep(own_s)
@@ -160,7 +160,7 @@ class Workers:
                 if (
                     not failures
                 ):  # else it was held back, and what its own limit has cost is no other one's doing
-                    self._metrics.waited(max(now() - wake.due_at(due_at) - own_s, 0.0))
+                    self._metrics.waited(max(now() - wake.due_at(ended_at, due_at) - own_s, 0.0))
                 wake.clear()
                 due, error = await self._reconcile(resource)
             if due.gone and not wake.any.is_set():
@@ -170,7 +170,8 @@ class Workers:
             if failures:
                 after_s = delay_s(failures, RETRY_ERROR_S, RETRY_ERROR_MAX_S)
             self._metrics.wait(resource, after_s)
-            due_at = now() + after_s
+            ended_at = now()
+            due_at = ended_at + after_s
             if failures:
                 at_least_s = min(after_s, RETRY_WOKEN_MAX_S)
                 await _wait(wake.changed, at_least_s)

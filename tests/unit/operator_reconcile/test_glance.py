@@ -159,8 +159,11 @@ def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> No
     assert scene.live.objects.keys() >= {set_path(2, 2)}, "the newcomer has no pod yet"
     waits = scene.live.status["plan"]["blockedBy"]
     assert "no pod yet" in waits
+    read: list[str] = []
+    scene.kept.refuse = lambda verb, path: read.append(path)
     scene.look(5)
     assert scene.live.calls.total() == 0, scene.live.calls
+    assert not [path for path in read if path.endswith("/events")], "of events there is no copy"
 
 
 def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None:

@@ -1,0 +1,89 @@
+"""What a resource waits for others within the operator is told, and nothing else counts as that."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from quorum_operator import workers as module
+from quorum_operator.kube.errors import Unavailable
+from quorum_operator.metrics import Metrics
+from quorum_operator.reconcile import Next
+from quorum_operator.workers import Workers
+from support.virtual_time import run
+
+SUM = "metadataquorum_operator_reconcile_wait_seconds_sum"
+COUNT = "metadataquorum_operator_reconcile_wait_seconds_count"
+
+
+class Takes:
+    """Each reconcile takes so long; `begun` are the times at which they began."""
+
+    def __init__(self, seconds: float, due: Callable[[], Next]) -> None:
+        self.begun: list[tuple[str, float]] = []
+        self._seconds, self._due = seconds, due
+
+    async def reconcile(self, namespace: str, name: str) -> Next:
+        self.begun.append((name, asyncio.get_running_loop().time()))
+        await asyncio.sleep(self._seconds)
+        return self._due()
+
+
+def told(metrics: Metrics, name: str) -> float:
+    return metrics.registry.get_sample_value(name) or 0.0
+
+
+def after(reconciling: Takes, seconds: float, names: str, woken_at: tuple[float, ...]) -> Metrics:
+    """What is told when so much time has passed; the first of them is woken at these times."""
+    metrics = Metrics()
+
+    async def story() -> None:
+        workers = Workers("MetadataQuorum", reconciling, metrics, 60.0)
+        for name in names:
+            workers.ensure("s", name)
+        for at in woken_at:
+            await asyncio.sleep(at - asyncio.get_running_loop().time())
+            workers.wake("s", names[0])
+        await asyncio.sleep(seconds - asyncio.get_running_loop().time())
+        await workers.stop()
+
+    run(story())
+    return metrics
+
+
+@pytest.mark.requirement("OP-03")
+def test_who_waits_for_others_has_waited_since_it_was_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
+    takes = Takes(5.0, Next)
+    metrics = after(takes, 50.0, "abc", ())
+    assert takes.begun == [("a", 0.0), ("b", 5.0), ("c", 10.0)]
+    assert (told(metrics, COUNT), told(metrics, SUM)) == (3, 15.0)
+
+
+def test_who_is_woken_during_its_reconcile_is_due_when_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SIDE_BY_SIDE", 1)
+    takes = Takes(5.0, Next)
+    metrics = after(takes, 50.0, "ab", (1.0, 20.0))
+    assert takes.begun == [("a", 0.0), ("b", 5.0), ("a", 10.0), ("a", 20.0)]
+    # b waited for a, then a for b: since it had ended.
+    assert (told(metrics, COUNT), told(metrics, SUM)) == (4, 10.0)
+
+
+def test_its_own_limit_and_its_own_pauses_are_no_waiting_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RECONCILES_AT_ONCE", 1)
+    monkeypatch.setattr(module, "RECONCILES_PER_S", 0.5)
+    metrics = after(Takes(0.0, lambda: Next(0.5)), 50.0, "a", ())
+    assert told(metrics, COUNT) == 25
+    assert told(metrics, SUM) == 0.0
+
+
+def test_who_is_held_back_after_an_error_waits_for_nobody() -> None:
+    def fail() -> Next:
+        raise Unavailable(503, "ServiceUnavailable", "")
+
+    metrics = after(Takes(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
+    assert (told(metrics, COUNT), told(metrics, SUM)) == (1, 0.0)
