@@ -31,6 +31,7 @@ from quorum_operator.reassign import ReassignmentReconciler
 from quorum_operator.reassignment_crd import REASSIGNMENT_KIND, REASSIGNMENT_PLURAL
 from quorum_operator.reconcile import Reconciler
 from quorum_operator.settings import Settings
+from quorum_operator.transport import Transport
 from quorum_operator.turns import Place, Turns, has_ended
 from quorum_operator.workers import Workers
 
@@ -105,11 +106,10 @@ class Application:
         """For the calls to nodes.
 
         Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
-        are at once is bounded by the workers; in a full pool a cancelled call may keep its place for ever.
+        are at once is bounded by the workers.
         """
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         hooks = {"request": [self._gate_of_calls]}
-        return httpx.AsyncClient(verify=verify, limits=limits, event_hooks=hooks)
+        return httpx.AsyncClient(transport=Transport(verify, proxies=True), event_hooks=hooks)
 
     def _secured_http(self, context: ssl.SSLContext) -> httpx.AsyncClient:
         return self._node_http(context)

@@ -35,6 +35,7 @@ from quorum_operator.kube.observe import Cluster
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.observed import Incarnation, Observation
 from quorum_operator.refused import by_api, is_outage
+from quorum_operator.transport import Transport
 
 MOST_STEPS = 16
 """In one reconcile."""
@@ -80,8 +81,7 @@ class Kept:
 
 def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
     """Without connections that are kept: pods come and go under the same address."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.AsyncClient(verify=context, trust_env=False, limits=limits)
+    return httpx.AsyncClient(transport=Transport(context))
 
 
 class CertificateKeeper:

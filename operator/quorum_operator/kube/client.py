@@ -22,6 +22,7 @@ from quorum_operator.kube.clock import ServerClock
 from quorum_operator.kube.errors import NotFound, Unavailable, classify
 from quorum_operator.kube.name_lists import NameLists
 from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, RateLimiter
+from quorum_operator.transport import Transport
 
 FIELD_MANAGER = "metadataquorum-operator"
 TIMEOUT_S = 15.0
@@ -75,10 +76,8 @@ class KubeApi:
         self._names = NameLists(self._read_names)
         self._http = httpx.AsyncClient(
             base_url=configuration.host,
-            verify=_tls(configuration),
+            transport=Transport(_tls(configuration), keeps=True),
             timeout=httpx.Timeout(TIMEOUT_S, pool=None),
-            trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=CALLS_AT_ONCE),
         )
 
     async def __aenter__(self) -> Self:

@@ -1,0 +1,120 @@
+"""What carries the operator's HTTP: httpx in front, the C parser and the event loop's own sockets of aiohttp behind it.
+
+Owns the connections, and the errors by which httpx names what went wrong with them. httpx's own transport is written in
+Python down to the parser, and takes four times the CPU a call; that is most of what an operator of many quorums does.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import httpx
+from yarl import URL
+
+KEPT_S = 60.0
+"""A connection that is not used for so long is closed."""
+_OF_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding"})
+"""Headers that are made anew for each connection."""
+_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""Headers that are sent as httpx has them, or not at all."""
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """For an `httpx.AsyncClient`. `keeps`: connections are used again; `proxies`: those of the environment are used.
+
+    How many calls there are at once is the caller's to bound. One event loop, that of the first call.
+    """
+
+    def __init__(
+        self, tls: ssl.SSLContext | bool = True, *, keeps: bool = False, proxies: bool = False
+    ) -> None:
+        self._tls, self._keeps = tls, keeps
+        self._proxies: dict[str, str] = getproxies() if proxies else {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One call. Raises httpx.TransportError."""
+        limits: dict[str, float | None] = request.extensions.get("timeout", {})
+        content = await request.aread()
+        headers = [pair for pair in request.headers.multi_items() if pair[0] not in _OF_CONNECTION]
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=limits.get("connect"), sock_read=limits.get("read")
+        )
+        with _errors_of(request):
+            answer = await self._opened().request(
+                request.method,
+                URL(str(request.url), encoded=True),
+                headers=headers,
+                data=content or None,
+                allow_redirects=False,
+                timeout=timeout,
+                proxy=self._proxy_of(request.url),
+                server_hostname=request.extensions.get("sni_hostname"),
+            )
+        return httpx.Response(
+            answer.status,
+            headers=list(answer.raw_headers),
+            stream=_Body(answer, request),
+            extensions={"reason_phrase": (answer.reason or "").encode()},
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """Made within the loop that uses it."""
+        if self._session is None:
+            kept: dict[str, Any] = (
+                {"keepalive_timeout": KEPT_S} if self._keeps else {"force_close": True}
+            )
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, **kept),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                skip_auto_headers=_AUTOMATIC,
+            )
+        return self._session
+
+    def _proxy_of(self, url: httpx.URL) -> str | None:
+        proxy = self._proxies.get(url.scheme)
+        return None if proxy is None or proxy_bypass(url.host) else proxy
+
+
+class _Body(httpx.AsyncByteStream):
+    """The content of an answer as it comes."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, request: httpx.Request) -> None:
+        self._answer, self._request = answer, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _errors_of(self._request):
+            async for part in self._answer.content.iter_any():
+                yield part
+
+    async def aclose(self) -> None:
+        """A connection that has not brought all of it can't be used again."""
+        self._answer.release()
+
+
+@contextmanager
+def _errors_of(request: httpx.Request) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as error:
+        raise httpx.ConnectTimeout(_text(error), request=request) from error
+    except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+        raise httpx.ReadTimeout(_text(error), request=request) from error
+    except aiohttp.ClientConnectorError as error:
+        raise httpx.ConnectError(_text(error), request=request) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise httpx.ReadError(_text(error), request=request) from error
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,304 @@
+"""Calls go out as httpx made them, answers come back as they were sent, and errors have httpx's names."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+
+from quorum_operator.transport import Transport
+from support.made_certificates import authority, issue, pem
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def raw(serve: Serve) -> AsyncIterator[str]:
+    """A server that speaks whatever the test says; its address."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await serve(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def head_of(reader: asyncio.StreamReader) -> list[str]:
+    return (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
+
+
+def answer(body: bytes, *headers: str) -> bytes:
+    lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def story(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 60))  # type: ignore[arg-type]
+
+
+def test_a_call_arrives_as_it_was_made_and_its_answer_as_it_was_sent() -> None:
+    seen: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await head_of(reader)
+        length = next(each for each in head if each.lower().startswith("content-length"))
+        seen.append((head, await reader.readexactly(int(length.partition(":")[2]))))
+        packed = gzip.compress(b'{"a": "\xc3\xa4"}')
+        headers = (
+            "Content-Encoding: gzip",
+            "Content-Type: application/json",
+            "X-Two: 1",
+            "X-Two: 2",
+        )
+        writer.write(answer(packed, *headers).replace(b"200 OK", b"209 Odd"))
+
+    async def work() -> None:
+        async with (
+            raw(serve) as url,
+            httpx.AsyncClient(base_url=url, transport=Transport()) as http,
+        ):
+            told = await http.request(
+                "PATCH",
+                "/a%2Fb/c",
+                params={"q": "x=1,y", "r": "ä"},
+                content=b'{"b": 1}',
+                headers={"Content-Type": "application/x", "Authorization": "Bearer t"},
+            )
+        assert (told.status_code, told.reason_phrase) == (209, "Odd")
+        assert told.json() == {"a": "ä"}
+        assert told.headers.get_list("X-Two") == ["1", "2"]
+
+    story(work)
+    (((first, *headers), body),) = seen
+    assert first == "PATCH /a%2Fb/c?q=x%3D1%2Cy&r=%C3%A4 HTTP/1.1"
+    assert body == b'{"b": 1}'
+    lower = [each.lower() for each in headers]
+    assert "content-type: application/x" in lower
+    assert "authorization: bearer t" in lower
+    assert len([each for each in lower if each.startswith("content-length")]) == 1
+    assert len([each for each in lower if each.startswith("host")]) == 1
+    assert not [each for each in lower if each.startswith("transfer-encoding")]
+
+
+@pytest.mark.parametrize(("keeps", "connections"), [(True, 1), (False, 5)])
+def test_connections_are_kept_where_that_is_wanted_and_only_there(
+    keeps: bool, connections: int
+) -> None:
+    async def work() -> None:
+        seen = set()
+
+        async def handle(request: web.Request) -> web.Response:
+            assert request.transport is not None
+            seen.add(request.transport.get_extra_info("peername"))
+            return web.Response(text="{}")
+
+        app = web.Application()
+        app.router.add_get("/", handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+        async with httpx.AsyncClient(transport=Transport(keeps=keeps)) as http:
+            for _ in range(5):
+                assert (await http.get(url)).json() == {}
+        await runner.cleanup()
+        assert len(seen) == connections
+
+    story(work)
+
+
+def test_a_stream_comes_part_by_part_and_ends_its_connection_when_it_is_left() -> None:
+    async def work() -> None:
+        closed = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await head_of(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+            await reader.read()  # until the other side hangs up
+            closed.set()
+
+        async with (
+            raw(serve) as url,
+            httpx.AsyncClient(transport=Transport(keeps=True)) as http,
+        ):
+            async with http.stream("GET", url) as told:
+                parts = told.aiter_bytes()
+                assert await anext(parts) == b"one"
+                assert not closed.is_set()
+            await closed.wait()
+
+    story(work)
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def _hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await head_of(reader)
+
+
+async def _cuts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await head_of(reader)
+    writer.write(answer(b"whole")[:-2])
+
+
+async def _is_no_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await head_of(reader)
+    writer.write(b"SSH-2.0-x\r\n\r\n")
+
+
+async def _stalls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await head_of(reader)
+    writer.write(answer(b"whole")[:-2])
+    await writer.drain()
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("serve", "error"),
+    [
+        (_silent, httpx.ReadTimeout),
+        (_stalls, httpx.ReadTimeout),
+        (_hangs_up, httpx.ReadError),
+        (_cuts, httpx.ReadError),
+        (_is_no_server, httpx.ReadError),
+    ],
+)
+def test_what_goes_wrong_has_httpxs_name(serve: Serve, error: type[Exception]) -> None:
+    async def work() -> None:
+        async with raw(serve) as url, httpx.AsyncClient(transport=Transport()) as http:
+            with pytest.raises(error):
+                await http.get(url, timeout=httpx.Timeout(5, read=0.2))
+
+    story(work)
+
+
+def test_where_nobody_listens_there_is_no_connection() -> None:
+    async def work() -> None:
+        async with raw(_silent) as url:
+            pass
+        async with httpx.AsyncClient(transport=Transport()) as http:
+            with pytest.raises(httpx.ConnectError):
+                await http.get(url)
+            with pytest.raises(httpx.TransportError):
+                await http.get(url.replace("http:", "https:"))
+
+    story(work)
+
+
+def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        ended = asyncio.Semaphore(0)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            ended.release()
+
+        async with (
+            raw(serve) as url,
+            httpx.AsyncClient(transport=Transport(keeps=True)) as http,
+        ):
+            calls = [asyncio.create_task(http.get(url, timeout=60)) for _ in range(20)]
+            await asyncio.sleep(0.1)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            for _ in calls:
+                await ended.acquire()
+
+    story(work)
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_the_environments_proxy_is_used_where_that_is_wanted(
+    uses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await head_of(reader))[0])
+        writer.write(answer(b"{}"))
+
+    async def work() -> None:
+        async with raw(serve) as proxy, raw(serve) as url:
+            monkeypatch.setenv("http_proxy", proxy)
+            monkeypatch.setenv("no_proxy", "localhost")
+            async with httpx.AsyncClient(transport=Transport(proxies=uses)) as http:
+                await http.get(f"{url}/x")
+                await http.get(f"{url.replace('127.0.0.1', 'localhost')}/y")
+            assert asked == [f"GET {url if uses else ''}/x HTTP/1.1", "GET /y HTTP/1.1"]
+
+    story(work)
+
+
+def test_a_document_of_a_megabyte_arrives_whole() -> None:
+    document = {"items": ["x" * 100] * 10_000}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(answer(json.dumps(document).encode()))
+        await writer.drain()
+
+    async def work() -> None:
+        async with raw(serve) as url, httpx.AsyncClient(transport=Transport()) as http:
+            assert (await http.get(url)).json() == document
+
+    story(work)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "name", "arrives"),
+    [
+        ("mine", "demo-1.ns.svc", True),
+        ("mine", "other.ns.svc", False),
+        ("mine", None, False),
+        ("another", "demo-1.ns.svc", False),
+    ],
+)
+def test_a_certificate_is_checked_for_the_name_that_the_call_says(
+    trusted: str, name: str | None, arrives: bool, tmp_path: Path
+) -> None:
+    """Pods are called at their address, and their certificates are for their names."""
+    wide = {"start": datetime(2020, 1, 1, tzinfo=UTC), "end": datetime(2100, 1, 1, tzinfo=UTC)}
+    authorities = {each: authority(each, **wide) for each in ("mine", "another")}
+    signed = issue(issuer=authorities["mine"], hosts=("demo-1.ns.svc",), **wide)
+    (tmp_path / "node.pem").write_bytes(signed.keystore)
+    there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there.load_cert_chain(tmp_path / "node.pem")
+    here = ssl.create_default_context(cadata=pem(authorities[trusted].certificate).decode())
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await head_of(reader)
+            writer.write(answer(b"{}"))
+            await writer.drain()
+        writer.close()
+
+    async def work() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=there)
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        extensions = {} if name is None else {"sni_hostname": name}
+        async with httpx.AsyncClient(transport=Transport(here)) as http:
+            call = http.get(url, extensions=extensions)
+            if arrives:
+                assert (await call).json() == {}
+            else:
+                with pytest.raises(httpx.ConnectError):
+                    await call
+        server.close()
+
+    story(work)
