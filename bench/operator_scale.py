@@ -152,14 +152,6 @@ def section(found: Figures) -> str:
         ("memory after the repairs: ≤ 256 MiB", found["rss_busy_mib"], 256.0, True),
         (f"{len(many)} disks at once, p95: ≤ 2 × one alone", p95(many) / p95(alone), 2.0, True),
     ]
-    by_process = ("operator", "kube-apiserver", "kube-controller-manager", "etcd", "harness")
-    cpu = [[name, number(used[name]), number(used[name] / len(many), 2)] for name in by_process]
-    times = [
-        ("Kubernetes alone: one new member's pod", found["lone_s"]),
-        ("Kubernetes alone: at once", found["many_lone_s"]),
-        ("one repair alone", alone),
-        ("repairs at once", many),
-    ]
     return f"""## {HEADING}
 
 `make bench-operator` makes this section ({found["date"]}): one operator with {
@@ -182,25 +174,11 @@ the API server and {
     } of nodes. What Kubernetes takes without the operator is measured by StatefulSets that
 nobody owns: from their creation until their pods run, on new volumes.
 
-{
-        table(
-            ["", "number", "median, s", "p95, s", "longest, s"],
-            [
-                [
-                    what,
-                    str(len(each)),
-                    number(each[len(each) // 2]),
-                    number(p95(each)),
-                    number(each[-1]),
-                ]
-                for what, each in times
-            ],
-        )
-    }
+{_times(found)}
 
 Where the CPU went while all repairs ran ({number(used["time"])} s on {found["cores"]} cores):
 
-{table(["process", "CPU, s", "a repair, s"], cpu)}
+{_cpu(used, len(many))}
 
 Within the operator {number(used["reconciles"])} reconciles waited {
         number(1000 * used["waiting_s"] / max(used["reconciles"], 1))
@@ -211,6 +189,26 @@ of the API server {
 
 {targets_table(targets)}
 """
+
+
+def _times(found: Figures) -> str:
+    times = [
+        ("Kubernetes alone: one new member's pod", found["lone_s"]),
+        ("Kubernetes alone: at once", found["many_lone_s"]),
+        ("one repair alone", found["alone_s"]),
+        ("repairs at once", found["many_s"]),
+    ]
+    rows = [
+        [what, str(len(s)), number(s[len(s) // 2]), number(p95(s)), number(s[-1])]
+        for what, s in times
+    ]
+    return table(["", "number", "median, s", "p95, s", "longest, s"], rows)
+
+
+def _cpu(used: dict[str, float], repairs: int) -> str:
+    names = ("operator", "kube-apiserver", "kube-controller-manager", "etcd", "harness")
+    rows = [[name, number(used[name]), number(used[name] / repairs, 2)] for name in names]
+    return table(["process", "CPU, s", "a repair, s"], rows)
 
 
 def say(text: str) -> None:

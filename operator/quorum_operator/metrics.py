@@ -31,6 +31,29 @@ class _Begun(NamedTuple):
     monotonic: float
 
 
+class _Waits:
+    """What has waited within the process, and for how long."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.reconciles = Histogram(
+            f"{_PREFIX}_reconcile_wait_seconds",
+            "From the moment that a reconcile was due to its begin: waiting for other resources, or for the process.",
+            registry=registry,
+            buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+        )
+        self.calls = Counter(
+            f"{_PREFIX}_api_calls",
+            "Calls to the API server but for watches and the lease, by method.",
+            ("method",),
+            registry=registry,
+        )
+        self.call_seconds = Counter(
+            f"{_PREFIX}_api_call_wait_seconds",
+            "Time that calls to the API server have waited within the operator before they were made.",
+            registry=registry,
+        )
+
+
 class Metrics:
     """All metrics of one operator process."""
 
@@ -63,23 +86,7 @@ class Metrics:
             registry=self.registry,
             buckets=(0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
         )
-        self._waiting = Histogram(
-            f"{_PREFIX}_reconcile_wait_seconds",
-            "From the moment that a reconcile was due to its begin: waiting for other resources, or for the process.",
-            registry=self.registry,
-            buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-        )
-        self._calls = Counter(
-            f"{_PREFIX}_api_calls",
-            "Calls to the API server but for watches and the lease, by method.",
-            ("method",),
-            registry=self.registry,
-        )
-        self._call_waiting = Counter(
-            f"{_PREFIX}_api_call_wait_seconds",
-            "Time that calls to the API server have waited within the operator before they were made.",
-            registry=self.registry,
-        )
+        self._waits = _Waits(self.registry)
         self._failures = Counter(
             f"{_PREFIX}_reconcile_failures",
             "Reconciles that ended in an error.",
@@ -144,12 +151,12 @@ class Metrics:
 
     def waited(self, seconds: float) -> None:
         """A reconcile begins that was due for so long."""
-        self._waiting.observe(seconds)
+        self._waits.reconciles.observe(seconds)
 
     def count_call(self, method: str, waited_s: float) -> None:
         """A call to the API server is made."""
-        self._calls.labels(method).inc()
-        self._call_waiting.inc(waited_s)
+        self._waits.calls.labels(method).inc()
+        self._waits.call_seconds.inc(waited_s)
 
     def forget(self, resource: Reconciled) -> None:
         """The resource is gone, or there is nothing to do for it any more."""
