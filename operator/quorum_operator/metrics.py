@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from quorum_operator.crd import MetadataQuorumStatus, Phase
 
 _PREFIX = "metadataquorum_operator"
+_PLACE = ("namespace", "name")
 
 
 class Reconciled(NamedTuple):
@@ -65,11 +66,10 @@ class Metrics:
         self._ended: dict[Reconciled, float] = {}
         """When its last reconcile ended, in an error or not, or when the next one is due, if that is later (monotonic)."""
         self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
-        place = ("namespace", "name")
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
             "End of the last reconcile that reached its end.",
-            ("kind", *place),
+            ("kind", *_PLACE),
             registry=self.registry,
         )
         self._oldest = Gauge(
@@ -102,7 +102,7 @@ class Metrics:
         self._repairs = Counter(
             f"{_PREFIX}_repairs",
             "Replacements of failed members that were finished.",
-            place,
+            _PLACE,
             registry=self.registry,
         )
         self._repair_seconds = Histogram(
@@ -119,13 +119,13 @@ class Metrics:
         self._phase = Gauge(
             f"{_PREFIX}_quorum_phase",
             "1 for the phase that a quorum is in.",
-            (*place, "phase"),
+            (*_PLACE, "phase"),
             registry=self.registry,
         )
         self._tolerance = Gauge(
             f"{_PREFIX}_quorum_failure_tolerance",
             "How many more voters may fail before the quorum is lost.",
-            place,
+            _PLACE,
             registry=self.registry,
         )
 
