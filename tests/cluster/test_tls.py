@@ -1,24 +1,133 @@
 """Real processes that speak TLS: they form, serve, and let nobody in who can't show who he is."""
 
+import contextlib
+import json
+import socket
+import ssl
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
-from support.tls_quorum import TlsQuorum
+from quorum_node.protocol.api_versions import ApiVersionsRequest
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.frames import encode_request
+from support.local_quorum import LocalNode, wait_until
+from support.made_certificates import Issued
+from support.tls_quorum import (
+    TlsQuorum,
+    certificate_of,
+    client_context,
+    new_authority,
+    write_folder,
+)
+
+HELLO = encode_request(
+    API_VERSIONS,
+    3,
+    1,
+    "me",
+    ApiVersionsRequest(client_software_name="x", client_software_version="1"),
+)
 
 
-@pytest.fixture
-def quorum(tmp_path: Path) -> Iterator[TlsQuorum]:
-    with TlsQuorum(tmp_path / "quorum", 3) as made:
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsQuorum]:
+    with TlsQuorum(tmp_path_factory.mktemp("tls"), 3) as made:
+        made.form()
         yield made
         made.close()
         for node in made.nodes.values():
             print(node.log_text[-4000:])
 
 
+def answered(port: int, context: ssl.SSLContext | None) -> bool:
+    """Whether a request gets an answer. In TLS 1.3 a client hears of its refusal when it reads."""
+    with contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5.0))
+            if context is not None:
+                secured = context.wrap_socket(made, server_hostname="127.0.0.1")
+                made = stack.enter_context(secured)
+            made.sendall(HELLO)
+            return bool(made.recv(4))
+        except OSError:
+            return False
+
+
+def warnings(node: LocalNode, since: int) -> list[str]:
+    """What the node has said beyond information."""
+    lines = [json.loads(line) for line in node.log_text[since:].splitlines()]
+    return [line["message"] for line in lines if line["level"] != "info"]
+
+
 def test_three_members_with_tls_form_elect_and_write(quorum: TlsQuorum) -> None:
-    quorum.form()
     assert quorum.voter_ids() == [1, 2, 3]
     quorum.put("a", "1")
     assert quorum.get("a") == "1"
+    assert all(warnings(node, 0) == [] for node in quorum.nodes.values())
+    shown = quorum.local(2)["tls"]
+    assert "member-2" in shown["certificate"]["subject"]
+    assert shown["issuerSha256"] == shown["trusted"][0]["sha256"]
+
+
+FOREIGN = new_authority("ca-9")
+
+
+def shown_by(name: str, quorum: TlsQuorum) -> Issued:
+    match name:
+        case "another authority":
+            return certificate_of("member", 2, FOREIGN)
+        case "expired":
+            return certificate_of("member", 2, quorum.ca, end=timedelta(minutes=-1))
+        case _:
+            return certificate_of("member", 2, quorum.ca, start=timedelta(minutes=5))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nothing", "it shows no certificate, and this listener requires one"),
+        ("another authority", "its certificate was not issued by an authority in the truststore"),
+        ("expired", "its certificate has expired"),
+        ("not yet valid", "its certificate is not valid yet"),
+        ("clear text", "it does not speak TLS: is it set to PLAINTEXT?"),
+    ],
+)
+def test_who_can_not_show_who_he_is_gets_one_line_in_the_log(
+    quorum: TlsQuorum, tmp_path: Path, name: str, why: str
+) -> None:
+    node = quorum.leader
+    since = len(node.log_text)
+    ca = quorum.folder("admin") / "ca.crt"
+    context = None
+    if name == "nothing":
+        context = client_context(None, ca)
+    elif name != "clear text":
+        write_folder(tmp_path, shown_by(name, quorum), quorum.ca.certificate)
+        context = client_context(tmp_path, ca)
+    assert answered(node.port, client_context(quorum.folder("admin"), ca))
+    for _ in range(3):
+        assert not answered(node.port, context)
+    wait_until(lambda: warnings(node, since), "the node says so")
+    (line,) = warnings(node, since)
+    assert line.startswith(f"127.0.0.1 is refused at listener CONTROLLER: {why}")
+    assert answered(node.port, client_context(quorum.folder("admin"), ca))
+
+
+def test_over_http_a_certificate_or_the_token_will_do(quorum: TlsQuorum) -> None:
+    node = quorum.leader
+    path = "/v1/configs/topic/t/over-http"
+    body = {"value": "1", "timeoutMs": 5000}
+    with quorum.client_of(None) as stranger:
+        url = node.admin_url + path
+        assert stranger.put(url, json=body).is_success, "it has the token"
+        stranger.headers.pop("authorization")
+        assert stranger.put(url, json=body).status_code == 401
+    with quorum.client_of("admin") as admin:
+        admin.headers.pop("authorization")
+        assert admin.put(node.admin_url + path, json=body).is_success
+        with pytest.raises(httpx.TransportError):
+            admin.get(f"http://127.0.0.1:{node.admin_port}/livez")

@@ -1,6 +1,7 @@
 """Another node under the test's control, as far as its Kafka listener goes."""
 
 import asyncio
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,17 +18,20 @@ Handle = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
 class Peer:
     """A peer under the test's control: answers ApiVersions, hands the rest to `handle`.
 
-    `stock`: it serves none of the private APIs, as stock Kafka does not.
+    `stock`: it serves none of the private APIs, as stock Kafka does not. `context`: it speaks TLS.
     """
 
-    def __init__(self, handle: Handle, *, stock: bool = False) -> None:
+    def __init__(
+        self, handle: Handle, *, stock: bool = False, context: ssl.SSLContext | None = None
+    ) -> None:
         self._handle = handle
+        self._context = context
         self._served = _served(FIRST_PRIVATE_KEY if stock else 1 << 15)
         self.writers: list[asyncio.StreamWriter] = []
         self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", 0)
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         port = self._server.sockets[0].getsockname()[1]
         self.endpoint = Endpoint(CONTROLLER, "127.0.0.1", port)
 

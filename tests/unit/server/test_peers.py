@@ -9,62 +9,22 @@ import pytest
 from quorum_node.protocol.apis import VOTE
 from quorum_node.protocol.broker_apis import CONTROLLER_REGISTRATION
 from quorum_node.protocol.controller_registration import ControllerRegistrationResponse
-from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
 from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import (
-    CurrentLeader,
     FetchRequest,
     OutboundRequest,
     ReadOffsetRequest,
-    VoteRequest,
-    VoteResponse,
 )
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint
 from quorum_node.server.controller.registrar import own_registration
 from quorum_node.server.observing.metrics import Metrics
 from quorum_node.server.peers.pool import PeerPool
-from quorum_node.server.wire.vote import join_vote
+from support.peer_outcomes import ANSWER, ME, VOTE_REQUEST, Outcomes, grant
 from support.peer_stand_in import Handle, Peer
 
-ME = ReplicaKey(1)
-VOTE_REQUEST = VoteRequest("c", ME, 5, 4, 30, ReplicaKey(2), True)
 FETCH_REQUEST = FetchRequest("c", ME, 5, 30, 4)
-ANSWER = VoteResponse(RaftError.NONE, CurrentLeader(-1, 5), True)
-
-
-class Outcomes:
-    """Collects how sends ended."""
-
-    def __init__(self) -> None:
-        self.ended: dict[int, object] = {}
-        self._changed = asyncio.Event()
-
-    def response_received(self, correlation: int, response: object) -> None:
-        self._end(correlation, response)
-
-    def request_failed(self, correlation: int, reason: FailureReason) -> None:
-        self._end(correlation, reason)
-
-    def _end(self, correlation: int, outcome: object) -> None:
-        assert correlation not in self.ended, "a send ends once"
-        self.ended[correlation] = outcome
-        self._changed.set()
-
-    async def of(self, correlation: int) -> object:
-        async with asyncio.timeout(10):
-            while correlation not in self.ended:
-                self._changed.clear()
-                await self._changed.wait()
-        return self.ended[correlation]
-
-
-async def grant(request: Request, writer: asyncio.StreamWriter) -> None:
-    assert isinstance(request.body, WireVoteRequest)
-    body = join_vote(request.body, [ANSWER])
-    writer.write(encode_response(VOTE, request.version, request.correlation_id, body))
 
 
 async def silence(request: Request, writer: asyncio.StreamWriter) -> None:

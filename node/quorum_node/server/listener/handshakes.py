@@ -40,9 +40,16 @@ class Handshakes:
         """Shake hands with who has connected from `host`; the protocol's connection is made when that is done."""
         if len(self._running) >= self._gate.handshakes_max:
             self._give_up_one()
-        task = self._loop.create_task(self._shake(connection, host))
+        begun: list[bool] = []
+        task = self._loop.create_task(self._shake(connection, host, begun))
         self._running[task] = host
-        task.add_done_callback(lambda done: self._running.pop(done, None))
+
+        def ended(task: asyncio.Task[object]) -> None:
+            self._running.pop(task, None)
+            if not begun:  # given up before it had its turn: nobody else has the socket
+                connection.close()
+
+        task.add_done_callback(ended)
 
     def close(self) -> None:
         """Give all of them up."""
@@ -56,7 +63,8 @@ class Handshakes:
         self._gate.refused(self._running.pop(oldest), GaveWay())
         oldest.cancel()
 
-    async def _shake(self, connection: socket.socket, host: str) -> None:
+    async def _shake(self, connection: socket.socket, host: str, begun: list[bool]) -> None:
+        begun.append(True)
         gate = self._gate
         try:
             await self._loop.connect_accepted_socket(

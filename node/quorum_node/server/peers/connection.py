@@ -7,6 +7,7 @@ means.
 
 import asyncio
 import math
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -23,7 +24,7 @@ from quorum_node.raft.events import FailureReason
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import MalformedMessage
 from quorum_node.server.ending.fail_stop import is_half_a_step, watch_task
-from quorum_node.server.peers.dialling import DialInClearText, Dialling, WrongPeer
+from quorum_node.server.peers.dialling import ClosedEarly, DialInClearText, Dialling, WrongPeer
 from quorum_node.server.peers.request import AnyRequest
 from quorum_node.server.transport.frame_cutter import FrameCutter
 from quorum_node.server.transport.sockets import prepare_socket
@@ -35,6 +36,8 @@ MAX_RESPONSE_BYTES = 48 << 20
 _NEGOTIATION = 0
 """Correlation id of the ApiVersions request that opens a connection."""
 _MAX_BACKOFF_DOUBLINGS = 4
+_TOLD_AFTER = 3
+"""A peer that stops may close a connection before its first answer; one that does so again and again has a reason."""
 
 
 class _Link(asyncio.Protocol):
@@ -210,10 +213,12 @@ class PeerConnection:
     def disconnected(self, link: _Link, error: Exception | None) -> None:
         """Everything on the way fails at once."""
         if link is self._link:
-            if error is not None:
-                self._dialling.failed(self._host, self._port, error)
             if self._versions is None:
                 self._back_off()
+                if isinstance(error, ssl.SSLError):
+                    self._dialling.failed(self._host, self._port, error)
+                elif self._failures >= _TOLD_AFTER:
+                    self._dialling.failed(self._host, self._port, ClosedEarly())
             self._drop(FailureReason.CLOSED)
 
     def malformed(self, error: MalformedMessage) -> None:

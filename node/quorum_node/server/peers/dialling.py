@@ -14,6 +14,10 @@ class WrongPeer(ConnectionError):
     """Somebody answers, and it is not who was dialled."""
 
 
+class ClosedEarly(ConnectionError):
+    """Who was dialled closes the connection before it has answered anything."""
+
+
 class Dialling(Protocol):
     """What a connection needs that is being opened."""
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from quorum_node.configuration.listener_config import TlsConfig
 from quorum_node.server.observing.refused_peers import RefusedPeers
-from quorum_node.server.peers.dialling import WrongPeer
+from quorum_node.server.peers.dialling import ClosedEarly, WrongPeer
 from quorum_node.server.transport.handshake_words import why_handshake_failed
 from quorum_node.server.transport.tls_files import TlsFiles, utc_now
 from quorum_node.server.transport.tls_peers import Unwelcome, check_dialled, peer_certificate
+
+_CLOSED_EARLY = "it closes the connection before it answers: maybe it does not accept this node's certificate; its log says why"
 
 
 class TlsDialling:
@@ -44,5 +46,7 @@ class TlsDialling:
         """See `Dialling`. That nobody listens there is no news."""
         if isinstance(error, WrongPeer):
             self._reports.server_refused(f"{host}:{port}", str(error))
+        elif isinstance(error, ClosedEarly):
+            self._reports.server_refused(f"{host}:{port}", _CLOSED_EARLY)
         elif isinstance(error, ssl.SSLError):
             self._reports.server_refused(f"{host}:{port}", why_handshake_failed(error))

@@ -20,13 +20,14 @@ _WORDS = {
     "TLSV1_ALERT_PROTOCOL_VERSION": "it takes no version of TLS that is enabled here (ssl.enabled.protocols)",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it refused the handshake: no version or cipher suite in common, or no certificate",
 }
+_UNKNOWN_AUTHORITY = "its certificate was not issued by an authority in the truststore"
 _VERIFY_WORDS = {
     9: "its certificate is not valid yet; is a clock wrong?",
     10: "its certificate has expired",
     18: "its certificate is signed by itself, and is not in the truststore",
-    19: "an authority in its chain is not in the truststore",
-    20: "its certificate was not issued by an authority in the truststore",
-    21: "its certificate was not issued by an authority in the truststore",
+    19: _UNKNOWN_AUTHORITY,
+    20: _UNKNOWN_AUTHORITY,
+    21: _UNKNOWN_AUTHORITY,
     26: "its certificate may not be used for this purpose (extended key usage)",
 }
 """By the numbers of X509_V_ERR."""

@@ -1,0 +1,37 @@
+"""Files of one port in a folder, as a node is told of them: for tests that shake hands within one process."""
+
+from pathlib import Path
+
+from cryptography import x509
+
+from quorum_node.configuration.listener_config import TlsConfig
+from quorum_node.security.tls.ssl_settings import read_ssl_settings
+from quorum_node.server.transport.tls_contexts import Certificates
+from quorum_node.server.transport.tls_files import TlsFiles, read_files
+from support.made_certificates import Issued
+from support.tls_quorum import write_folder
+
+CONFIG = TlsConfig(handshake_timeout_ms=3000, handshakes_max=4)
+
+
+def tls_files(
+    folder: Path,
+    made: Issued,
+    *trusted: x509.Certificate,
+    node_id: int | None = None,
+    asked: Certificates = Certificates.AS_CONFIGURED,
+    **properties: str,
+) -> TlsFiles:
+    """What a port with these files presents and trusts. `node_id`: whose certificate it has to be."""
+    write_folder(folder, made, *trusted)
+    told = {
+        "ssl.keystore.location": str(folder / "keystore.pem"),
+        "ssl.truststore.location": str(folder / "ca.crt"),
+        **{f"ssl.{key.replace('_', '.')}": value for key, value in properties.items()},
+    }
+    return TlsFiles("CONTROLLER", read_ssl_settings(told, "CONTROLLER"), node_id, asked)
+
+
+def look_again(files: TlsFiles) -> bool:
+    """As a node does now and then; True if something else is used from now on."""
+    return files.look(read_files(files.paths))

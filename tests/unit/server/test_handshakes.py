@@ -1,0 +1,306 @@
+"""A port with TLS over real sockets: who is let in as whom, how many may shake hands at a time, and who has to leave."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.apis import API_VERSIONS
+from quorum_node.protocol.frames import encode_request
+from quorum_node.security.caller import Caller
+from quorum_node.security.certificate_identity import Role
+from quorum_node.security.principals.mapping_rules import parse_mapping_rules
+from quorum_node.server.listener import kafka_listener
+from quorum_node.server.listener.kafka_listener import KafkaListener
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.listener.tls_gate import TlsGate
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.transport.tls_contexts import Certificates
+from support.listener_settings import listener_settings
+from support.made_certificates import Issued, issue
+from support.ports import free_ports
+from support.tls_folder import CONFIG, look_again, tls_files
+from support.tls_quorum import (
+    HOURS,
+    certificate_of,
+    client_context,
+    new_authority,
+    now,
+    write_folder,
+)
+
+CA = new_authority()
+MEMBER = certificate_of("member", 1, CA)
+HELLO = encode_request(
+    API_VERSIONS,
+    3,
+    1,
+    "me",
+    ApiVersionsRequest(client_software_name="x", client_software_version="1"),
+)
+ANSWER = ApiVersionsResponse(error_code=0, api_keys=())
+
+
+class Reports(RefusedPeers):
+    """Keeps what would be logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def client_refused(self, listener: str, host: str, why: str) -> None:
+        self.told.append(why)
+
+
+class Port:
+    """Of member 1. Requests are answered at once, unless `parks`."""
+
+    def __init__(self, folder: Path, *, rules: str = "", asked: Certificates) -> None:
+        self.folder = folder
+        self.files = tls_files(folder / "1", MEMBER, CA.certificate, node_id=1, asked=asked)
+        self.reports, self.counted = Reports(), list[str]()
+        config = CONFIG
+        if rules:
+            config = replace(CONFIG, role_rules=parse_mapping_rules(rules))
+        self.gate = TlsGate("TOOLS", self.files, config, self.reports, self.counted.append)
+        (self.number,) = free_ports(1)
+        self.callers: list[Caller] = []
+        self.parks = False
+        self.parked: list[InboundRequest] = []
+        self.listener = KafkaListener(
+            listener_settings("TOOLS", port=self.number),
+            self._answer,
+            Metrics(),
+            lambda why, detail, peer: None,
+            gate=self.gate,
+        )
+
+    def _answer(self, inbound: InboundRequest) -> None:
+        self.callers.append(inbound.caller)
+        if self.parks:
+            self.parked.append(inbound)
+        else:
+            inbound.reply(ANSWER)
+
+    def context(self, made: Issued | None) -> ssl.SSLContext:
+        write_folder(self.folder / "client", made or MEMBER, CA.certificate)
+        folder = self.folder / "client" if made is not None else None
+        return client_context(folder, self.folder / "1" / "ca.crt")
+
+    async def connect(
+        self, made: Issued | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(
+            "127.0.0.1", self.number, ssl=self.context(made), server_hostname="127.0.0.1"
+        )
+
+    async def asks(self, made: Issued | None) -> bool:
+        """Whether somebody with this certificate is answered."""
+        try:
+            reader, writer = await self.connect(made)
+            writer.write(HELLO)
+            found = bool(await reader.read(4))
+            writer.close()
+        except OSError:
+            return False
+        return found
+
+
+def at_a_port(
+    folder: Path,
+    play: Callable[[Port], Awaitable[None]],
+    rules: str = "",
+    asked: Certificates = Certificates.AS_CONFIGURED,
+) -> None:
+    """On the loop that nodes run on."""
+
+    async def run() -> None:
+        port = Port(folder, rules=rules, asked=asked)
+        await port.listener.start()
+        await play(port)
+        await port.listener.close(0.1)
+
+    uvloop.run(run())
+
+
+def open_sockets() -> int:
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what changes is in the code under test
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("made", "principal", "role", "node_id"),
+    [
+        (certificate_of("member", 2, CA), "User:CN=member-2", Role.MEMBER, 2),
+        (certificate_of("broker", 7, CA), "User:CN=broker-7", Role.BROKER, 7),
+        (certificate_of("admin", None, CA), "User:CN=admin", Role.ADMIN, None),
+    ],
+)
+def test_a_caller_is_whom_the_certificate_names(
+    made: Issued, principal: str, role: Role, node_id: int | None, tmp_path: Path
+) -> None:
+    async def play(port: Port) -> None:
+        assert await port.asks(made)
+        (caller,) = port.callers
+        assert (caller.principal, caller.host, caller.listener) == (
+            principal,
+            "127.0.0.1",
+            "TOOLS",
+        )
+        assert caller.identity is not None
+        assert (caller.identity.role, caller.identity.node_id) == (role, node_id)
+        assert (caller.identity.namespace, caller.identity.quorum) == ("ns", "demo")
+
+    at_a_port(tmp_path, play)
+
+
+def named(name: str, *uris: str) -> Issued:
+    return issue(name, issuer=CA, start=now() - HOURS, end=now() + HOURS, uris=uris)
+
+
+def test_a_certificate_without_a_name_of_this_quorum_has_the_role_that_the_rules_say(
+    tmp_path: Path,
+) -> None:
+    other = "urn:metadataquorum:ns:other:admin"
+
+    async def play(port: Port) -> None:
+        for made, role in (
+            (named("ops-reader"), Role.READER),
+            (named("ops-reader", other), Role.READER),
+            (named("ops-king"), None),
+            (named("alice"), None),
+            (named("ops-reader", "urn:metadataquorum:ns:demo:archiver"), Role.ARCHIVER),
+        ):
+            assert await port.asks(made)
+            identity = port.callers[-1].identity
+            assert (None if identity is None else identity.role) is role
+
+    at_a_port(tmp_path, play, rules="RULE:^CN=ops-([a-z]+)$/$1/")
+
+
+def test_a_certificate_with_two_identities_is_nobodys(tmp_path: Path) -> None:
+    two = ("urn:metadataquorum:ns:demo:member:2", "urn:metadataquorum:ns:demo:member:3")
+
+    async def play(port: Port) -> None:
+        assert not await port.asks(named("double", *two))
+        assert port.callers == []
+        (why,) = port.reports.told
+        assert "shows CN=double: the certificate names several identities in ns:demo" in why
+        assert port.counted == ["certificate"]
+
+    at_a_port(tmp_path, play)
+
+
+def test_without_a_certificate_where_it_is_optional_a_caller_is_anonymous(tmp_path: Path) -> None:
+    async def play(port: Port) -> None:
+        assert await port.asks(None)
+        assert port.callers[0].principal == "User:ANONYMOUS"
+        assert not await port.asks(certificate_of("admin", None, new_authority("ca-9")))
+        assert port.reports.told == [
+            "its certificate was not issued by an authority in the truststore"
+        ]
+
+    at_a_port(tmp_path, play, asked=Certificates.OPTIONAL)
+
+
+def test_a_session_is_not_resumed(tmp_path: Path) -> None:
+    async def play(port: Port) -> None:
+        def session() -> object:
+            context = port.context(certificate_of("admin", None, CA))
+            with (
+                socket.create_connection(("127.0.0.1", port.number)) as plain,
+                context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+            ):
+                connection.sendall(HELLO)
+                connection.recv(4)
+                found = connection.session
+                return found is not None and found.has_ticket
+
+        assert not await asyncio.to_thread(session)
+
+    at_a_port(tmp_path, play)
+
+
+def test_silent_handshakes_end_in_time_and_the_oldest_gives_way(tmp_path: Path) -> None:
+    async def play(port: Port) -> None:
+        sockets = open_sockets()
+        silent = [socket.create_connection(("127.0.0.1", port.number)) for _ in range(6)]
+        told, crowded = port.reports.told, "too many handshakes at a time"
+        await until(lambda: len(told) == 2)
+        assert await port.asks(certificate_of("admin", None, CA)), "whoever is quick gets in"
+        assert [crowded in each for each in told] == [True] * 3
+        await until(lambda: len(told) == 6)
+        assert all("the handshake was not done in time" in each for each in told[3:])
+        for each in silent:
+            each.close()
+        await until(lambda: open_sockets() <= sockets)
+
+    at_a_port(tmp_path, play)
+
+
+def test_who_is_trusted_no_more_leaves_after_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
+
+    async def play(port: Port) -> None:
+        new = new_authority("ca-2")
+        idle, _ = await port.connect(certificate_of("reader", None, CA))
+        port.parks = True
+        busy, asking = await port.connect(certificate_of("broker", 3, CA))
+        asking.write(HELLO)
+        await until(lambda: len(port.parked) == 1)
+        await until(lambda: len(port.listener.connections) == 2)
+        write_folder(
+            tmp_path / "1", certificate_of("member", 1, new), new.certificate, CA.certificate
+        )
+        assert look_again(port.files)
+        port.gate.changed()
+        await asyncio.sleep(0.2)
+        assert len(port.listener.connections) == 2, "both authorities are trusted"
+        write_folder(tmp_path / "1", certificate_of("member", 1, new), new.certificate)
+        assert look_again(port.files)
+        port.gate.changed()
+        async with asyncio.timeout(10):
+            assert await idle.read() == b""
+            port.parked[0].reply(ANSWER)
+            assert len(await busy.read()) > 4
+        assert all("whose issuer is trusted no more" in each for each in port.reports.told)
+
+    at_a_port(tmp_path, play)
+
+
+@pytest.mark.long
+def test_who_has_an_expired_certificate_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_listener, "_SWEEP_SECONDS", 0.05)
+
+    async def play(port: Port) -> None:
+        made = certificate_of("reader", None, CA, end=timedelta(seconds=5))
+        reader, _ = await port.connect(made)
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        (why,) = port.reports.told
+        assert "which expired at" in why
+
+    at_a_port(tmp_path, play)

@@ -1,0 +1,258 @@
+"""Members dial each other by TLS: whom they speak with, what is said of others, and new certificates on old connections."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from quorum_node.protocol.elections import VoteRequest as WireVoteRequest
+from quorum_node.protocol.frames import Request
+from quorum_node.raft.events import FailureReason
+from quorum_node.records.identity import Endpoint
+from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.refused_peers import RefusedPeers
+from quorum_node.server.peers.pool import PeerPool
+from quorum_node.server.peers.tls_dialling import TlsDialling
+from quorum_node.server.process.main import configure_logging
+from support.made_certificates import Issued, pem
+from support.peer_outcomes import ANSWER, VOTE_REQUEST, Outcomes, grant
+from support.peer_stand_in import Handle, Peer
+from support.tls_folder import CONFIG, look_again, tls_files
+from support.tls_quorum import certificate_of, new_authority, write_folder
+
+CA = new_authority()
+
+
+class Scene:
+    """This node is member 1; member 2 is dialled."""
+
+    def __init__(self, folder: Path, there: Issued, handle: Handle = grant, **own: str) -> None:
+        mine = certificate_of("member", 1, CA)
+        self.files = tls_files(folder / "1", mine, CA.certificate, node_id=1, **own)
+        self.theirs = tls_files(folder / "2", there, CA.certificate)
+        self.peer = Peer(handle, context=self.theirs.server)
+        self.outcomes = Outcomes()
+        self.voters: dict[int, int] = {}
+        dialling = TlsDialling(
+            self.files, CONFIG, RefusedPeers(), lambda host, port: self.voters.get(port)
+        )
+        self.pool = PeerPool(
+            "test",
+            Metrics(),
+            partitions=1,
+            reconnect_backoff_ms=1,
+            on_malformed=lambda peer, text: None,
+            dialling=dialling,
+        )
+        self.pool.attach(0, self.outcomes)
+
+    async def start(self) -> None:
+        await self.peer.start()
+        self.voters[self.peer.endpoint.port] = 2
+
+    def end(self) -> None:
+        self.pool.close()
+        self.peer.close()
+
+
+def dialled(folder: Path, shown: Issued, **own: str) -> object:
+    """How a vote request to voter 2 ends, where somebody shows this certificate, be it good or not."""
+    found: list[object] = []
+
+    async def play() -> None:
+        scene = Scene(folder, certificate_of("member", 2, CA), **own)
+        write_folder(folder / "shown", shown, CA.certificate)
+        scene.theirs.server.load_cert_chain(
+            folder / "shown" / "tls.crt", folder / "shown" / "tls.key"
+        )
+        await scene.start()
+        scene.pool.send(0, 1, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        found.append(await scene.outcomes.of(1))
+        scene.end()
+
+    configure_logging("info")
+    uvloop.run(play())
+    return found[0]
+
+
+def warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line]
+    return [line["message"] for line in lines if line["level"] == "warning"]
+
+
+def test_the_member_that_was_dialled_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dialled(tmp_path, certificate_of("member", 2, CA)) == ANSWER
+    assert warnings(capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        (certificate_of("member", 3, CA), "is not who was dialled: who answers for voter 2 shows"),
+        (
+            certificate_of("broker", 2, CA),
+            "shows the certificate urn:metadataquorum:ns:demo:broker:2",
+        ),
+        (certificate_of("admin", None, CA), "urn:metadataquorum:ns:demo:admin"),
+        (
+            certificate_of("member", 2, CA, hosts=("demo-2.ns.svc",)),
+            "a certificate for demo-2.ns.svc, not for 127.0.0.1",
+        ),
+        (
+            certificate_of("member", 2, new_authority("ca-9")),
+            "its certificate was not issued by an authority in the truststore",
+        ),
+        (certificate_of("member", 2, CA, end=timedelta(minutes=-1)), "its certificate has expired"),
+    ],
+)
+def test_nobody_else_is_asked_and_one_line_says_why(
+    there: Issued, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who is there would answer: only the member that dials looks at the certificate."""
+    assert dialled(tmp_path, there) is FailureReason.REFUSED
+    (line,) = warnings(capsys)
+    assert line.startswith("no connection to 127.0.0.1:")
+    assert why in line
+
+
+def test_without_a_check_of_hosts_any_name_will_do(tmp_path: Path) -> None:
+    there = certificate_of("member", 2, CA, hosts=("demo-2.ns.svc",))
+    own = {"endpoint_identification_algorithm": "none"}
+    assert dialled(tmp_path, there, **own) == ANSWER
+
+
+def strict_server(folder: Path, *, alerts: bool) -> tuple[socket.socket, threading.Thread]:
+    """Voter 2, who trusts others than this node. `alerts`: it says why; asyncio's servers just close."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "2" / "tls.crt", folder / "2" / "tls.key")
+    context.load_verify_locations(cadata=pem(new_authority("ca-9").certificate).decode())
+    if alerts:
+        context.verify_mode = ssl.CERT_REQUIRED
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with contextlib.suppress(ssl.SSLError), connection:
+                    context.wrap_socket(connection, server_side=True).close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return listening, thread
+
+
+@pytest.mark.parametrize(
+    ("alerts", "why"),
+    [
+        (True, "it does not trust the authority of this node's certificate"),
+        (False, "it closes the connection before it answers: maybe it does not accept"),
+    ],
+)
+def test_a_member_that_refuses_this_nodes_certificate_is_told_of(
+    alerts: bool, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def play() -> None:
+        scene = Scene(tmp_path, certificate_of("member", 2, CA))
+        listening, thread = strict_server(tmp_path, alerts=alerts)
+        place = Endpoint("", "127.0.0.1", listening.getsockname()[1])
+        for number in range(5):
+            scene.pool.send(0, number, place, VOTE_REQUEST, 5000)
+            assert isinstance(await scene.outcomes.of(number), FailureReason)
+        scene.pool.close()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+    configure_logging("info")
+    uvloop.run(play())
+    (line,) = warnings(capsys)
+    assert why in line
+
+
+def test_another_certificate_is_shown_on_new_connections_and_old_ones_end_when_they_are_answered(
+    tmp_path: Path,
+) -> None:
+    async def play() -> None:
+        parked: list[tuple[Request, asyncio.StreamWriter]] = []
+        begun = asyncio.Event()
+
+        async def handle(request: Request, writer: asyncio.StreamWriter) -> None:
+            if isinstance(request.body, WireVoteRequest) and not parked:
+                parked.append((request, writer))
+                begun.set()
+            else:
+                await grant(request, writer)
+
+        scene = Scene(tmp_path, certificate_of("member", 2, CA), handle)
+        await scene.start()
+        send = partial(scene.pool.send, 0)
+        send(1, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        await begun.wait()
+        fresh = certificate_of("member", 1, CA)
+        write_folder(tmp_path / "1", fresh, CA.certificate)
+        assert look_again(scene.files)
+        scene.pool.renew()
+        send(2, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        assert await scene.outcomes.of(2) == ANSWER
+        assert 1 not in scene.outcomes.ended, "the old connection still waits for its answer"
+        shown = [each.get_extra_info("peercert")["serialNumber"] for each in scene.peer.writers]
+        assert [int(each, 16) == fresh.certificate.serial_number for each in shown] == [False, True]
+        request, writer = parked[0]
+        await grant(request, writer)
+        assert await scene.outcomes.of(1) == ANSWER
+        async with asyncio.timeout(5):
+            await writer.wait_closed()
+        assert not scene.peer.writers[1].is_closing()
+        scene.end()
+
+    uvloop.run(play())
+
+
+def test_a_connection_is_renewed_when_who_answers_has_to_prove_it_anew(tmp_path: Path) -> None:
+    async def play() -> None:
+        shown = certificate_of("member", 2, CA)
+        scene = Scene(tmp_path, shown)
+        await scene.start()
+        scene.pool.send(0, 1, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        await scene.outcomes.of(1)
+        end = shown.certificate.not_valid_after_utc.timestamp()
+        for number, before, connections in ((2, end - 1, 1), (3, end, 2)):
+            scene.pool.renew(proven_before=before)
+            scene.pool.send(0, number, scene.peer.endpoint, VOTE_REQUEST, 5000)
+            assert await scene.outcomes.of(number) == ANSWER
+            assert len(scene.peer.writers) == connections
+        scene.end()
+
+    uvloop.run(play())
+
+
+def test_every_request_on_a_connection_that_ends_is_told_of(tmp_path: Path) -> None:
+    async def play() -> None:
+        begun = asyncio.Event()
+
+        async def handle(request: Request, writer: asyncio.StreamWriter) -> None:
+            begun.set()
+
+        scene = Scene(tmp_path, certificate_of("member", 2, CA), handle)
+        await scene.start()
+        for number in range(3):
+            scene.pool.send(0, number, scene.peer.endpoint, VOTE_REQUEST, 5000)
+        await begun.wait()
+        scene.pool.renew()
+        scene.peer.writers[0].transport.abort()
+        for number in range(3):
+            assert await scene.outcomes.of(number) is FailureReason.CLOSED
+        scene.end()
+
+    uvloop.run(play())
