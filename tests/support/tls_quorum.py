@@ -79,6 +79,7 @@ class TlsQuorum(LocalQuorum):
     """Every member shows a certificate, and asks for one."""
 
     scheme = "https"
+    makes_certificates = False
 
     def __init__(self, root: Path, nodes: int = 3, **options: object) -> None:
         self.root = root

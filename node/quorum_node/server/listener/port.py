@@ -12,9 +12,6 @@ from quorum_node.server.rights.port import Decided
 ON_AUTHORIZED = "quorum.on_authorized"
 """Key of an ASGI scope: a function to call once the caller of the request has shown who it is."""
 CALLER = "quorum.caller"
-"""Key of an ASGI scope: the `Caller` that the connection has proved; not there where it proves nothing."""
-
-CALLER = "quorum.caller"
 """Key of an ASGI scope: the `Caller` that the connection has proved. A token is not known to it."""
 
 
