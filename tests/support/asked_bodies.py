@@ -3,9 +3,11 @@
 Owns making them from the declarations, so that a new API has one as well. Must not know what is asked of them.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from quorum_node.protocol.api import Api
+from quorum_node.protocol.topic_apis import ALTER_PARTITION
 from quorum_node.schema.schema import (
     ANY_UUID,
     BOOL,
@@ -25,6 +27,19 @@ SENDERS = frozenset({"broker_id", "controller_id", "leader_id", "replica_id", "v
 def body_of(api: Api, node_id: int) -> Message:
     """Whatever field may name the sender names this node."""
     return _message(api.request, node_id)
+
+
+def request_of(api: Api, node_id: int = 1) -> Message:
+    """The smallest one; configs are those of a topic."""
+    body: Any = body_of(api, node_id)
+    found: Message = body
+    if api.name.endswith("Configs"):
+        found = replace(body, resources=(replace(body.resources[0], resource_type=2),))
+    if api is ALTER_PARTITION:  # the newest version has another field for it
+        (topic,) = body.topics
+        partition = replace(topic.partitions[0], new_isr=())
+        found = replace(body, topics=(replace(topic, partitions=(partition,)),))
+    return found
 
 
 def _message(cls: type[Message], node_id: int) -> Message:

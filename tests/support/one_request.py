@@ -1,6 +1,7 @@
 """One Kafka-protocol request on a connection of its own, and the answer."""
 
 import socket
+import ssl
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request, read_size
@@ -10,13 +11,32 @@ _MAX_ANSWER_BYTES = 64 << 20
 
 
 def ask(
-    address: tuple[str, int], api: Api, version: int, body: Message, timeout_seconds: float = 5.0
+    address: tuple[str, int],
+    api: Api,
+    version: int,
+    body: Message,
+    timeout_seconds: float = 5.0,
+    tls: ssl.SSLContext | None = None,
 ) -> Message:
-    """The decoded answer. Raises OSError, or MalformedMessage."""
-    with socket.create_connection(address, timeout_seconds) as connection:
+    """The decoded answer; `tls`: over TLS. Raises OSError, or MalformedMessage."""
+    with opened(address, timeout_seconds, tls) as connection:
         connection.sendall(encode_request(api, version, 1, "one-request", body))
         size = read_size(_receive(connection, SIZE_BYTES), _MAX_ANSWER_BYTES)
         return decode_response(api, version, _receive(connection, size))
+
+
+def opened(
+    address: tuple[str, int], timeout_seconds: float = 5.0, tls: ssl.SSLContext | None = None
+) -> socket.socket:
+    """A connection. Raises OSError."""
+    connection = socket.create_connection(address, timeout_seconds)
+    if tls is None:
+        return connection
+    try:
+        return tls.wrap_socket(connection, server_hostname=address[0])
+    except OSError:
+        connection.close()
+        raise
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ from quorum_node.protocol.envelope import EnvelopeRequest
 from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
-from quorum_node.protocol.topic_apis import ALTER_PARTITION, CREATE_TOPICS
+from quorum_node.protocol.topic_apis import CREATE_TOPICS
 from quorum_node.schema.schema import Message
 from quorum_node.security.authorizer import STANDARD_AUTHORIZER
 from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights.api_table import RULES
 from quorum_node.security.rights.http_table import ROUTES
-from support.asked_bodies import body_of
+from support.asked_bodies import request_of
 from support.broker_requests import registration
 from support.hosted_node import Node, OneConnection, with_node
 
@@ -91,18 +90,6 @@ def expected_of(row: list[str], node_id: int) -> frozenset[str]:
     limited = {name for name in ROLES if f"{name} (" in row[5]}
     claims = "own id" in row[4] and node_id != -1
     return (allowed - limited) | (frozenset() if claims else {NAMED})
-
-
-def request_of(api: Api, node_id: int = 1) -> Message:
-    """The smallest one; configs are those of a topic."""
-    body: Any = body_of(api, node_id)
-    if api.name.endswith("Configs"):
-        return replace(body, resources=(replace(body.resources[0], resource_type=2),))
-    if api is ALTER_PARTITION:  # the newest version has another field for it
-        (topic,) = body.topics
-        partition = replace(topic.partitions[0], new_isr=())
-        return replace(body, topics=(replace(topic, partitions=(partition,)),))
-    return body
 
 
 def refuses(answer: Any) -> bool:

@@ -37,6 +37,8 @@ _LOG = structlog.get_logger("quorum_node")
 def read_token(config: NodeConfig) -> str | None:
     """The admin token, None if none is configured. Raises ConfigError."""
     path = config.admin_token_file
+    if path is None and config.controller.authorizer.enabled:
+        return None  # a certificate is needed then, from this host as well
     if path is None:
         _LOG.warning(
             "admin.token.file is not set: the admin API has no token. Changes are taken from this host only;"

@@ -1,0 +1,67 @@
+"""A quorum as the operator runs it, with TLS and an authorizer, and those who try to get what they may not.
+
+Owns who they are: nobody shows no certificate, foreign one of another authority, reader and broker one of this quorum.
+What they try is the tests' affair.
+"""
+
+import ssl
+from pathlib import Path
+
+import httpx
+
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.apis import APIS
+from quorum_node.schema.schema import Message
+from quorum_node.security.authorizer import STANDARD_AUTHORIZER
+from support import one_request
+from support.local_quorum import LocalNode
+from support.tls_quorum import (
+    TlsQuorum,
+    certificate_of,
+    client_context,
+    new_authority,
+    write_folder,
+)
+
+LOCKED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+WHO = ("nobody", "foreign", "reader", "broker")
+WITHOUT_CONNECTION = frozenset({"nobody", "foreign"})
+"""Whose handshake on a Kafka listener fails."""
+API = {api.name: api for api in APIS.values()}
+_BROKER_ID = 7
+TIMEOUT_S = 30.0
+
+
+class LockedQuorum(TlsQuorum):
+    """Members with certificates and an authorizer; no admin token."""
+
+    def __init__(self, root: Path, nodes: int = 3, **properties: str) -> None:
+        super().__init__(root, nodes, properties={**LOCKED, **properties})
+        for node in self.nodes.values():
+            path = node.root / "node.properties"
+            lines = path.read_text().splitlines()
+            kept = [line for line in lines if not line.startswith("admin.token.file")]
+            path.write_text("\n".join(kept) + "\n")
+        self.issue_for("reader", None)
+        made = certificate_of("broker", _BROKER_ID, self.ca)
+        write_folder(self.folder("broker"), made, *self.trusted)
+        foreign = certificate_of("member", 1, new_authority("another"))
+        write_folder(self.folder("foreign"), foreign, *self.trusted)
+
+    def context_of(self, who: str) -> ssl.SSLContext:
+        """Of one of `WHO`, or of a member by its id."""
+        folder = None if who == "nobody" else self.folder(who)
+        return client_context(folder, self.folder("admin") / "ca.crt")
+
+    def ask(
+        self, who: str, node: LocalNode, name: str, body: Message, version: int | None = None
+    ) -> Message:
+        """One Kafka request. Raises OSError where the handshake fails."""
+        api: Api = API[name]
+        version = api.max_version if version is None else version
+        address = node.host, node.port
+        return one_request.ask(address, api, version, body, TIMEOUT_S, self.context_of(who))
+
+    def browser(self, who: str) -> httpx.Client:
+        """For the admin API, without a token."""
+        return httpx.Client(timeout=TIMEOUT_S, trust_env=False, verify=self.context_of(who))
