@@ -21,7 +21,7 @@ import httpx
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import uuid_text
-from support.member_certificates import MemberCertificates, needs_certificates
+from support.certified_members import UNCERTIFIED, CertifiedMembers, needs_certificates
 from support.ports import free_ports
 
 T = TypeVar("T")
@@ -111,14 +111,11 @@ class LocalNode:
     arguments: tuple[str, ...] = ()
     """Of the command line, besides configuration and overrides."""
     scheme: str = "http"
-    member_port: int = 0
-    """Of the listener on which members dial each other; 0: that is `port`."""
     process: "NodeProcess | None" = None
     data_dir: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.data_dir = self.root / "data"
-        self.member_port = self.member_port or self.port
 
     @property
     def admin_url(self) -> str:
@@ -203,21 +200,18 @@ class LocalQuorum:
         self.client = self.make_client()
         root.mkdir(parents=True, exist_ok=True)
         (root / "token").write_text(TOKEN + "\n")
-        self._members: MemberCertificates | None = None
-        if self.makes_certificates and needs_certificates(self.common):
-            self._members = MemberCertificates(root / "members")
-        ports = free_ports((2 if self._members is None else 3) * nodes)
-        member_ports = ports[-nodes:] if self._members is not None else ports[:nodes]
+        certified = self.makes_certificates and needs_certificates(self.common)
+        self._members = CertifiedMembers(root / "members") if certified else UNCERTIFIED
+        ports = free_ports(2 * nodes)
         self.nodes: dict[int, LocalNode] = {}
         self._bootstrap = ",".join(
-            f"{self.place_of(first_id + index)[0]}:{port}"
-            for index, port in enumerate(member_ports)
+            f"{self.place_of(first_id + index)[0]}:{self._members.port_of(port)}"
+            for index, port in enumerate(ports[:nodes])
         )
         self.partition: int | None = None
         """Which quorum partition of the nodes all calls are about; None: the first."""
         for index in range(nodes):
-            place = ports[index], ports[nodes + index], member_ports[index]
-            self._make(first_id + index, *place)
+            self._make(first_id + index, ports[index], ports[nodes + index])
 
     def __enter__(self) -> "LocalQuorum":
         return self
@@ -256,20 +250,8 @@ class LocalQuorum:
     """Whether members of a quorum with an authorizer are given certificates here."""
 
     def properties_of(self, node: LocalNode) -> dict[str, str]:
-        """What this node is told besides.
-
-        With an authorizer members show certificates, on a listener of their own; `port` is one in clear text, where
-        everybody is a stranger.
-        """
-        if self._members is None:
-            return {}
-        places = f"CONTROLLER://{node.host}:{node.member_port},TOOLS://{node.host}:{node.port}"
-        return {
-            "listeners": places,
-            "advertised.listeners": places,
-            "listener.security.protocol.map": "CONTROLLER:SSL,TOOLS:PLAINTEXT",
-            **self._members.properties_of(node.id),
-        }
+        """What this node is told besides."""
+        return self._members.properties_of(node.id, node.host, node.port)
 
     def place_of(self, node_id: int) -> tuple[str, tuple[str, ...]]:
         """Where a node runs: its address, and what its command line begins with."""
@@ -277,31 +259,18 @@ class LocalQuorum:
 
     def add_node(self, node_id: int, **overrides: str) -> LocalNode:
         """One more node, not started, with an empty directory and free ports."""
-        port, admin_port, other_port = free_ports(3)
-        member_port = port if self._members is None else other_port
-        return self._make(node_id, port, admin_port, member_port, overrides)
+        port, admin_port = free_ports(2)
+        return self._make(node_id, port, admin_port, overrides)
 
     def _make(
-        self,
-        node_id: int,
-        port: int,
-        admin_port: int,
-        member_port: int,
-        overrides: dict[str, str] | None = None,
+        self, node_id: int, port: int, admin_port: int, overrides: dict[str, str] | None = None
     ) -> LocalNode:
         number = sum(1 for node in self.nodes.values() if node.id == node_id)
         root = self.root / f"node-{node_id}-{number}-{port}"
         root.mkdir(parents=True)
         host, prefix = self.place_of(node_id)
         node = LocalNode(
-            node_id,
-            root,
-            port,
-            admin_port,
-            host=host,
-            prefix=prefix,
-            scheme=self.scheme,
-            member_port=member_port,
+            node_id, root, port, admin_port, host=host, prefix=prefix, scheme=self.scheme
         )
         node.overrides = {k.replace("_", "."): v for k, v in (overrides or {}).items()}
         properties = {
@@ -350,7 +319,7 @@ class LocalQuorum:
             "id": node_id,
             "uuid": uuid,
             "endpoints": [
-                {"name": "CONTROLLER", "host": node.host, "port": node.member_port},
+                {"name": "CONTROLLER", "host": node.host, "port": self._members.port_of(node.port)},
                 {"name": "ADMIN", "host": node.host, "port": node.admin_port},
             ],
             "timeoutMs": timeout_ms,

@@ -1,11 +1,14 @@
-"""Certificates of members for a quorum with an authorizer: without them its members could not even vote.
+"""Members with certificates, for a quorum with an authorizer: without them its members could not even vote.
 
-Owns the files. A quorum of tests that says more about certificates is `tls_quorum`.
+Owns the files and the ports: members dial each other over TLS, on a listener of their own, and the node's known port is one in
+clear text, where everybody is a stranger. A quorum of tests that says more about certificates is `tls_quorum`.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from support.ports import free_ports
 
 _HOUR = timedelta(hours=1)
 _ANYBODY = "User:ANONYMOUS"
@@ -17,7 +20,22 @@ def needs_certificates(properties: Mapping[str, str]) -> bool:
     return "authorizer.class.name" in properties and _ANYBODY not in users
 
 
-class MemberCertificates:
+class UncertifiedMembers:
+    """Everybody comes to the one port."""
+
+    def port_of(self, port: int) -> int:
+        """Where members dial the node that is known by that port."""
+        return port
+
+    def properties_of(self, node_id: int, host: str, port: int) -> dict[str, str]:
+        """What the node is told besides."""
+        return {}
+
+
+UNCERTIFIED = UncertifiedMembers()
+
+
+class CertifiedMembers(UncertifiedMembers):
     """One authority, and a folder for each member."""
 
     def __init__(self, folder: Path) -> None:
@@ -25,11 +43,18 @@ class MemberCertificates:
         from support.made_certificates import authority
 
         self._folder = folder
+        self._ports: dict[int, int] = {}
         now = datetime.now(UTC)
         self._ca = authority("members", start=now - _HOUR, end=now + 24 * _HOUR)
 
-    def properties_of(self, node_id: int) -> dict[str, str]:
-        """What the node is told, with the files that this names."""
+    def port_of(self, port: int) -> int:
+        """See `UncertifiedMembers`."""
+        if port not in self._ports:
+            (self._ports[port],) = free_ports(1)
+        return self._ports[port]
+
+    def properties_of(self, node_id: int, host: str, port: int) -> dict[str, str]:
+        """See `UncertifiedMembers`; makes the files that this names."""
         from support.made_certificates import issue, pem
 
         now = datetime.now(UTC)
@@ -45,7 +70,11 @@ class MemberCertificates:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "keystore.pem").write_bytes(made.keystore)
         (folder / "ca.crt").write_bytes(pem(self._ca.certificate))
+        places = f"CONTROLLER://{host}:{self.port_of(port)},TOOLS://{host}:{port}"
         return {
+            "listeners": places,
+            "advertised.listeners": places,
+            "listener.security.protocol.map": "CONTROLLER:SSL,TOOLS:PLAINTEXT",
             "listener.name.controller.ssl.keystore.location": str(folder / "keystore.pem"),
             "listener.name.controller.ssl.truststore.location": str(folder / "ca.crt"),
         }
