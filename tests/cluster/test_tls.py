@@ -11,9 +11,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from quorum_node.client import NoLeader, QuorumAdminClient
+from quorum_node.client_tls import tls_of_folder
 from quorum_node.protocol.api_versions import ApiVersionsRequest
 from quorum_node.protocol.apis import API_VERSIONS
 from quorum_node.protocol.frames import encode_request
+from quorum_node.quorumctl.main import main as quorumctl
 from support.local_quorum import LocalNode, wait_until
 from support.made_certificates import Issued
 from support.tls_quorum import (
@@ -131,3 +134,43 @@ def test_over_http_a_certificate_or_the_token_will_do(quorum: TlsQuorum) -> None
         assert admin.put(node.admin_url + path, json=body).is_success
         with pytest.raises(httpx.TransportError):
             admin.get(f"http://127.0.0.1:{node.admin_port}/livez")
+
+
+def test_quorumctl_shows_a_certificate(
+    quorum: TlsQuorum, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = quorum.folder("admin")
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+        f"ssl.keystore.location={folder / 'keystore.pem'}\n"
+        f"ssl.truststore.location={folder / 'ca.crt'}\n"
+    )
+    follower = quorum.followers[0]
+    for options in (["--tls", str(folder)], ["--command-config", str(config)]):
+        at = ["--admin", follower.admin_url, *options]
+        assert quorumctl([*at, "put", "topic/t/by-ctl", "1"]) == 0, (
+            "it follows to the leader by TLS"
+        )
+        assert quorumctl([*at, "describe", "replication"]) == 0
+        capsys.readouterr()
+        assert (
+            quorumctl(["--admin", f"http://127.0.0.1:{follower.admin_port}", *options, "list"]) == 1
+        )
+        capsys.readouterr()
+    assert quorumctl(["--admin", follower.admin_url, "list"]) == 1
+    assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert quorumctl(["--tls", str(empty), "list"]) == 1
+    assert "there is no ca.crt" in capsys.readouterr().err
+
+
+def test_the_admin_client_shows_a_certificate(quorum: TlsQuorum) -> None:
+    server = f"127.0.0.1:{quorum.followers[0].port}"
+    tls = tls_of_folder(quorum.folder("admin"))
+    with QuorumAdminClient([server], tls=tls) as admin:
+        found = admin.describe_quorum()
+    assert sorted(voter.key.id for voter in found.current_voters) == [1, 2, 3]
+    with QuorumAdminClient([server], timeout_ms=300) as stranger, pytest.raises(NoLeader):
+        stranger.describe_quorum()

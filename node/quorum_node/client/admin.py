@@ -26,6 +26,7 @@ from quorum_node.client.errors import (
     RequestRefused,
 )
 from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDescription
+from quorum_node.client_tls import ClientTls
 from quorum_node.protocol import alter_quorum as alter
 from quorum_node.protocol import apis, voters
 from quorum_node.protocol import describe as desc
@@ -68,15 +69,21 @@ class _TryAgain(Exception):
 class QuorumAdminClient:
     """`bootstrap_servers`: controller listeners, host:port, of which one has to answer.
 
-    `timeout_ms` bounds every call, repetitions included.
+    `timeout_ms` bounds every call, repetitions included. `tls`: for listeners that speak it (`client_tls.tls_of_folder`). Calls
+    raise ClientTlsError for files that can't be used.
     """
 
-    def __init__(self, bootstrap_servers: Iterable[str], timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: Iterable[str],
+        timeout_ms: int = 30_000,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._known = [_address(server) for server in bootstrap_servers]
         if not self._known:
             raise ValueError("bootstrap_servers is empty: give host:port of a controller listener")
         self._timeout_seconds = timeout_ms / 1000
-        self._connections = Connections("quorum-admin-client")
+        self._connections = Connections("quorum-admin-client", tls)
         self._newest: dict[tuple[str, int], int] = {}
         """Highest leader epoch that was told, by cluster id and partition: a leader of a lower one is none any more."""
 

@@ -6,6 +6,7 @@ Owns sockets. Must not know what is asked. Any trouble on a connection ends it a
 import socket
 from typing import TypeVar
 
+from quorum_node.client_tls import ClientTls
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import (
     SIZE_BYTES,
@@ -23,10 +24,11 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 
 class Connections:
-    """To be closed by whoever made them."""
+    """To be closed by whoever made them. `tls`: with it every connection begins with a handshake."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, tls: ClientTls | None = None) -> None:
         self._client_id = client_id
+        self._tls = tls
         self._open: dict[Address, socket.socket] = {}
         self._correlation_id = 0
 
@@ -71,7 +73,7 @@ class Connections:
     ) -> M:
         connection = self._open.get(address)
         if connection is None:
-            connection = socket.create_connection(address, timeout_seconds)
+            connection = self._connected(address, timeout_seconds)
             self._open[address] = connection
         connection.settimeout(timeout_seconds)
         connection.sendall(frame)
@@ -88,6 +90,16 @@ class Connections:
             ) from error
         assert isinstance(message, answer)
         return message
+
+    def _connected(self, address: Address, timeout_seconds: float) -> socket.socket:
+        plain = socket.create_connection(address, timeout_seconds)
+        if self._tls is None:
+            return plain
+        try:
+            return self._tls.context().wrap_socket(plain, server_hostname=address[0])
+        except BaseException:
+            plain.close()
+            raise
 
     def _drop(self, address: Address) -> None:
         connection = self._open.pop(address, None)

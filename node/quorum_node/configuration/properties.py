@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from quorum_node.configuration.key import REQUIRED, Key
 from quorum_node.configuration.value_kinds import WrongValue
-from quorum_node.storage.properties_text import parse_properties
+from quorum_node.java_properties import parse_properties
 
 T = TypeVar("T")
 _MAY_BE_SECRET = re.compile(r"ssl|sasl|passw|token|secret", re.IGNORECASE)

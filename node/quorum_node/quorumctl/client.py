@@ -4,6 +4,7 @@ Owns the choice of node and the retries. What only the leader can do is sent to 
 not lead names its URL, which is used if `trust` covers it. Knows the API's models, not the node's inside.
 """
 
+import ssl
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from quorum_node.api import ErrorBody, ErrorCode
+from quorum_node.client_tls import ClientTls, ClientTlsError
 from quorum_node.quorumctl.trust import Trust
 
 M = TypeVar("M", bound=BaseModel)
@@ -46,7 +48,8 @@ class CommandFailed(Exception):
 class AdminClient:
     """One or more admin URLs of one quorum; `partition`: which of theirs, the first if None.
 
-    `trusted_hosts`: where a leader may be sent the token besides the given URLs, see `trust`.
+    `trusted_hosts`: where a leader may be sent the token besides the given URLs, see `trust`. `tls`: what is shown to https URLs,
+    and which authorities are believed; without it those of the machine.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class AdminClient:
         timeout_ms: int,
         partition: int | None = None,
         trusted_hosts: Iterable[str] = (),
+        tls: ClientTls | None = None,
     ) -> None:
         self.urls = [url.rstrip("/") for url in urls]
         self._trust = Trust(self.urls, trusted_hosts)
@@ -68,8 +72,7 @@ class AdminClient:
             headers=headers,
             timeout=httpx.Timeout(seconds, connect=_CONNECT_SECONDS),
             trust_env=False,
-            # Reading the machine's certificates takes longer than a command over plain HTTP.
-            verify=any(url.startswith("https:") for url in self.urls),
+            verify=_verify(self.urls, tls),
         )
 
     def __enter__(self) -> "AdminClient":
@@ -120,6 +123,8 @@ class AdminClient:
         return self.call_one(leader, model, method, path, body, **query)
 
     def _may_follow(self, leader_url: str) -> bool:
+        if leader_url.startswith("http:") and all(url.startswith("https:") for url in self.urls):
+            return False  # what was asked by TLS is never sent in clear text
         return not self._has_token or self._trust.covers(leader_url)
 
     def _is_out_of_reach(self, error: CommandFailed) -> bool:
@@ -151,7 +156,8 @@ class AdminClient:
             )
         except httpx.UnsupportedProtocol as error:
             raise CommandFailed(
-                f"{url!r} is no admin URL: write http://host:8080", ErrorCode.INVALID_REQUEST
+                f"{url!r} is no admin URL: write http://host:8080 or https://host:8443",
+                ErrorCode.INVALID_REQUEST,
             ) from error
         except httpx.TransportError as error:
             raise CommandFailed(
@@ -194,6 +200,16 @@ class AdminClient:
                 return "; the token that was given is not this quorum's"
             return "; give it with --token-file or QUORUMCTL_TOKEN_FILE"
         return _ADVICE.get(body.code, "")
+
+
+def _verify(urls: list[str], tls: ClientTls | None) -> ssl.SSLContext | bool:
+    if tls is None:
+        # Reading the machine's certificates takes longer than a command over plain HTTP.
+        return any(url.startswith("https:") for url in urls)
+    try:
+        return tls.context()
+    except ClientTlsError as error:
+        raise CommandFailed(str(error)) from error
 
 
 _ADVICE = {

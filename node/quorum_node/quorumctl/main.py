@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from quorum_node.api import Consistency
+from quorum_node.client_tls import (
+    ClientTls,
+    ClientTlsError,
+    tls_of_command_config,
+    tls_of_folder,
+)
 from quorum_node.quorumctl import commands
 from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 from quorum_node.quorumctl.watch import watch
 
 _DEFAULT_ADMIN = "http://127.0.0.1:8080"
+_DEFAULT_SECURE_ADMIN = "https://localhost:8443"
+_OF_A_MEMBER = Path("/etc/metadataquorum-tls")
+"""Where the operator mounts the certificate of a member."""
 
 if TYPE_CHECKING:
     Names = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no other name for it
@@ -27,12 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
+        tls = _tls(parsed.tls, parsed.command_config)
         with AdminClient(
-            _urls(parsed.admin),
+            _urls(parsed.admin, tls),
             _token(parsed.token_file),
             parsed.timeout_ms,
             parsed.partition,
             _trusted_hosts(parsed.trust),
+            tls,
         ) as client:
             if parsed.command is watch:
                 watch(client, parsed.interval, parsed.count)
@@ -57,8 +68,26 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _urls(given: list[str]) -> list[str]:
-    texts = given or [os.environ.get("QUORUMCTL_ADMIN") or _DEFAULT_ADMIN]
+def _tls(folder: str | None, command_config: str | None) -> ClientTls | None:
+    """What the options say, else the environment, else the folder that a pod of a member has."""
+    if folder and command_config:
+        raise CommandFailed("--tls and --command-config exclude each other: give one of them")
+    if not folder and not command_config:
+        folder = os.environ.get("QUORUMCTL_TLS")
+        command_config = os.environ.get("QUORUMCTL_COMMAND_CONFIG")
+    try:
+        if command_config and not folder:
+            return tls_of_command_config(Path(command_config))
+        if folder:
+            return tls_of_folder(Path(folder))
+        return tls_of_folder(_OF_A_MEMBER) if (_OF_A_MEMBER / "tls.crt").exists() else None
+    except ClientTlsError as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _urls(given: list[str], tls: ClientTls | None) -> list[str]:
+    default = _DEFAULT_ADMIN if tls is None else _DEFAULT_SECURE_ADMIN
+    texts = given or [os.environ.get("QUORUMCTL_ADMIN") or default]
     return [url.strip() for text in texts for url in text.split(",") if url.strip()]
 
 
@@ -102,12 +131,25 @@ def _add_common(parser: argparse.ArgumentParser, *, again: bool = False) -> None
         action="append",
         default=default([]),
         metavar="URL[,URL...]",
-        help=f"admin URLs (or QUORUMCTL_ADMIN; default {_DEFAULT_ADMIN})",
+        help=f"admin URLs (or QUORUMCTL_ADMIN; default {_DEFAULT_ADMIN}, with TLS {_DEFAULT_SECURE_ADMIN})",
     )
     parser.add_argument(
         "--token-file",
         default=default(None),
         help="admin token (or QUORUMCTL_TOKEN_FILE, QUORUMCTL_TOKEN)",
+    )
+    parser.add_argument(
+        "--tls",
+        default=default(None),
+        metavar="DIR",
+        help="a folder with ca.crt, and tls.crt and tls.key to show (or QUORUMCTL_TLS; in the pod of a member its own)",
+    )
+    parser.add_argument(
+        "--command-config",
+        default=default(None),
+        metavar="FILE",
+        help="the same as properties of Kafka's tools: security.protocol=SSL and ssl.* with PEM files"
+        " (or QUORUMCTL_COMMAND_CONFIG)",
     )
     parser.add_argument(
         "--trust",

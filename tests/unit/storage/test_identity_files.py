@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from quorum_node.java_properties import parse_properties
 from quorum_node.records.identity import uuid_text
 from quorum_node.storage import failure_latch
 from quorum_node.storage.directory import is_formatted
@@ -22,7 +23,6 @@ from quorum_node.storage.meta_properties import (
     write_meta_properties,
 )
 from quorum_node.storage.partition_metadata import ensure_partition_metadata
-from quorum_node.storage.properties_text import parse_properties
 from quorum_node.storage.replica_identity import read_replica_identity, write_replica_identity
 
 META = MetaProperties(3, UUID(int=5), "cluster-a")

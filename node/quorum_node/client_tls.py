@@ -1,0 +1,105 @@
+"""How a client of a quorum shows who it is, and whom it believes: files of a folder, or Kafka's `--command-config`.
+
+Owns where files are and what is said of those that can't be used. Files are read again for each context, so a long-running
+program shows a renewed certificate on its next connection. Must not know what is asked of the quorum.
+"""
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quorum_node.java_properties import parse_properties
+
+_PREFIX = "ssl."
+_PROTOCOL = "security.protocol"
+_KEYSTORE, _TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
+_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
+_PASSWORD, _HOST_CHECK = "ssl.key.password", "ssl.endpoint.identification.algorithm"
+_KNOWN = frozenset({_PROTOCOL, _KEYSTORE, _TRUSTSTORE, *_TYPES, _PASSWORD, _HOST_CHECK})
+
+
+class ClientTlsError(ValueError):
+    """Files or settings that can't be used. Nothing of a key is in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """`authorities`: PEM of who may have issued a server's certificate. `chain`, `key`: PEM, maybe the same file.
+
+    Without `chain` a client shows nothing: then it needs the admin token.
+    """
+
+    authorities: Path
+    chain: Path | None = None
+    key: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    checks_host: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection. Raises ClientTlsError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.checks_host
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            context.load_verify_locations(str(self.authorities))
+        except OSError as error:  # an SSLError, too
+            raise ClientTlsError(
+                f"{self.authorities}: no authorities to trust can be read from it ({_why(error)})"
+            ) from None
+        if self.chain is not None:
+            # A password of None would be asked for at the terminal.
+            password = self.key_password or ""
+            try:
+                context.load_cert_chain(self.chain, self.key, lambda: password)
+            except OSError as error:
+                raise ClientTlsError(
+                    f"{self.chain}: no certificate with its key can be read from it ({_why(error)})"
+                ) from None
+        return context
+
+
+def tls_of_folder(folder: Path) -> ClientTls:
+    """`tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret; `ca.crt` alone will do. Raises ClientTlsError."""
+    chain, key, authorities = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
+    if not authorities.is_file():
+        raise ClientTlsError(f"{folder}: there is no ca.crt, with the authorities to trust")
+    if chain.is_file() != key.is_file():
+        there, missing = ("tls.crt", "tls.key") if chain.is_file() else ("tls.key", "tls.crt")
+        raise ClientTlsError(f"{folder}: there is {there}, and no {missing}")
+    return ClientTls(authorities, chain, key) if chain.is_file() else ClientTls(authorities)
+
+
+def tls_of_command_config(path: Path) -> ClientTls | None:
+    """From a properties file as Kafka's tools take it, with PEM stores; None for PLAINTEXT. Raises ClientTlsError."""
+    try:
+        told = parse_properties(path.read_text())
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ClientTlsError(f"{path}: can't be read: {error}") from None
+    for key in told:
+        if key.startswith(_PREFIX) and key not in _KNOWN:
+            known = ", ".join(sorted(each for each in _KNOWN if each.startswith(_PREFIX)))
+            raise ClientTlsError(f"{path}: {key} is not served; of {_PREFIX}* there are {known}")
+    protocol = told.get(_PROTOCOL, "PLAINTEXT").strip().upper()
+    if protocol == "PLAINTEXT":
+        return None
+    if protocol != "SSL":
+        raise ClientTlsError(f"{path}: {_PROTOCOL}={protocol}: write PLAINTEXT or SSL")
+    for key in _TYPES:
+        if told.get(key, "PEM").strip().upper() != "PEM":
+            raise ClientTlsError(f"{path}: {key}={told[key]}: write PEM; others can't be read here")
+    if not told.get(_TRUSTSTORE):
+        raise ClientTlsError(f"{path}: {_TRUSTSTORE} is not set: whom is the client to trust?")
+    keystore = Path(told[_KEYSTORE]) if told.get(_KEYSTORE) else None
+    return ClientTls(
+        Path(told[_TRUSTSTORE]),
+        keystore,
+        keystore,
+        told.get(_PASSWORD) or None,
+        checks_host=told.get(_HOST_CHECK, "https").strip().lower() == "https",
+    )
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error)
+    return error.strerror or str(error)

@@ -1,0 +1,63 @@
+"""Java properties text, as far as Kafka's files use it: key=value lines, comments, escapes.
+
+Pure text handling: no files, no meaning of keys.
+"""
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Key → value; a later line wins. Raises ValueError naming the line that has no separator."""
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(_logical_lines(text), start=1):
+        if not line or line[0] in "#!":
+            continue
+        key, found, value = _split(line)
+        if not found:
+            raise ValueError(f"line {number} is no key=value: {line[:100]!r}")
+        pairs[_unescape(key)] = _unescape(value)
+    return pairs
+
+
+def format_properties(pairs: dict[str, str]) -> str:
+    """The text of a properties file, sorted by key."""
+    return "".join(f"{key}={_escape(value)}\n" for key, value in sorted(pairs.items()))
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    carried = ""
+    for raw in text.splitlines():
+        line = carried + raw.strip()
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            carried = line[:-1]
+            continue
+        lines.append(line)
+        carried = ""
+    return [*lines, carried] if carried else lines
+
+
+def _split(line: str) -> tuple[str, bool, str]:
+    escaped = False
+    for index, char in enumerate(line):
+        if not escaped and char in "=:":
+            return line[:index].strip(), True, line[index + 1 :].strip()
+        escaped = char == "\\" and not escaped
+    return line, False, ""
+
+
+def _unescape(text: str) -> str:
+    out: list[str] = []
+    chars = iter(text)
+    for char in chars:
+        if char != "\\":
+            out.append(char)
+            continue
+        following = next(chars, "")
+        out.append(_ESCAPES.get(following, following))
+    return "".join(out)
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
