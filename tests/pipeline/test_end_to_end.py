@@ -224,9 +224,12 @@ def timeline_tells(lived: Lived, records: list[DumpedRecord], root: Path) -> Non
             if each["kind"] == kind and each["subject"].startswith(subject)
         ]
 
+    bounds = [
+        (each["begin_offset"], each["at_most_ms"]) for each in events if each["kind"] == "election"
+    ]
     elections = [n for n, record in enumerate(records) if record.type == "LeaderChange"]
     pairs = [(records[max(n - 1, 0)], records[n]) for n in elections]
-    assert found("election") == [lasted(*pair) for pair in pairs]
+    assert bounds == [(first.offset, first.time_ms - last.time_ms) for last, first in pairs]
     killed = lived.leader_killed
     last, _ = next(pair for pair in pairs if pair[1].time_ms > killed.begin_ms)
     assert killed.begin_ms <= last.time_ms <= killed.end_ms, "what the dead leader wrote last"

@@ -86,7 +86,7 @@ def timeline_tells(records: list[dict[str, Any]], source: Path, root: Path) -> N
         main(["timeline", "--log", str(source), "--html", str(page), "--parquet", str(file)]) == 0
     )
     told = pq.read_table(file).to_pylist()
-    elections = [each["duration_ms"] for each in told if each["kind"] == "election"]
+    elections = [each["at_most_ms"] for each in told if each["kind"] == "election"]
     taken = [n for n, each in enumerate(records) if each["type"] == "LeaderChange"]
     assert elections == [between(records[max(n - 1, 0)], records[n]) for n in taken]
     assert len(elections) >= 2

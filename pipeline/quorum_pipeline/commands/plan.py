@@ -5,10 +5,11 @@ for the operator, as PartitionReassignments.
 import argparse
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_pipeline.commands.histories import add_history, opened_history
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.rollback is not None:
         rollback = _placed(plan, lambda each: each.before)
         _write(arguments, arguments.rollback, _ROLLBACK, rollback)
-    for line in explanation(plan):
+    for line in (*explanation(plan), *left_out(brokers)):
         print(line)
     print(f"written to {arguments.output}; {progress.seconds:.1f} s")
     return 0
@@ -89,6 +90,14 @@ def explanation(plan: Plan) -> Iterator[str]:
         yield f"  {'on unusable brokers':20} {text} replicas"
 
 
+def left_out(brokers: Sequence[Broker]) -> Iterator[str]:
+    """Which brokers the plan gives nothing to, and why."""
+    closed = [each for each in brokers if each.closed and each.usable]
+    if closed:
+        named = ", ".join(f"{each.id} ({each.closed})" for each in closed)
+        yield f"  {'get nothing':20} brokers {named}; what they have stays: plan again when they are back"
+
+
 def _change(before: Balance, after: Balance, name: str) -> str:
     return f"{getattr(before, name)}  ->  {getattr(after, name)}"
 
@@ -100,9 +109,20 @@ def _brokers(state: Replayed, drained: list[int]) -> list[Broker]:
     if not known:
         raise PipelineError("no broker is registered in this state of the cluster")
     return [
-        Broker(number, record.rack, usable=number not in drained)
+        Broker(number, record.rack, usable=number not in drained, closed=_closed(record))
         for number, record in sorted(known.items())
     ]
+
+
+def _closed(record: RegisterBrokerRecord) -> str:
+    """Why nothing can be placed on a broker now; empty: it can."""
+    if record.fenced:
+        return "fenced"
+    if record.in_controlled_shutdown:
+        return "in controlled shutdown"
+    if record.log_dirs and set(record.log_dirs) <= set(record.cordoned_log_dirs or ()):
+        return "all log directories cordoned"
+    return ""
 
 
 def _partitions(state: Replayed, sizes: dict[tuple[str, int], int]) -> Iterator[Partition]:

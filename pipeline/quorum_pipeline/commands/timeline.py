@@ -26,8 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
             file.writelines(html_report(title, found.events, found.begin_ms, found.end_ms))
     if arguments.parquet is not None:
         write_events(arguments.parquet, found.events)
-    for kind, count, median, longest in summary(found.events):
-        print(f"{kind:20} {count:8,}   median {figure(median):>12}   longest {figure(longest):>12}")
+    for each in summary(found.events):
+        median, longest = (
+            figure(value, bound=each.bounds) for value in (each.median_ms, each.longest_ms)
+        )
+        print(f"{each.kind:20} {each.times:8,}   median {median:>12}   longest {longest:>12}")
     print(
         f"{len(found.events):,} events in offsets {found.start_offset} to {found.end_offset};"
         f" {progress.seconds:.1f} s"

@@ -12,11 +12,15 @@ Replicas = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """`usable` False: it is to be drained, or gone. No rack is a rack of its own kind, the same for all."""
+    """`usable` False: it is to be drained, or gone. No rack is a rack of its own kind, the same for all.
+
+    `closed`: why it can take no replica and no leadership now, such as "fenced"; what it has stays there. Empty: it can.
+    """
 
     id: int
     rack: str | None = None
     usable: bool = True
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class Placement:
         self.rack = [rack_numbers.get(str(each.rack or ""), len(racks)) for each in self.brokers]
         self.rack_count = max(len(racks), 1)
         self.usable = [broker.usable for broker in self.brokers]
+        self.receives = [broker.usable and not broker.closed for broker in self.brokers]
+        """Those that may get replicas and leaders."""
+        able = {rack for rack, ok in zip(self.rack, self.receives, strict=True) if ok}
+        self.open_rack_count = max(len(able), 1)
         numbered = self._number
         self.replicas: list[Replicas] = [
             tuple([numbered[each] for each in partition.replicas]) for partition in partitions
@@ -68,6 +76,14 @@ class Placement:
     def rack_limit(self, replica_count: int) -> int:
         """How many replicas of one partition may share a rack."""
         return -(-replica_count // self.rack_count)
+
+    def open_rack_limit(self, replica_count: int) -> int:
+        """The same while nothing can go to racks of which every broker is closed."""
+        return -(-replica_count // self.open_rack_count)
+
+    def stays(self, broker: int) -> bool:
+        """Whether it takes nothing and need not give anything away."""
+        return self.usable[broker] and not self.receives[broker]
 
     def move(self, index: int, source: int, target: int) -> None:
         """A replica takes the place of another in the list."""
@@ -100,11 +116,16 @@ class Placement:
         return None
 
 
-def targets(total: int, counts: Sequence[int], usable: Sequence[bool]) -> list[int]:
-    """An even share for every usable broker; who has most gets the remainder, so that least has to move."""
-    able = [broker for broker, ok in enumerate(usable) if ok]
-    share, more = divmod(total, len(able))
-    wanted = [share if ok else 0 for ok in usable]
+def targets(counts: Sequence[int], placement: Placement) -> list[int]:
+    """An even share for every broker that can take some; who has most gets the remainder, so that least has to move.
+
+    A closed broker keeps what it has.
+    """
+    able = [broker for broker, ok in enumerate(placement.receives) if ok]
+    wanted = [n if placement.stays(broker) else 0 for broker, n in enumerate(counts)]
+    share, more = divmod(sum(counts) - sum(wanted), len(able))
+    for broker in able:
+        wanted[broker] = share
     for broker in sorted(able, key=lambda each: -counts[each])[:more]:
         wanted[broker] += 1
     return wanted

@@ -16,7 +16,7 @@ Bucket = dict[int, dict[int, list[int]]]
 def balance_leaders(placement: Placement) -> None:
     """Until everybody leads an even share, or no chain is left."""
     counts = placement.leader_count
-    wanted = targets(sum(counts), counts, placement.usable)
+    wanted = targets(counts, placement)
     buckets: Bucket = defaultdict(lambda: defaultdict(list))
     for index, replicas in enumerate(placement.replicas):
         for follower in replicas[1:]:
@@ -37,7 +37,9 @@ def _chain(
     while waiting:
         leader = waiting.popleft()
         for follower in list(buckets[leader]):
-            if follower in came_from or not _next(placement, buckets, leader, follower):
+            if follower in came_from or not placement.receives[follower]:
+                continue
+            if not _next(placement, buckets, leader, follower):
                 continue
             came_from[follower] = leader
             if placement.leader_count[follower] < wanted[follower]:

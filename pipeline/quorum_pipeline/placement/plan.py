@@ -14,7 +14,7 @@ from quorum_pipeline.placement.replicas import balance_replicas, move_forced
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How something is spread over the usable brokers."""
+    """How something is spread over the brokers that can take some."""
 
     least: int
     most: int
@@ -68,8 +68,10 @@ def make_plan(
     brokers: Sequence[Broker], partitions: Sequence[Partition], *, leaders: bool = True
 ) -> Plan:
     """Even, rack aware, with few moves. Raises ValueError without a usable broker, NoRoom."""
-    if not any(broker.usable for broker in brokers):
-        raise ValueError("no broker can be used: all are drained, fenced or not registered")
+    if not any(broker.usable and not broker.closed for broker in brokers):
+        raise ValueError(
+            "no broker can be used: all are drained, fenced, shutting down, cordoned or not registered"
+        )
     placement = Placement(brokers, partitions)
     before, fewest = _balance(placement), _fewest(placement)
     move_forced(placement)
@@ -106,27 +108,28 @@ def _moved_bytes(placement: Placement, partitions: Sequence[Partition]) -> int |
 
 
 def _fewest(placement: Placement) -> int:
-    """Every plan has to empty the unusable brokers and to fill each of the others to an even share."""
-    usable, counts = placement.usable, placement.replica_count
-    share = sum(counts) // sum(usable)
+    """Every plan has to empty the unusable brokers and to fill each that is not closed to an even share."""
+    usable, able, counts = placement.usable, placement.receives, placement.replica_count
+    staying = sum(count for number, count in enumerate(counts) if placement.stays(number))
+    share = (sum(counts) - staying) // sum(able)
     leaving = sum(count for count, ok in zip(counts, usable, strict=True) if not ok)
-    filling = sum(max(share - n, 0) for n, ok in zip(counts, usable, strict=True) if ok)
+    filling = sum(max(share - n, 0) for n, ok in zip(counts, able, strict=True) if ok)
     return max(leaving, filling)
 
 
 def _balance(placement: Placement) -> Balance:
-    usable = placement.usable
+    usable, able = placement.usable, placement.receives
     misplaced = sum(n for n, ok in zip(placement.replica_count, usable, strict=True) if not ok)
     crowded = sum(placement.crowded(replicas) is not None for replicas in placement.replicas)
     return Balance(
-        _spread(placement.replica_count, usable),
-        _spread(placement.leader_count, usable),
-        None if placement.size_bytes is None else _spread(placement.bytes, usable),
+        _spread(placement.replica_count, able),
+        _spread(placement.leader_count, able),
+        None if placement.size_bytes is None else _spread(placement.bytes, able),
         crowded,
         misplaced,
     )
 
 
-def _spread(counts: Sequence[int], usable: Sequence[bool]) -> Spread:
-    found = [count for count, ok in zip(counts, usable, strict=True) if ok]
+def _spread(counts: Sequence[int], able: Sequence[bool]) -> Spread:
+    found = [count for count, ok in zip(counts, able, strict=True) if ok]
     return Spread(min(found), max(found), sum(found) / len(found))

@@ -16,22 +16,35 @@ class Receivers:
         self._placement = placement
         self._wanted = wanted
         self._queues: list[list[tuple[int, int]]] = [[] for _ in range(placement.rack_count)]
-        for broker, usable in enumerate(placement.usable):
-            if usable:
+        for broker, receives in enumerate(placement.receives):
+            if receives:
                 self._queues[placement.rack[broker]].append((-self._lack(broker), broker))
         for queue in self._queues:
             heapify(queue)
 
     def changed(self, broker: int) -> None:
         """It has more or fewer replicas than before."""
-        if self._placement.usable[broker]:
+        if self._placement.receives[broker]:
             entry = (-self._lack(broker), broker)
             heappush(self._queues[self._placement.rack[broker]], entry)
 
     def choose(self, replicas: Replicas, leaving: int, *, only_lacking: bool) -> int | None:
         """Who takes over from `leaving`; None if nobody may, or with `only_lacking` if nobody lacks any."""
+        limit = self._placement.rack_limit(len(replicas))
+        return self._choose(replicas, leaving, limit, only_lacking=only_lacking)
+
+    def choose_forced(self, replicas: Replicas, leaving: int) -> int | None:
+        """The same where it has to go: more may share a rack while every broker of another one is closed."""
+        found = self.choose(replicas, leaving, only_lacking=False)
+        if found is not None:
+            return found
+        limit = self._placement.open_rack_limit(len(replicas))
+        return self._choose(replicas, leaving, limit, only_lacking=False)
+
+    def _choose(
+        self, replicas: Replicas, leaving: int, limit: int, *, only_lacking: bool
+    ) -> int | None:
         placement = self._placement
-        limit = placement.rack_limit(len(replicas))
         taken = [placement.rack[each] for each in replicas if each != leaving]
         best, best_lack = None, 0 if only_lacking else -(1 << 60)
         for rack in range(placement.rack_count):

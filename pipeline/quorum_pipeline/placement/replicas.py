@@ -51,21 +51,28 @@ def balance_replicas(placement: Placement) -> None:
 
 
 def _wanted(placement: Placement) -> list[int]:
-    total = sum(placement.replica_count)
-    return targets(total, placement.replica_count, placement.usable)
+    return targets(placement.replica_count, placement)
 
 
 def _move(placement: Placement, receivers: Receivers, index: int, broker: int) -> None:
     replicas = placement.replicas[index]
-    target = receivers.choose(replicas, broker, only_lacking=False)
+    target = receivers.choose_forced(replicas, broker)
     if target is None:
-        usable = sum(placement.usable)
-        raise NoRoom(
-            f"a partition has {len(replicas)} replicas, and {usable} brokers can have some"
-        )
+        raise NoRoom(_no_room(placement, len(replicas)))
     placement.move(index, broker, target)
     receivers.changed(broker)
     receivers.changed(target)
+
+
+def _no_room(placement: Placement, replica_count: int) -> str:
+    text = f"a partition has {replica_count} replicas, and {sum(placement.receives)} brokers can have some"
+    closed = [b for number, b in enumerate(placement.brokers) if placement.stays(number)]
+    if not closed:
+        return text
+    named = ", ".join(f"{each.id} ({each.closed})" for each in closed)
+    return (
+        f"{text}; these can take none now: {named}. Bring one of them back, or drain fewer brokers"
+    )
 
 
 def _spread(placement: Placement, receivers: Receivers, index: int) -> None:
@@ -84,7 +91,8 @@ def _in_order(placement: Placement, broker: int, wanted: int, held: list[int]) -
     sizes = placement.size_bytes
     if sizes is None:
         return held
-    able = sum(placement.usable)
-    surplus = placement.bytes[broker] - sum(placement.bytes) // able
+    able = placement.receives
+    share = sum(n for n, ok in zip(placement.bytes, able, strict=True) if ok) // sum(able)
+    surplus = placement.bytes[broker] - share
     each_bytes = surplus // max(placement.replica_count[broker] - wanted, 1)
     return sorted(held, key=lambda index: abs(sizes[index] - each_bytes))

@@ -1,8 +1,11 @@
 """Events out of records: elections, voter changes, broker failures, unclean elections, reassignments. PURE.
 
-Owns which records begin and end what. All times are the log's own. What has begun and not ended has no end. Durations:
+Owns which records begin and end what. All times are the log's own. What has begun and not ended has no end. Records of a
+metadata transaction count when it ends, each at its own place; those of an aborted one never do. A change of a broker
+counts for the registration of its epoch only, as in the image. Durations:
 
-* election: from the last record of the old leader to the first of the new one: so long nothing was committed;
+* election: an instant, the first record of the new leader. How long it took is not in the log: an idle leader writes
+  nothing. It took at most the time since the last record of the old leader;
 * replacement: from the record that adds the new replica of a voter, or removes the old one, to the other of the two;
 * broker down: from fencing to unfencing; partition offline: without a leader; unclean election: until recovered;
 * reassignment: from the record that adds or removes replicas to the one after which none are on their way.
@@ -10,9 +13,10 @@ Owns which records begin and end what. All times are the log's own. What has beg
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from quorum_node.image.transactions import BOUNDARIES
 from quorum_node.records import metadata as md
 from quorum_node.records.control import LeaderChange, VotersRecord
 from quorum_node.records.identity import ReplicaKey, uuid_text
@@ -23,6 +27,8 @@ BROKER_DOWN, BROKER_GONE = "broker down", "broker unregistered"
 SHUTDOWN = "controlled shutdown"
 OFFLINE, UNCLEAN, REASSIGNMENT = "partition offline", "unclean election", "reassignment"
 TOPIC_CREATED, TOPIC_DELETED = "topic created", "topic deleted"
+_CONTROL: Final = frozenset((LeaderChange, VotersRecord))
+"""What no transaction holds back."""
 KINDS = (
     ELECTION, VOTER_ADDED, VOTER_REMOVED, VOTER_REPLACED, BROKER_DOWN, BROKER_GONE, SHUTDOWN, OFFLINE,
     UNCLEAN, REASSIGNMENT, TOPIC_CREATED, TOPIC_DELETED,
@@ -31,7 +37,10 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`end_ms` None: it still goes on. An event without duration ends when it begins."""
+    """`end_ms` None: it still goes on. An event without duration ends when it begins.
+
+    `at_most_ms`: of an instant, how long it can have taken at most, where only that is known.
+    """
 
     kind: str
     subject: str
@@ -40,6 +49,7 @@ class Event:
     begin_offset: int
     end_offset: int | None
     detail: str = ""
+    at_most_ms: int | None = None
 
     @property
     def duration_ms(self) -> int | None:
@@ -61,7 +71,11 @@ class At(NamedTuple):
 
 
 class Timeline:
-    """Takes every record of a log, in order; `events` gives what happened."""
+    """Takes every record of a log, in order; `events` gives what happened.
+
+    A log that does not begin at offset 0 goes on from a snapshot: `know` takes its records where it stands. Until then what
+    is said of an unknown broker is taken for its registration's.
+    """
 
     def __init__(self) -> None:
         self._done: list[Event] = []
@@ -70,7 +84,10 @@ class Timeline:
         self._leader: int | None = None
         self._voters: dict[ReplicaKey, None] | None = None
         self._names: dict[UUID, str] = {}
-        self._brokers: set[int] = set()
+        self._brokers: dict[int, int | None] = {}
+        """Broker → epoch of its registration; None: it was unregistered."""
+        self._held: list[tuple[At, object]] | None = None
+        """Records of the open transaction; None: none is open."""
         self._moving: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         """Partition → replicas on their way in and out."""
         self._handlers: dict[type, Callable[[At, Any], None]] = {
@@ -79,18 +96,50 @@ class Timeline:
             md.RegisterBrokerRecord: self._register,
             md.UnregisterBrokerRecord: self._unregister,
             md.BrokerRegistrationChangeRecord: self._registration_change,
+            md.FenceBrokerRecord: self._fence,
+            md.UnfenceBrokerRecord: self._fence,
             md.TopicRecord: self._topic,
             md.RemoveTopicRecord: self._remove_topic,
             md.PartitionRecord: self._partition,
             md.PartitionChangeRecord: self._partition_change,
         }
 
+    def know(self, at: At, records: Iterable[object]) -> None:
+        """What a snapshot says. What goes on there, and was not known of, has begun at some time before `at`."""
+        done, known = self._done.copy(), set(self._open)
+        for record in records:
+            if isinstance(record, md.RegisterBrokerRecord):
+                self._registered(at, record)
+            else:
+                self._handle(at, record)
+        self._done = done
+        told = f"since offset {at.offset} or before"
+        for key in self._open.keys() - known:
+            event = self._open[key]
+            detail = f"{event.detail}, {told}" if event.detail else told
+            self._open[key] = replace(event, detail=detail)
+
     def take(self, at: At, record: object) -> None:
         """The next record."""
+        kind = type(record)
+        if kind in BOUNDARIES:
+            held, self._held = self._held or [], None
+            if kind is md.EndTransactionRecord:
+                for place, each in held:
+                    self._handle(place, each)
+            elif kind is md.BeginTransactionRecord:
+                self._held = []
+        elif self._held is not None and kind not in _CONTROL:
+            if kind in self._handlers:
+                self._held.append((at, record))
+        else:
+            self._handle(at, record)
+        self._last = at
+
+    def _handle(self, at: At, record: object) -> None:
         handler = self._handlers.get(type(record))
         if handler is not None:
             handler(at, record)
-        self._last = at
 
     def events(self) -> list[Event]:
         """By the time at which they began; what still goes on, too."""
@@ -104,17 +153,8 @@ class Timeline:
         before = "nobody" if self._leader is None else f"node {self._leader}"
         detail = f"epoch {at.epoch}, after {before}"
         subject = f"node {record.leader_id}"
-        self._done.append(
-            Event(
-                ELECTION,
-                subject,
-                last.timestamp_ms,
-                at.timestamp_ms,
-                last.offset,
-                at.offset,
-                detail,
-            )
-        )
+        at_most_ms = max(at.timestamp_ms - last.timestamp_ms, 0)
+        self._instant(ELECTION, subject, at, detail, at_most_ms)
         self._leader = record.leader_id
 
     def _voters_record(self, at: At, record: VotersRecord) -> None:
@@ -156,27 +196,56 @@ class Timeline:
 
     def _register(self, at: At, record: md.RegisterBrokerRecord) -> None:
         subject = f"broker {record.broker_id}"
+        self._end(SHUTDOWN, subject, at)
         if not record.fenced:
             self._up(at, subject)
-        elif record.broker_id in self._brokers:
+        elif self._brokers.get(record.broker_id) is not None:
             self._begin(BROKER_DOWN, subject, at, "it registered again")
-        self._brokers.add(record.broker_id)
+        self._brokers[record.broker_id] = record.broker_epoch
+
+    def _registered(self, at: At, record: md.RegisterBrokerRecord) -> None:
+        """Some time before."""
+        self._brokers[record.broker_id] = record.broker_epoch
+        subject = f"broker {record.broker_id}"
+        if record.fenced:
+            self._begin(BROKER_DOWN, subject, at)
+        elif record.in_controlled_shutdown:
+            self._begin(SHUTDOWN, subject, at)
 
     def _unregister(self, at: At, record: md.UnregisterBrokerRecord) -> None:
         subject = f"broker {record.broker_id}"
-        self._brokers.discard(record.broker_id)
+        self._brokers[record.broker_id] = None
         self._up(at, subject)
         self._instant(BROKER_GONE, subject, at)
 
     def _registration_change(self, at: At, record: md.BrokerRegistrationChangeRecord) -> None:
+        if not self._concerns(record.broker_id, record.broker_epoch):
+            return
         subject = f"broker {record.broker_id}"
         if record.in_controlled_shutdown:
             self._begin(SHUTDOWN, subject, at)
         if record.fenced > 0:
-            self._end(SHUTDOWN, subject, at)
-            self._begin(BROKER_DOWN, subject, at)
+            self._down(at, subject)
         elif record.fenced < 0:
             self._up(at, subject)
+
+    def _fence(self, at: At, record: md.FenceBrokerRecord | md.UnfenceBrokerRecord) -> None:
+        """The older form of a change."""
+        if not self._concerns(record.id, record.epoch):
+            return
+        subject = f"broker {record.id}"
+        if isinstance(record, md.FenceBrokerRecord):
+            self._down(at, subject)
+        else:
+            self._up(at, subject)
+
+    def _concerns(self, broker_id: int, epoch: int) -> bool:
+        """Whether a change is one of the registration that is in force."""
+        return self._brokers.setdefault(broker_id, epoch) == epoch
+
+    def _down(self, at: At, subject: str) -> None:
+        self._end(SHUTDOWN, subject, at)
+        self._begin(BROKER_DOWN, subject, at)
 
     def _up(self, at: At, subject: str) -> None:
         self._end(SHUTDOWN, subject, at)
@@ -196,6 +265,8 @@ class Timeline:
     def _partition(self, at: At, record: md.PartitionRecord) -> None:
         subject = self._partition_name(record)
         self._toggle(OFFLINE, subject, at, record.leader == md.NO_LEADER)
+        unclean = record.leader_recovery_state == md.RECOVERING
+        self._toggle(UNCLEAN, subject, at, unclean, f"leader {record.leader}")
         self._moves(subject, at, record.adding_replicas, record.removing_replicas, record.replicas)
 
     def _partition_change(self, at: At, record: md.PartitionChangeRecord) -> None:
@@ -247,25 +318,44 @@ class Timeline:
         if event is not None:
             self._done.append(replace(event, end_ms=at.timestamp_ms, end_offset=at.offset))
 
-    def _instant(self, kind: str, subject: str, at: At, detail: str = "") -> None:
+    def _instant(
+        self, kind: str, subject: str, at: At, detail: str = "", at_most_ms: int | None = None
+    ) -> None:
         time_ms, offset = at.timestamp_ms, at.offset
-        self._done.append(Event(kind, subject, time_ms, time_ms, offset, offset, detail))
+        self._done.append(
+            Event(kind, subject, time_ms, time_ms, offset, offset, detail, at_most_ms)
+        )
 
 
-def summary(events: Iterable[Event]) -> list[tuple[str, int, int | None, int | None]]:
-    """(kind, how often, median and longest duration of those that took time and ended), in the order of KINDS."""
-    found: list[tuple[str, int, int | None, int | None]] = []
+class Summary(NamedTuple):
+    """How often a kind of event was there; median and longest duration of those that took time and ended.
+
+    `bounds`: the durations are upper bounds.
+    """
+
+    kind: str
+    times: int
+    median_ms: int | None
+    longest_ms: int | None
+    bounds: bool = False
+
+
+def summary(events: Iterable[Event]) -> list[Summary]:
+    """In the order of KINDS."""
+    found: list[Summary] = []
     every = list(events)
     for kind in KINDS:
         of_kind = [each for each in every if each.kind == kind]
-        durations = sorted(
+        bounds = [each.at_most_ms for each in of_kind if each.at_most_ms is not None]
+        durations = sorted(bounds) or sorted(
             each.duration_ms
             for each in of_kind
             if each.duration_ms is not None and not each.is_instant
         )
         if of_kind:
             median = durations[len(durations) // 2] if durations else None
-            found.append((kind, len(of_kind), median, durations[-1] if durations else None))
+            longest = durations[-1] if durations else None
+            found.append(Summary(kind, len(of_kind), median, longest, bool(bounds)))
     return found
 
 

@@ -45,10 +45,12 @@ def html_report(title: str, events: Sequence[Event], begin_ms: int, end_ms: int)
 
 def _summary(events: Sequence[Event]) -> Iterator[str]:
     yield "<table><tr><th>event<th class=n>how often<th class=n>median<th class=n>longest"
-    for kind, count, median, longest in summary(events):
-        dot = f'<span class=dot style="background:{_COLOURS[kind]}"></span>'
-        numbers = f"<td class=n>{count:,}<td class=n>{figure(median)}<td class=n>{figure(longest)}"
-        yield f"<tr><td>{dot}{kind}{numbers}"
+    for each in summary(events):
+        dot = f'<span class=dot style="background:{_COLOURS[each.kind]}"></span>'
+        median, longest = (
+            figure(value, bound=each.bounds) for value in (each.median_ms, each.longest_ms)
+        )
+        yield f"<tr><td>{dot}{each.kind}<td class=n>{each.times:,}<td class=n>{median}<td class=n>{longest}"
     yield "</table>"
 
 
@@ -132,12 +134,16 @@ def _table(events: Iterable[Event]) -> Iterator[str]:
 
 
 def _took(event: Event) -> str:
-    return figure(None) if event.is_instant else shown(event.duration_ms)
+    if event.is_instant:
+        return figure(event.at_most_ms, bound=True)
+    return shown(event.duration_ms)
 
 
-def figure(duration_ms: int | None) -> str:
-    """A duration for people, or a sign that there is none."""
-    return "–" if duration_ms is None else shown(duration_ms)
+def figure(duration_ms: int | None, *, bound: bool = False) -> str:
+    """A duration for people, or a sign that there is none; `bound`: it is an upper bound."""
+    if duration_ms is None:
+        return "–"
+    return f"≤ {shown(duration_ms)}" if bound else shown(duration_ms)
 
 
 def shown(duration_ms: int | None) -> str:

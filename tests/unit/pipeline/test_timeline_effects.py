@@ -1,0 +1,129 @@
+"""A timeline tells what took effect: as the image has it, and no longer than the log can know."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from quorum_node.records import metadata as md
+from quorum_node.records.control import LeaderChange, VotersRecord
+from quorum_node.records.identity import ReplicaKey
+from quorum_pipeline.__main__ import main
+from quorum_pipeline.files.timeline import read_timeline
+from quorum_pipeline.timeline.events import At, Event, Timeline, summary
+from support.written_log import TOPIC_ID, LogWriter, broker, partition, voter
+
+TOPIC = md.TopicRecord(name="orders", topic_id=TOPIC_ID)
+BEGIN, END, ABORT = (
+    md.BeginTransactionRecord(name="t"), md.EndTransactionRecord(), md.AbortTransactionRecord()
+)  # fmt: skip
+LEADERLESS = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=-1)
+
+
+def told(*records: object) -> list[Event]:
+    """A second from record to record."""
+    timeline = Timeline()
+    for number, record in enumerate(records):
+        timeline.take(At(number, 4, 1000 * number), record)
+    return timeline.events()
+
+
+def of(kind: str, events: list[Event]) -> list[tuple[str, int, int | None]]:
+    """Subject, offset and seconds."""
+    return [
+        (each.subject, each.begin_offset, each.duration_ms and each.duration_ms // 1000)
+        for each in events
+        if each.kind == kind
+    ]
+
+
+@pytest.mark.requirement("SP-05")
+@pytest.mark.parametrize(("end", "counts"), [(END, True), (ABORT, False), (BEGIN, False)])
+def test_records_of_a_transaction_count_when_it_ends_and_never_when_it_is_aborted(
+    end: object, counts: bool
+) -> None:
+    found = told(
+        TOPIC, partition(0, (1, 2)), BEGIN, LEADERLESS, md.RemoveTopicRecord(topic_id=TOPIC_ID),
+        end, END, md.NoOpRecord(),
+    )  # fmt: skip
+    assert of("partition offline", found) == ([("orders-0", 3, 1)] if counts else [])
+    assert of("topic deleted", found) == ([("orders", 4, 0)] if counts else [])
+
+
+@pytest.mark.requirement("SP-05")
+def test_an_open_transaction_says_nothing_yet_and_control_records_are_not_held_back() -> None:
+    elected = LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),))
+    found = told(broker(1), BEGIN, md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1), elected)
+    assert [each.kind for each in found] == ["election"]
+    found = told(
+        broker(1), BEGIN, TOPIC, VotersRecord((voter(1, 1),)), elected, ABORT,
+        VotersRecord((voter(1, 1), voter(2, 2))),
+    )  # fmt: skip
+    assert [each.kind for each in found] == ["election", "voter added"]
+
+
+@pytest.mark.requirement("SP-05")
+def test_the_older_records_of_fencing_count_too() -> None:
+    found = told(
+        broker(1), md.FenceBrokerRecord(id=1, epoch=1), md.NoOpRecord(),
+        md.UnfenceBrokerRecord(id=1, epoch=1),
+        md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, in_controlled_shutdown=1),
+        md.FenceBrokerRecord(id=1, epoch=1), replace(broker(1), broker_epoch=9, fenced=True),
+        md.UnfenceBrokerRecord(id=1, epoch=9),
+    )  # fmt: skip
+    assert of("broker down", found) == [("broker 1", 1, 2), ("broker 1", 5, 2)]
+    assert of("controlled shutdown", found) == [("broker 1", 4, 1)]
+
+
+@pytest.mark.requirement("SP-05")
+def test_a_change_of_another_epoch_than_the_registration_counts_for_nothing() -> None:
+    stale = (
+        md.FenceBrokerRecord(id=1, epoch=2),
+        md.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=1),
+    )
+    assert of("broker down", told(broker(1), *stale)) == []
+    gone = md.UnregisterBrokerRecord(broker_id=1, broker_epoch=1)
+    assert of("broker down", told(broker(1), gone, md.FenceBrokerRecord(id=1, epoch=1))) == []
+
+
+@pytest.mark.requirement("SP-05")
+def test_idle_time_is_no_election(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = LogWriter(tmp_path)
+    writer.elect(1)
+    writer.append(md.NoOpRecord())
+    writer.time_ms += 10 * 3_600_000
+    writer.elect(2)
+    writer.close()
+    events = read_timeline(tmp_path).events
+    first, second = (each for each in events if each.kind == "election")
+    assert second.is_instant
+    assert (second.begin_offset, second.duration_ms) == (2, 0)
+    assert (first.at_most_ms, second.at_most_ms) == (0, 36_001_000)
+    assert summary(events) == [("election", 2, 36_001_000, 36_001_000, True)]
+    page = tmp_path / "page.html"
+    assert main(["timeline", "--log", str(tmp_path), "--html", str(page)]) == 0
+    assert "longest ≤ 10 h 0 min" in capsys.readouterr().out
+    assert page.read_text().count("≤ 10 h 0 min") == 4, "median, longest, bar, table"
+
+
+@pytest.mark.requirement("SP-05")
+def test_what_has_begun_before_the_log_is_known_from_the_snapshot(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=1)
+    writer.append_control(VotersRecord((voter(1, 1),)))
+    writer.append(*map(broker, (1, 2)), md.FenceBrokerRecord(id=1, epoch=1))
+    writer.append(TOPIC, partition(0, (1, 2)), LEADERLESS)
+    cut = writer.snapshot(drop_log=True).end_offset
+    writer.append_control(VotersRecord((voter(1, 1), voter(2, 2))))
+    writer.append(md.FenceBrokerRecord(id=2, epoch=1), md.UnfenceBrokerRecord(id=1, epoch=1))
+    writer.append(md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2))
+    writer.close()
+    timeline = read_timeline(tmp_path)
+    assert 0 < timeline.start_offset < cut == 7, "whole segments go"
+    found = [(each.kind, each.subject, each.begin_offset, each.detail) for each in timeline.events]
+    since = f"since offset {cut} or before"
+    assert found == [
+        ("topic created", "orders", 4, ""),
+        ("partition offline", "orders-0", 6, ""),
+        ("broker down", "broker 1", cut, since),
+        ("voter added", "node 2", cut, found[3][3]),
+    ]
