@@ -30,6 +30,7 @@ PURE_PACKAGES = (
     "operator/quorum_operator/planner",
     "pipeline/quorum_pipeline/archive",
     "pipeline/quorum_pipeline/audit",
+    "pipeline/quorum_pipeline/deltas",
     "pipeline/quorum_pipeline/placement",
     "pipeline/quorum_pipeline/rows",
     "pipeline/quorum_pipeline/state",

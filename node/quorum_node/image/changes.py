@@ -15,7 +15,7 @@ from quorum_node.records import metadata as md
 if TYPE_CHECKING:
     from quorum_node.image.cluster_image import ClusterImage
 
-_TAGGED_FIELDS_KEPT = frozenset(
+TAGGED_FIELDS_KEPT = frozenset(
     (
         md.RegisterBrokerRecord,
         md.RegisterControllerRecord,
@@ -73,7 +73,7 @@ class ImageChanges:
             self._left_out.add(f"{name} v{record.version}")
             return
         kind = type(record)
-        if record.tagged_fields and kind not in _TAGGED_FIELDS_KEPT:
+        if record.tagged_fields and kind not in TAGGED_FIELDS_KEPT:
             self._left_out.add(f"{kind.__name__} with fields of a newer version")
         handler = self._handlers.get(kind)
         if handler is None:

@@ -4,11 +4,10 @@ import argparse
 import json
 from collections import Counter
 
-from quorum_pipeline.commands.histories import add_history, opened_history
+from quorum_pipeline.commands.histories import add_history, opened_tables
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.replay import Moment
-from quorum_pipeline.state.difference import Difference, differences
+from quorum_pipeline.state.difference import Difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,16 +23,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.start > arguments.end:
         raise PipelineError(f"--from {arguments.start} is behind --to {arguments.end}")
     progress = Progress("replaying", "offsets")
-    with opened_history(arguments, progress) as history:
-        before = history.at(Moment(offset=arguments.start))
-        after = history.at(Moment(offset=arguments.end))
     counts: Counter[str] = Counter()
-    for each in differences(before, after):
-        counts[f"{each.kind} in {each.table}"] += 1
-        print(_json(each) if arguments.json else _line(each))
-    if not arguments.json:
-        summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-        print(f"from offset {arguments.start} to {arguments.end}: {summary or 'nothing changed'}")
+    with opened_tables(arguments, progress) as history:
+        for each in history.differences(arguments.start, arguments.end):
+            counts[f"{each.kind} in {each.table}"] += 1
+            print(_json(each) if arguments.json else _line(each))
+        if not arguments.json:
+            summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+            print(
+                f"from offset {arguments.start} to {arguments.end}: {summary or 'nothing changed'}"
+            )
+        progress.say(history.how())
     return 0
 
 

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.local_files import LocalFiles, lies_here
 from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.state.difference import Difference, differences
 from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.tables import Tables
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
@@ -23,6 +26,59 @@ class History(Protocol):
 
     def at(self, moment: Moment) -> Replayed:
         """Raises PipelineError."""
+
+
+class StateTables(Tables, Protocol):
+    """A state as tables, and as a snapshot."""
+
+    end_offset: int
+    epoch: int
+    timestamp_ms: int
+
+    @property
+    def id(self) -> SnapshotId:
+        """The name of its snapshot."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open."""
+
+    def snapshot(self) -> Iterator[bytes]:
+        """The bytes of its snapshot. Raises PipelineError if there can be none."""
+
+
+class TableHistory(Protocol):
+    """What can be asked for the tables of any moment."""
+
+    def at(self, moment: Moment) -> StateTables:
+        """Raises PipelineError."""
+
+    def differences(self, start: int, end: int) -> Iterator[Difference]:
+        """Between two offsets. Raises PipelineError."""
+
+    def how(self) -> str:
+        """Where it was done, and what of it where."""
+
+
+class _Replaying:
+    """In this process: records are replayed one after the other."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._end_offset = 0
+
+    def at(self, moment: Moment) -> StateTables:
+        found = self._history.at(moment)
+        self._end_offset = found.end_offset
+        return found
+
+    def differences(self, start: int, end: int) -> Iterator[Difference]:
+        return differences(self.at(Moment(offset=start)), self.at(Moment(offset=end)))
+
+    def how(self) -> str:
+        return (
+            f"replayed in this process up to offset {self._end_offset}; --master does it on Spark"
+        )
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +94,9 @@ def add_history(parser: argparse.ArgumentParser) -> None:
         help="read so many pieces at a time; default 2",
     )
     parser.add_argument(
-        "--master", help="of Spark, which then reads --archive wherever it lies; default local[*]"
+        "--master",
+        help="of Spark: it reads --archive wherever it lies (default local[*]); state and diff of --log are made on"
+        " its executors",
     )
 
 
@@ -56,6 +114,25 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
         return
     with _reader(arguments, progress) as archive:
         yield _Archived(archive, progress, arguments.partitions)
+
+
+@contextmanager
+def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
+    """As `opened_history`, for whoever needs no image: a log with `--master` is reduced and merged on executors."""
+    if arguments.log is None or arguments.master is None:
+        with opened_history(arguments, progress) as history:
+            yield _Replaying(history)
+        return
+    from quorum_pipeline.spark.session import open_session
+    from quorum_pipeline.spark.spark_history import SparkHistory
+
+    progress.say("starting Spark")
+    session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
+    try:
+        with SparkHistory(session.sparkContext, arguments.log) as found:
+            yield found
+    finally:
+        session.stop()
 
 
 @contextmanager

@@ -4,11 +4,15 @@ import argparse
 import json
 from pathlib import Path
 
-from quorum_pipeline.commands.histories import add_history, opened_history
+from quorum_pipeline.commands.histories import (
+    StateTables,
+    TableHistory,
+    add_history,
+    opened_tables,
+)
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 
 _NAMES = [table.name for table in STATE_TABLES]
@@ -30,8 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     progress = Progress("replaying", "offsets")
-    with opened_history(arguments, progress) as history:
-        state = history.at(moment_of(arguments))
+    with opened_tables(arguments, progress) as history:
+        return _tell(arguments, progress, history, history.at(moment_of(arguments)))
+
+
+def _tell(
+    arguments: argparse.Namespace, progress: Progress, history: TableHistory, state: StateTables
+) -> int:
     if arguments.output is not None:
         from quorum_pipeline.files.table_files import write_tables
 
@@ -40,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     snapshot = write_snapshot(arguments.snapshot, state) if arguments.snapshot else None
     if arguments.show is not None:
         table = next(each for each in STATE_TABLES if each.name == arguments.show)
-        for row in table.rows(state):
+        for row in state.rows(table):
             print(json.dumps(row, ensure_ascii=False))
         return 0
-    counts = ", ".join(f"{t.count(state)} {t.name}" for t in STATE_TABLES)
+    counts = ", ".join(f"{state.count(t)} {t.name}" for t in STATE_TABLES)
     print(
         f"state at offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
     )
@@ -52,11 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
         print("  a metadata transaction is open here; what it has written so far is not counted")
     if snapshot is not None:
         print(f"  snapshot: {snapshot}")
-    print(f"  {progress.seconds:.1f} s")
+    print(f"  {history.how()}; {progress.seconds:.1f} s")
     return 0
 
 
-def write_snapshot(directory: Path, state: Replayed) -> Path:
+def write_snapshot(directory: Path, state: StateTables) -> Path:
     """The file, named as Kafka names it. Raises PipelineError, also if it exists."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / state.id.file_name

@@ -44,22 +44,31 @@ def replay_directory(
     Raises PipelineError: not a log, damaged, contradicting itself, or without this moment.
     """
     log = open_log(path)
-    end_offset = log.end_offset()
-    if moment.offset is not None and not 0 <= moment.offset <= end_offset:
-        raise _not_there(log, f"offset {moment.offset}", end_offset)
+    start = start_of(log, moment)
     state = Replayed()
-    start = _snapshot(log, moment)
     if start is not None:
         _begin(state, start)
-    elif log.start_offset > 0:
-        wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
-        raise _not_there(log, wanted, end_offset)
     try:
         _replay_log(log, state, moment, progress, side_by_side)
         state.finish()
     except BadRecord as error:
-        raise PipelineError(f"{_file_of(log, error.offset)}, {error}") from None
+        raise PipelineError(f"{file_of(log, error.offset)}, {error}") from None
     return state
+
+
+def start_of(log: LogDirectory, moment: Moment) -> SnapshotFile | None:
+    """The snapshot that replay up to a moment begins with; None: with the first record.
+
+    Raises PipelineError if the log does not have this moment.
+    """
+    end_offset = log.end_offset()
+    if moment.offset is not None and not 0 <= moment.offset <= end_offset:
+        raise _not_there(log, f"offset {moment.offset}", end_offset)
+    start = _snapshot(log, moment)
+    if start is None and log.start_offset > 0:
+        wanted = f"time {moment.time_ms} ms" if moment.offset is None else f"offset {moment.offset}"
+        raise _not_there(log, wanted, end_offset)
+    return start
 
 
 def _begin(state: Replayed, start: SnapshotFile) -> None:
@@ -70,7 +79,8 @@ def _begin(state: Replayed, start: SnapshotFile) -> None:
         raise PipelineError(f"{start.path}, {error}") from None
 
 
-def _file_of(log: LogDirectory, offset: int) -> Path:
+def file_of(log: LogDirectory, offset: int) -> Path:
+    """The segment that has a record."""
     return max(
         (each for each in log.segments if each.base_offset <= offset),
         key=lambda each: each.base_offset,

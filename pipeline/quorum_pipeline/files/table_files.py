@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.state.replayed import Replayed
-from quorum_pipeline.state.tables import STATE_TABLES
+from quorum_pipeline.state.tables import STATE_TABLES, Tables
 
 _ROWS_AT_ONCE = 50_000
 _TYPES = {
@@ -22,7 +21,7 @@ _TYPES = {
 }
 
 
-def write_tables(directory: Path, state: Replayed) -> None:
+def write_tables(directory: Path, state: Tables) -> None:
     """`NAME.parquet` for each table. Raises PipelineError if one is there already, OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     for table in STATE_TABLES:
@@ -30,7 +29,7 @@ def write_tables(directory: Path, state: Replayed) -> None:
         if path.exists():
             raise PipelineError(f"{path} exists already; name an empty directory")
         schema = pa.schema([(name, _TYPES[kind]) for name, kind in table.columns.items()])
-        rows = table.rows(state)
+        rows = state.rows(table)
         with pq.ParquetWriter(path, schema) as writer:
             while some := list(islice(rows, _ROWS_AT_ONCE)):
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))

@@ -17,6 +17,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.state.log_record import LogRecord
 from quorum_pipeline.state.replaying import Replaying
+from quorum_pipeline.state.tables import Row, StateTable
 
 if TYPE_CHECKING:
     from quorum_pipeline.state.log_columns import LogColumns
@@ -110,6 +111,14 @@ class Replayed:
         self._replaying.columns(found.some(~found.control))
         last = found.record(len(found) - 1)
         self._at(last.offset + 1, last.epoch, last.timestamp_ms)
+
+    def rows(self, table: StateTable) -> Iterator[Row]:
+        """Of one table, in order."""
+        return table.rows(self)
+
+    def count(self, table: StateTable) -> int:
+        """How many rows a table has."""
+        return table.count(self)
 
     def finish(self) -> None:
         """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""

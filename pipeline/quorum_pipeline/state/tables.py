@@ -5,30 +5,57 @@ Owns which tables there are, their columns and what identifies a row. Shows no s
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from immutables import Map
 
-from quorum_node.image.resource_types import resource_type_name
-from quorum_node.records.identity import uuid_text
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.image.resource_types import resource_type_name, resource_type_number
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import parse_uuid, uuid_text
 from quorum_pipeline.rows.declared import plain
-from quorum_pipeline.state.replayed import Replayed
 
-Row = dict[str, object]
+Row = dict[str, Any]
+
+
+class Imaged(Protocol):
+    """A state, or a part of one."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """Brokers, topics, configs and the rest."""
+
+    @property
+    def voters(self) -> VotersRecord | None:
+        """The voters in force."""
+
+
+class Tables(Protocol):
+    """A state as its tables, wherever their rows are made."""
+
+    def rows(self, table: "StateTable") -> Iterator[Row]:
+        """Of one table, in order."""
+
+    def count(self, table: "StateTable") -> int:
+        """How many rows a table has."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row; `count`: how many rows, without making them."""
+    """`columns`: name → type, as Spark and Hive write it; `key`: what identifies a row; `count`: how many rows, without making them.
+
+    `rows` are in order; `order`: what they are sorted by.
+    """
 
     name: str
     columns: dict[str, str]
     key: tuple[str, ...]
-    rows: Callable[[Replayed], Iterator[Row]]
-    count: Callable[[Replayed], int]
+    rows: Callable[[Imaged], Iterator[Row]]
+    count: Callable[[Imaged], int]
+    order: Callable[[Row], tuple[Any, ...]]
 
 
-def _brokers(state: Replayed) -> Iterator[Row]:
+def _brokers(state: Imaged) -> Iterator[Row]:
     for broker_id, broker in sorted(state.image.brokers.by_id.items()):
         yield {
             "broker_id": broker_id,
@@ -43,7 +70,7 @@ def _brokers(state: Replayed) -> Iterator[Row]:
         }
 
 
-def _topics(state: Replayed) -> Iterator[Row]:
+def _topics(state: Imaged) -> Iterator[Row]:
     for name in state.image.topics.names():
         topic = state.image.topics.named(name)
         assert topic is not None
@@ -54,7 +81,7 @@ def _topics(state: Replayed) -> Iterator[Row]:
         }
 
 
-def _partitions(state: Replayed) -> Iterator[Row]:
+def _partitions(state: Imaged) -> Iterator[Row]:
     for name in state.image.topics.names():
         topic = state.image.topics.named(name)
         assert topic is not None
@@ -78,7 +105,7 @@ def _partitions(state: Replayed) -> Iterator[Row]:
             }
 
 
-def _configs(state: Replayed) -> Iterator[Row]:
+def _configs(state: Imaged) -> Iterator[Row]:
     for key, value in state.image.configs.entries():
         yield {
             "resource_type": resource_type_name(key.resource_type),
@@ -88,7 +115,7 @@ def _configs(state: Replayed) -> Iterator[Row]:
         }
 
 
-def _voters(state: Replayed) -> Iterator[Row]:
+def _voters(state: Imaged) -> Iterator[Row]:
     for voter in state.voters.voters if state.voters else ():
         yield {
             "id": voter.key.id,
@@ -97,7 +124,7 @@ def _voters(state: Replayed) -> Iterator[Row]:
         }
 
 
-def _acls(state: Replayed) -> Iterator[Row]:
+def _acls(state: Imaged) -> Iterator[Row]:
     for number in sorted(state.image.acls.by_id):
         entry = state.image.acls.by_id[number]
         yield {
@@ -112,19 +139,31 @@ def _acls(state: Replayed) -> Iterator[Row]:
         }
 
 
-def _features(state: Replayed) -> Iterator[Row]:
+def _features(state: Imaged) -> Iterator[Row]:
     for name, level in sorted(state.image.features.levels.items()):
         yield {"name": name, "level": level}
 
 
-def _quotas(state: Replayed) -> Iterator[Row]:
-    for entity, quotas in sorted(state.image.client_quotas.by_entity.items(), key=str):
-        named = [f"{kind}={'<default>' if name is None else name}" for kind, name in entity]
+def _quotas(state: Imaged) -> Iterator[Row]:
+    by_entity = state.image.client_quotas.by_entity
+    named = [
+        (
+            ",".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity),
+            quotas,
+        )
+        for entity, quotas in by_entity.items()
+    ]
+    for entity, quotas in sorted(named, key=lambda each: each[0]):
         for name, value in sorted(quotas.items()):
-            yield {"entity": ",".join(named), "name": name, "value": value}
+            yield {"entity": entity, "name": name, "value": value}
 
 
-def _partition_count(state: Replayed) -> int:
+def _type_number(name: str) -> int:
+    """Numbers that have no name are shown as they are."""
+    return int(name) if name.lstrip("-").isdigit() else resource_type_number(name)
+
+
+def _partition_count(state: Imaged) -> int:
     topics = (state.image.topics.named(name) for name in state.image.topics.ids)
     return sum(len(each.partitions) for each in topics if each is not None)
 
@@ -147,6 +186,7 @@ STATE_TABLES = (
         ("broker_id",),
         _brokers,
         lambda state: len(state.image.brokers.by_id),
+        lambda row: (row["broker_id"],),
     ),
     StateTable(
         "topics",
@@ -154,6 +194,7 @@ STATE_TABLES = (
         ("topic_id",),
         _topics,
         lambda state: len(state.image.topics.ids),
+        lambda row: (row["name"],),
     ),
     StateTable(
         "partitions",
@@ -166,6 +207,7 @@ STATE_TABLES = (
         ("topic_id", "partition_id"),
         _partitions,
         _partition_count,
+        lambda row: (row["topic"], row["partition_id"]),
     ),
     StateTable(
         "configs",
@@ -173,10 +215,12 @@ STATE_TABLES = (
         ("resource_type", "resource_name", "name"),
         _configs,
         lambda state: _values_in(state.image.configs.by_resource),
+        lambda row: (_type_number(row["resource_type"]), row["resource_name"], row["name"]),
     ),
     StateTable(
         "voters", {"id": "int", "uuid": "string", "endpoints": _TEXTS}, ("id", "uuid"), _voters,
         lambda state: len(state.voters.voters) if state.voters else 0,
+        lambda row: (),
     ),
     StateTable(
         "acls",
@@ -188,10 +232,12 @@ STATE_TABLES = (
         ("id",),
         _acls,
         lambda state: len(state.image.acls.by_id),
+        lambda row: (parse_uuid(row["id"]).int,),
     ),
     StateTable(
         "features", {"name": "string", "level": "int"}, ("name",), _features,
         lambda state: len(state.image.features.levels),
+        lambda row: (row["name"],),
     ),
     StateTable(
         "quotas",
@@ -199,6 +245,7 @@ STATE_TABLES = (
         ("entity", "name"),
         _quotas,
         lambda state: _values_in(state.image.client_quotas.by_entity),
+        lambda row: (row["entity"], row["name"]),
     ),
 )  # fmt: skip
 """In the order in which they are shown."""

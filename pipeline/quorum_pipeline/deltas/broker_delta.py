@@ -1,0 +1,67 @@
+"""What a run of records does to a broker's registration, whatever it was. PURE.
+
+A change of another epoch than the registration's counts for nothing. So changes that come before a registration is known
+are kept by their epoch: at most one of them will count.
+Source: KIP-631, "Broker records".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quorum_node.records.metadata import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+
+Fields = Mapping[str, Any]
+
+
+def told_fields(
+    record: BrokerRegistrationChangeRecord | FenceBrokerRecord | UnfenceBrokerRecord,
+) -> tuple[int, int, dict[str, Any]]:
+    """Broker, epoch, and the fields of a registration that a change replaces."""
+    if not isinstance(record, BrokerRegistrationChangeRecord):
+        return record.id, record.epoch, {"fenced": isinstance(record, FenceBrokerRecord)}
+    fields: dict[str, Any] = {}
+    if record.fenced:
+        fields["fenced"] = record.fenced > 0
+    if record.in_controlled_shutdown:
+        fields["in_controlled_shutdown"] = True
+    if record.log_dirs:
+        fields["log_dirs"] = record.log_dirs
+    if record.cordoned_log_dirs is not None:
+        fields["cordoned_log_dirs"] = record.cordoned_log_dirs
+    return record.broker_id, record.broker_epoch, fields
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDelta:
+    """`told`: the broker was registered (`registration`) or unregistered (None); else `changes`, by the epoch that they are for."""
+
+    told: bool = False
+    registration: RegisterBrokerRecord | None = None
+    changes: Mapping[int, Fields] = field(default_factory=dict)
+
+    def changed(self, epoch: int, fields: Fields) -> "BrokerDelta":
+        """With a change more."""
+        if not fields:
+            return self
+        if not self.told:
+            known = {**self.changes.get(epoch, {}), **fields}
+            return BrokerDelta(changes={**self.changes, epoch: known})
+        registration = self.registration
+        if registration is None or registration.broker_epoch != epoch:
+            return self
+        return BrokerDelta(told=True, registration=replace(registration, **fields))
+
+    def then(self, other: "BrokerDelta") -> "BrokerDelta":
+        """Both, one after the other."""
+        if other.told:
+            return other
+        found = self
+        for epoch, fields in other.changes.items():
+            found = found.changed(epoch, fields)
+        return found

@@ -1,0 +1,140 @@
+"""A span cut by key, so that each part can be merged with the same parts of other spans by itself. PURE.
+
+Owns which key goes to which bucket. What is about a topic's id (the topic, its partitions) is cut by the id; configs,
+brokers and the rest by what identifies them. The one thing that crosses over is the name of a topic: merging the
+topics tells which names were removed and who has which name (`Names`), and configs are looked at with that.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+from zlib import crc32
+
+from quorum_node.image.resource_types import TOPIC
+from quorum_pipeline.deltas.chain import Chain
+from quorum_pipeline.deltas.delta import Delta, survives
+from quorum_pipeline.deltas.span import Span
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class Names:
+    """What merged topics say about names; `takers`: name → offset and id of who took it last, and whether that one is there still."""
+
+    removed: dict[str, int] = field(default_factory=dict)
+    takers: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
+
+    def add(self, other: "Names") -> list[int]:
+        """With what other topics say. The ids of topics whose name another one has taken."""
+        nameless: list[int] = []
+        for name, offset in other.removed.items():
+            self.removed[name] = max(offset, self.removed.get(name, offset))
+        for name, taker in other.takers.items():
+            before = self.takers.get(name, taker)
+            last = self.takers[name] = max(before, taker)
+            nameless += [each[1] for each in (before, taker) if each[2] and each != last]
+        return nameless
+
+
+def by_topic(span: Span, count: int) -> list[Span]:
+    """`count` spans with what `span` says of topics and partitions. Every one has its boundaries."""
+    return [_cut(span, _topics_of, number, count) for number in range(count)]
+
+
+def by_name(span: Span, count: int) -> list[Span]:
+    """`count` spans with all the rest."""
+    return [_cut(span, _others_of, number, count) for number in range(count)]
+
+
+def names_of(delta: Delta, count: int) -> list[Names]:
+    """What the merged topics of a bucket say, for each bucket of `by_name`."""
+    found = [Names() for _ in range(count)]
+    for name, offset in delta.removed_names.items():
+        found[_bucket(name, count)].removed[name] = offset
+    for name, (offset, number) in delta.named.items():
+        there = delta.holder(name) is not None
+        found[_bucket(name, count)].takers[name] = (offset, number, there)
+    return found
+
+
+def drop_configs(delta: Delta, names: Names) -> None:
+    """Configs of topics that were removed after them are gone."""
+    delta.configs = {
+        key: value
+        for key, value in delta.configs.items()
+        if value[1] is not None and survives(key, value[0], names.removed)
+    }
+
+
+def _cut(span: Span, part: Callable[[Chain, int, int], Chain], number: int, count: int) -> Span:
+    return Span(
+        part(span.head, number, count),
+        span.boundary,
+        part(span.body, number, count),
+        None if span.tail is None else part(span.tail, number, count),
+        span.malformed,
+        span.stopped,
+    )
+
+
+def _topics_of(chain: Chain, number: int, count: int) -> Chain:
+    return Chain([_topics(each, number, count) for each in chain.deltas], list(chain.names))
+
+
+def _topics(delta: Delta, number: int, count: int) -> Delta:
+    def mine(items: Iterable[tuple[int, Value]]) -> dict[int, Value]:
+        return {key: value for key, value in items if key % count == number}
+
+    return Delta(
+        topics=mine(delta.topics.items()),
+        partitions=mine(delta.partitions.items()),
+        named={name: taker for name, taker in delta.named.items() if taker[1] % count == number},
+        removed_names=delta.removed_names if number == 0 else {},
+        cleared={key for key in delta.cleared if key % count == number},
+        all_cleared=delta.all_cleared,
+        needs_topics=mine(delta.needs_topics.items()),
+        needs_partitions={
+            key: offset
+            for key, offset in delta.needs_partitions.items()
+            if key[0] % count == number
+        },
+        wrong=delta.wrong if number == 0 else None,
+    )
+
+
+def _others_of(chain: Chain, number: int, count: int) -> Chain:
+    parts = [_others(each, number, count) for each in chain.deltas]
+    first = parts[0]
+    for each in parts[1:]:
+        first.then(each)
+    return Chain([first])
+
+
+def _others(delta: Delta, number: int, count: int) -> Delta:
+    return Delta(
+        configs=_some(delta.configs, number, count, lambda key: key[1] if key[0] == TOPIC else key),
+        brokers=_some(delta.brokers, number, count, lambda key: key),
+        puts=_some(delta.puts, number, count, lambda key: key),
+        left_out=delta.left_out if number == 0 else set(),
+    )
+
+
+def _some(
+    items: dict[Key, Value], number: int, count: int, name: Callable[[Key], object]
+) -> dict[Key, Value]:
+    return {key: value for key, value in items.items() if _bucket(name(key), count) == number}
+
+
+def _bucket(name: object, count: int) -> int:
+    """The same in every process."""
+    return crc32(repr(name).encode(errors="surrogatepass")) % count
+
+
+def merged(spans: Iterable[Span]) -> Span:
+    """Parts of neighbours, in order."""
+    found = Span()
+    for each in spans:
+        found.then(each)
+    return found

@@ -1,0 +1,286 @@
+"""What a run of records does to any state: what it sets, what it changes, and what it needs to be there before. PURE.
+
+Owns replaying records onto an unknown state (`replay`), and composing two deltas (`then`): composing is associative, so a
+log may be cut anywhere and its parts put together in any order that keeps neighbours. All that a state decides later is
+kept in closed form, by key: nothing grows with the number of records of one key. The rules are those of
+`quorum_node.image`; what contradicts the state before is told with the offset at which a node would meet it.
+Offsets order what happens to one name: a topic that is removed takes its configs with it, and only its id is told.
+Source: KIP-631, "Record formats"; KIP-966 (ClearElr).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from quorum_node.image.partition import Partition, normal
+from quorum_node.image.resource_types import TOPIC
+from quorum_node.image.topics_changes import without_elr
+from quorum_node.records import metadata as md
+from quorum_pipeline.deltas.broker_delta import BrokerDelta
+from quorum_pipeline.deltas.contradiction import Contradiction, first_of
+from quorum_pipeline.deltas.partition_change import (
+    CLEARED,
+    Change,
+    applied,
+    change_told_at,
+    composed,
+)
+
+ConfigName = tuple[int, str, str]
+"""Type and name of the resource, name of the config."""
+Put = tuple[Any, ...]
+"""Kind of record and what identifies it: the last one of a key is all that counts."""
+_WRONG_COUNT = "directories for another number of replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """A topic from the record that makes it, at `offset`, until it is removed or made anew."""
+
+    offset: int
+    record: md.TopicRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDelta:
+    """What became of a topic id. The topic that was there before is gone.
+
+    `removed_at`: the offset of the record that removed that one; None: another topic took its id.
+    """
+
+    removed_at: int | None
+    live: Incarnation | None
+
+
+@dataclass(slots=True)
+class Delta:
+    """Of topics, partitions, names, configs, brokers, and records of which only the last one of a key counts.
+
+    Empty, it is the delta of no records. `replay…` and `then` change it in place.
+    """
+
+    topics: dict[int, TopicDelta] = field(default_factory=dict)
+    partitions: dict[int, dict[int, Partition | Change]] = field(default_factory=dict)
+    """Of the topic that is live now: whole, or (only if it was there before) changed."""
+    named: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Name → offset and id of the topic that took it last."""
+    removed_names: dict[str, int] = field(default_factory=dict)
+    """Name → offset of the last removal of a topic that had it: configs told before are gone."""
+    cleared: set[int] = field(default_factory=set)
+    """Ids of topics from before whose partitions have lost their eligible leader replicas,"""
+    all_cleared: bool = False
+    """or all of them."""
+    configs: dict[ConfigName, tuple[int, str | None]] = field(default_factory=dict)
+    """Offset and value of the last record."""
+    brokers: dict[int, BrokerDelta] = field(default_factory=dict)
+    puts: dict[Put, md.MetadataMessage | None] = field(default_factory=dict)
+    left_out: set[str] = field(default_factory=set)
+    needs_topics: dict[int, int] = field(default_factory=dict)
+    """Topics that must be there before, and the offset of the first record that needs it."""
+    needs_partitions: dict[tuple[int, int], int] = field(default_factory=dict)
+    wrong: Contradiction | None = None
+    """The first contradiction that is certain, whatever was before."""
+
+    def fail(self, offset: int | None, reason: str) -> None:
+        """A record that no state allows; None: nothing is wrong."""
+        if offset is not None:
+            self.wrong = first_of(self.wrong, Contradiction(offset, reason))
+
+    # -- records
+
+    def replay_topic(self, offset: int, record: md.TopicRecord) -> None:
+        """Made, also if there is one of that id: then that one is gone, and its configs stay."""
+        number = record.topic_id.int
+        before = self.topics.get(number)
+        live = Incarnation(offset, record)
+        self.topics[number] = TopicDelta(None if before is None else before.removed_at, live)
+        self._drop_partitions(number)
+        self.named[record.name] = (offset, number)
+
+    def replay_remove(self, offset: int, record: md.RemoveTopicRecord) -> None:
+        """Gone with its partitions and, as soon as its name is known, its configs."""
+        number = record.topic_id.int
+        before = self.topics.get(number)
+        if before is None:
+            self.topics[number] = TopicDelta(offset, None)
+        elif before.live is not None:
+            self._remove_name(before.live.record.name, offset)
+            self.topics[number] = TopicDelta(before.removed_at, None)
+        self._drop_partitions(number)
+
+    def replay_partition(self, offset: int, record: md.PartitionRecord) -> None:
+        """Made, or told anew from the beginning."""
+        number = record.topic_id.int
+        topic = self.topics.get(number)
+        if topic is None:
+            self.needs_topics.setdefault(number, offset)
+        elif topic.live is None:
+            self.fail(offset, _no_topic(number))
+            return
+        try:
+            new = normal(record)
+        except ValueError as error:
+            self.fail(offset, str(error))
+            return
+        self.partitions.setdefault(number, {})[record.partition_id] = new
+
+    def replay_change(self, offset: int, number: int, partition_id: int, change: Change) -> None:
+        """Some fields of a partition change."""
+        ops = self.partitions.get(number)
+        before = None if ops is None else ops.get(partition_id)
+        if before is None and number in self.topics:
+            self.fail(offset, _no_partition(number, partition_id))
+            return
+        if not isinstance(before, Partition):
+            self.needs_partitions.setdefault((number, partition_id), offset)
+        self._change(number, partition_id, change)
+
+    def clear_all_elr(self) -> None:
+        """Of all topics."""
+        for number in self.partitions:
+            self._clear_partitions(number)
+        self.all_cleared = True
+        self.cleared.clear()
+
+    def clear_elr(self, number: int) -> None:
+        """Of one topic, which is there."""
+        self._clear_partitions(number)
+        if number not in self.topics and not self.all_cleared:
+            self.cleared.add(number)
+
+    def holder(self, name: str) -> int | None:
+        """The id of the topic that has the name, if a record of this delta has told whose it is."""
+        offset, number = self.named[name]
+        live = self.topics[number].live
+        return number if live is not None and live.offset == offset else None
+
+    # -- composing
+
+    def then(self, other: "Delta") -> "Delta":
+        """Become both, one after the other; `other` must not be used any more."""
+        self._check_needs(other)
+        for number, topic in other.topics.items():
+            self._replace_topic(number, topic)
+        self._take_partitions(other)
+        for name, offset in other.removed_names.items():
+            self._remove_name(name, offset)
+        self.named.update(other.named)
+        self.configs.update(other.configs)
+        for broker_id, broker in other.brokers.items():
+            before = self.brokers.get(broker_id)
+            self.brokers[broker_id] = broker if before is None else before.then(broker)
+        self.puts.update(other.puts)
+        self.left_out |= other.left_out
+        self.wrong = first_of(self.wrong, other.wrong)
+        return self
+
+    def told_at(self, offset: int) -> "Delta":
+        """Become what it is for a node that replays all of it when it meets the record at `offset`: contradictions are told there.
+
+        The order of what is in it stays.
+        """
+        if self.wrong is not None:
+            self.wrong = Contradiction(offset, self.wrong.reason)
+        self.needs_topics = dict.fromkeys(self.needs_topics, offset)
+        self.needs_partitions = dict.fromkeys(self.needs_partitions, offset)
+        for ops in self.partitions.values():
+            for partition_id, op in ops.items():
+                if isinstance(op, Change):
+                    ops[partition_id] = change_told_at(op, offset)
+        return self
+
+    def finish(self) -> None:
+        """Nothing was before it: what it needs of that is missing."""
+        for number, offset in self.needs_topics.items():
+            self.fail(offset, _no_topic(number))
+        for (number, partition_id), offset in self.needs_partitions.items():
+            self.fail(offset, _no_partition(number, partition_id))
+
+    def _check_needs(self, other: "Delta") -> None:
+        for number, offset in other.needs_topics.items():
+            topic = self.topics.get(number)
+            if topic is None:
+                self.needs_topics.setdefault(number, offset)
+            elif topic.live is None:
+                self.fail(offset, _no_topic(number))
+        for key, offset in other.needs_partitions.items():
+            number, partition_id = key
+            if isinstance(self.partitions.get(number, {}).get(partition_id), Partition):
+                continue
+            if number in self.topics:
+                self.fail(offset, _no_partition(number, partition_id))
+            else:
+                self.needs_partitions.setdefault(key, offset)
+
+    def _replace_topic(self, number: int, topic: TopicDelta) -> None:
+        before = self.topics.get(number)
+        if before is not None:
+            if before.live is not None and topic.removed_at is not None:
+                self._remove_name(before.live.record.name, topic.removed_at)
+            topic = TopicDelta(before.removed_at, topic.live)
+        self.topics[number] = topic
+        self._drop_partitions(number)
+
+    def _take_partitions(self, other: "Delta") -> None:
+        """Topics that `other` has removed or made have no partitions here any more."""
+        for number in self.partitions if other.all_cleared else other.cleared:
+            self._clear_partitions(number, other.partitions.get(number, {}))
+        for number, ops in other.partitions.items():
+            mine = self.partitions.setdefault(number, {})
+            for partition_id, op in ops.items():
+                if isinstance(op, Partition):
+                    mine[partition_id] = op
+                elif partition_id in mine or number not in self.topics:
+                    self._change(number, partition_id, op)
+        if other.all_cleared:
+            self.all_cleared = True
+            self.cleared.clear()
+        elif not self.all_cleared:
+            self.cleared |= {each for each in other.cleared if each not in self.topics}
+
+    def _change(self, number: int, partition_id: int, change: Change) -> None:
+        ops = self.partitions.setdefault(number, {})
+        before = ops.get(partition_id)
+        if before is None:
+            if not self.all_cleared and number not in self.cleared:
+                ops[partition_id] = change
+                return
+            before = CLEARED
+        after: Partition | Change
+        if isinstance(before, Partition):
+            after, wrong = applied(change, before)
+        else:
+            after, wrong = composed(before, change)
+        ops[partition_id] = after
+        self.fail(wrong, _WRONG_COUNT)
+
+    def _clear_partitions(self, number: int, but: Any = ()) -> None:
+        ops = self.partitions.get(number, {})
+        for partition_id, op in ops.items():
+            if partition_id in but:
+                continue
+            if isinstance(op, Change):
+                ops[partition_id], _ = composed(op, CLEARED)
+            elif op.eligible_leader_replicas or op.last_known_elr:
+                ops[partition_id] = without_elr(op)
+
+    def _drop_partitions(self, number: int) -> None:
+        self.partitions.pop(number, None)
+        self.cleared.discard(number)
+
+    def _remove_name(self, name: str, offset: int) -> None:
+        self.removed_names[name] = max(offset, self.removed_names.get(name, offset))
+
+
+def survives(name: ConfigName, offset: int, removed_names: dict[str, int]) -> bool:
+    """Whether a config told at `offset` is there still: it is about something else than a topic, or about one that was made later."""
+    kind, resource_name, _ = name
+    return kind != TOPIC or offset > removed_names.get(resource_name, offset - 1)
+
+
+def _no_topic(number: int) -> str:
+    return f"a partition of topic {UUID(int=number)}, which does not exist"
+
+
+def _no_partition(number: int, partition_id: int) -> str:
+    return f"a change of partition {UUID(int=number)}-{partition_id}, which does not exist"

@@ -1,0 +1,102 @@
+"""A span of the log as what it does to any state, also to one in which a transaction is open. PURE.
+
+Owns metadata transactions, as `quorum_node.image.transactions` has them. Whether one is open where the span begins is not
+known. So what comes before the span's first boundary is kept apart (`head`): it takes effect, is held back until that
+boundary, or is dropped there. What takes effect after it is `body`; what an open transaction holds back at the end `tail`.
+Composing is associative. Source: KIP-868.
+"""
+
+from dataclasses import dataclass, field
+
+from quorum_node.image.transactions import BOUNDARIES
+from quorum_node.records import metadata as md
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.deltas.chain import Chain
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.deltas.delta import Delta
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The first record of a span that begins or ends a transaction; `ends`: what was held back takes effect there."""
+
+    offset: int
+    ends: bool
+
+
+@dataclass(slots=True)
+class Span:
+    """Empty, it is the span of no records. `replay`, `value` and `then` change it in place."""
+
+    head: Chain = field(default_factory=Chain)
+    boundary: Boundary | None = None
+    body: Chain = field(default_factory=Chain)
+    tail: Chain | None = None
+    malformed: Contradiction | None = None
+    """The first record that can't be decoded: what follows it does not count."""
+    stopped: bool = False
+    """Nothing that follows counts, for another reason."""
+
+    def value(self, offset: int, value: bytes) -> bool:
+        """The next record as it is in the log. Whether it can be decoded; else nothing more needs to be read."""
+        if self.malformed is None:
+            try:
+                record = md.decode_metadata(value)
+            except MalformedRecord as error:
+                self.malformed = Contradiction(offset, str(error))
+            else:
+                self.replay(offset, record)
+        return self.malformed is None
+
+    def replay(self, offset: int, record: md.AnyMetadata) -> None:
+        """The next record."""
+        kind = type(record)
+        if kind not in BOUNDARIES:
+            self._current().replay(offset, record)
+            return
+        ends = kind is md.EndTransactionRecord
+        if self.boundary is None:
+            self.boundary = Boundary(offset, ends)
+        elif ends and self.tail is not None:
+            self.body.then(self.tail.told_at(offset))
+        self.tail = Chain() if kind is md.BeginTransactionRecord else None
+
+    def then(self, other: "Span") -> "Span":
+        """Become both, one after the other; `other` must not be used any more."""
+        if self.malformed is not None or self.stopped:
+            return self
+        self.malformed, self.stopped = other.malformed, other.stopped
+        if other.boundary is None:
+            self._current().then(other.head)
+            return self
+        if self.boundary is None:
+            self.head.then(other.head)
+            self.boundary, self.body = other.boundary, other.body
+        else:
+            if self.tail is None:
+                self.body.then(other.head)
+            elif other.boundary.ends:
+                self.body.then(self.tail.then(other.head).told_at(other.boundary.offset))
+            self.body.then(other.body)
+        self.tail = other.tail
+        return self
+
+    def finish(self) -> "Outcome":
+        """Nothing was before it."""
+        delta = self.head.then(self.body).finish()
+        wrong = min((each for each in (delta.wrong, self.malformed) if each), default=None)
+        return Outcome(delta, self.tail is not None, wrong)
+
+    def _current(self) -> Chain:
+        if self.boundary is None:
+            return self.head
+        return self.body if self.tail is None else self.tail
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a whole log amounts to; `in_transaction`: one is open at its end. `wrong`: then there is no state."""
+
+    delta: Delta
+    in_transaction: bool
+    wrong: Contradiction | None

@@ -1,0 +1,71 @@
+"""What of a span is not about keys: up to where it goes, and what its control records say. PURE.
+
+Owns joining neighbours up: every offset once, none missing. Control records take effect whether a transaction is open or not.
+"""
+
+from dataclasses import dataclass, replace
+
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
+from quorum_pipeline.deltas.contradiction import Contradiction
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`epoch` and `timestamp_ms`: of the last record. `has_formed`: a set of voters was as large as a new quorum's.
+
+    `stop`: nothing behind this span counts: damage, or (`wrong` None) a later moment than the one that is wanted.
+    """
+
+    start_offset: int
+    end_offset: int
+    epoch: int = 0
+    timestamp_ms: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    leader_id: int | None = None
+    kraft_version: int | None = None
+    voters: VotersRecord | None = None
+    has_formed: bool = False
+    stop: bool = False
+    wrong: Contradiction | None = None
+
+    def control(self, record: DecodedRecord, epoch: int) -> "Summary":
+        """With a control record more. Raises MalformedRecord."""
+        match decode_control(record):
+            case LeaderChange(leader_id=leader_id):
+                return replace(self, leader_id=leader_id)
+            case KRaftVersion(level=level):
+                return replace(self, kraft_version=level)
+            case VotersRecord() as voters:
+                return self.with_voters(replace(voters, log_position=(record.offset, epoch)))
+        return self
+
+    def with_voters(self, voters: VotersRecord) -> "Summary":
+        """The voters in force."""
+        forms = len(voters.voters) >= (voters.initial_voters or 1)
+        return replace(self, voters=voters, has_formed=self.has_formed or forms)
+
+    def then(self, other: "Summary") -> "Summary":
+        """Both, one after the other."""
+        if self.stop:
+            return self
+        if other.start_offset != self.end_offset:
+            reason = f"offset {other.start_offset} where {self.end_offset} must follow: records are missing, or there twice"
+            return replace(self, stop=True, wrong=Contradiction(self.end_offset, reason))
+        empty = other.end_offset == other.start_offset
+        last = self if empty else other
+        return Summary(
+            self.start_offset,
+            other.end_offset,
+            last.epoch,
+            last.timestamp_ms,
+            self.records + other.records,
+            self.size_bytes + other.size_bytes,
+            self.leader_id if other.leader_id is None else other.leader_id,
+            self.kraft_version if other.kraft_version is None else other.kraft_version,
+            self.voters if other.voters is None else other.voters,
+            self.has_formed or other.has_formed,
+            other.stop,
+            other.wrong,
+        )

@@ -1,0 +1,77 @@
+"""A log in a directory as tasks that can be reduced side by side. Owns the cut; what a task does is in `reduced_span.py`.
+
+Nothing is decoded here: batch headers say where batches begin.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files.log_directory import LogDirectory, open_log
+from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
+from quorum_pipeline.files.replay import Moment, file_of, start_of
+from quorum_pipeline.files.snapshot_file import SnapshotFile
+
+LEAST_BYTES, MOST_BYTES = 4 << 20, 256 << 20
+TASKS_PER_SLOT = 3
+"""So that who is done sooner does more."""
+_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class LogTasks:
+    """`tasks` in order. `cuts`: how many of them lead to each of the moments that were asked for."""
+
+    log: LogDirectory
+    start: SnapshotFile | None
+    tasks: tuple[Task, ...]
+    cuts: tuple[int, ...]
+
+    def error(self, wrong: Contradiction) -> PipelineError:
+        """What is wrong, with its file."""
+        if wrong.offset < 0:
+            assert self.start is not None, "only a snapshot has such offsets"
+            offset = wrong.offset - BEFORE_THE_LOG
+            return PipelineError(f"{self.start.path}, offset {offset}: {wrong.reason}")
+        path = str(file_of(self.log, wrong.offset))
+        if path in wrong.reason:
+            return PipelineError(wrong.reason)  # damage says where it is
+        return PipelineError(f"{path}, offset {wrong.offset}: {wrong.reason}")
+
+
+def tasks_of(
+    path: Path, moments: Sequence[Moment], slots: int, span_bytes: int | None = None
+) -> LogTasks:
+    """Up to each of the moments, which are in order; one of them, or offsets all.
+
+    `slots`: tasks that run at a time. Raises PipelineError if the log does not have a moment.
+    """
+    log = open_log(path)
+    start = start_of(log, moments[0])
+    for each in moments[1:]:
+        start_of(log, each)
+    total = sum(each.size_bytes for each in log.segments)
+    target = span_bytes or min(max(total // (slots * TASKS_PER_SLOT), LEAST_BYTES), MOST_BYTES)
+    tasks: list[Task] = [] if start is None else [SnapshotTask(start)]
+    at = log.start_offset if start is None else start.id.end_offset
+    cuts = []
+    for moment in moments:
+        end = _END if moment.offset is None else moment.offset
+        tasks += _spans(log, at, end, moment.time_ms, target)
+        cuts.append(len(tasks))
+        at = end
+    return LogTasks(log, start, tuple(tasks), tuple(cuts))
+
+
+def _spans(
+    log: LogDirectory, start: int, end: int, time_ms: int | None, target: int
+) -> Iterator[Task]:
+    for span in log.spans(start, target):
+        if span.base_offset >= end:
+            return
+        begin = max(span.base_offset, start)
+        stop = end if span.end_offset is None else min(span.end_offset, end)
+        if begin < stop:
+            yield SpanTask(span, begin, stop, time_ms)

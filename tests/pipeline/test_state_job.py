@@ -1,0 +1,148 @@
+"""A log's state and what changed in it, made on Spark's executors: equal to replay, and the driver decodes no record."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.files import log_span, reduced_span
+from quorum_pipeline.files.replay import Moment, replay_directory
+from quorum_pipeline.spark.spark_history import SparkHistory
+from quorum_pipeline.spark.state_job import SparkState
+from quorum_pipeline.state.difference import differences
+from quorum_pipeline.state.replayed import Replayed
+from quorum_pipeline.state.tables import STATE_TABLES
+from support.pipeline_process import run_pipeline
+from support.written_log import TOPIC_ID, LogWriter, broker, partition, write_history
+
+
+@contextmanager
+def nothing_decoded_here() -> Iterator[None]:
+    """In this process, which is the driver: workers are others."""
+
+    def refuse(*_: object) -> Any:
+        raise AssertionError("the driver decodes a record")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (
+            (md, "decode_metadata"), (reduced_span, "decode_batch"), (reduced_span, "decode_records"),
+            (log_span, "split_batches"),
+        ):  # fmt: skip
+            patch.setattr(module, name, refuse)
+        yield
+
+
+def assert_same(found: SparkState, expected: Replayed) -> None:
+    assert (found.id, found.timestamp_ms) == (expected.id, expected.timestamp_ms)
+    assert (found.voters, found.in_transaction) == (expected.voters, expected.in_transaction)
+    for table in STATE_TABLES:
+        rows = list(found.rows(table))
+        assert rows == list(expected.rows(table)), table.name
+        assert found.count(table) == len(rows), table.name
+
+
+@pytest.mark.requirement("SP-03", "SP-08")
+def test_states_of_a_log_that_was_cut_into_many_spans(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=2_000)
+    images = write_history(writer)
+    writer.close()
+    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=300) as history:
+        for offset in (10, 52, writer.end_offset):
+            expected = replay_directory(tmp_path, Moment(offset=offset))
+            expected.finish()
+            with nothing_decoded_here():
+                state = history.at(Moment(offset=offset))
+                assert b"".join(state.snapshot()) == images.get(
+                    offset, b"".join(expected.snapshot())
+                )
+                assert_same(state, expected)
+            assert sum(each.summary.records for each in history.done) == offset
+        assert len(history.done) > 5
+        assert f"{offset} records reduced in {len(history.done)} tasks" in history.how()
+
+
+@pytest.mark.requirement("SP-03")
+def test_a_snapshot_a_time_and_an_open_transaction(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=400)
+    write_history(writer)
+    writer.append(broker(4), broker(5))
+    writer.snapshot(drop_log=True)
+    topic = md.TopicRecord(name="again", topic_id=TOPIC_ID)
+    writer.append(md.BeginTransactionRecord(name="t"), topic)
+    writer.append(partition(0, (1, 2)))
+    begun = writer.time_ms
+    writer.append(md.EndTransactionRecord(), md.FenceBrokerRecord(id=4, epoch=4))
+    writer.append(md.BeginTransactionRecord(name="u"), md.RemoveTopicRecord(topic_id=TOPIC_ID))
+    writer.close()
+    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=100) as history:
+        for moment in (Moment(time_ms=begun - 1), Moment(time_ms=begun), Moment()):
+            assert_same(history.at(moment), replay_directory(tmp_path, moment))
+        with pytest.raises(PipelineError, match="has no state at offset 999"):
+            history.at(Moment(offset=999))
+
+
+@pytest.mark.requirement("SP-03")
+def test_what_changed_between_two_offsets(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=2_000)
+    images = write_history(writer)
+    writer.close()
+    ends = [0, *sorted(images)[4::2]]
+    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=600) as history:
+        for start, end in pairwise(ends):
+            found = list(history.differences(start, end))
+            before, after = (
+                replay_directory(tmp_path, Moment(offset=each)) for each in (start, end)
+            )
+            assert found == list(differences(before, after))
+            assert found
+
+
+@pytest.mark.requirement("SP-03")
+def test_what_is_wrong_is_told_as_replay_tells_it(spark: SparkSession, tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=300)
+    writer.append(broker(1), broker(2))
+    writer.append(md.TopicRecord(name="orders", topic_id=TOPIC_ID), partition(0, (1, 2)))
+    change = md.PartitionChangeRecord(partition_id=1, topic_id=TOPIC_ID, leader=2)
+    wrong = md.encode_metadata(change, md.PartitionChangeRecord.HIGHEST_VERSION)
+    writer.append(md.NoOpRecord(), md.NoOpRecord())
+    writer.append_bytes([wrong])
+    writer.append(broker(3))
+    writer.append_bytes([b"\x01\x03\x00"])
+    writer.close()
+    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=100) as history:
+        with pytest.raises(PipelineError) as told:
+            history.at(Moment())
+        with pytest.raises(PipelineError) as expected:
+            replay_directory(tmp_path, Moment(offset=8))
+        assert str(told.value) == str(expected.value)
+        assert "offset 6: a change of partition" in str(told.value)
+        assert_same(history.at(Moment(offset=6)), replay_directory(tmp_path, Moment(offset=6)))
+        first = min(writer.directory.glob("*.log"))
+        first.write_bytes(first.read_bytes()[:70] + b"\xff" + first.read_bytes()[71:])
+        with pytest.raises(PipelineError, match="is damaged at byte 0, offset 0: checksum differs"):
+            history.at(Moment())
+
+
+@pytest.mark.long
+@pytest.mark.requirement("SP-03", "SP-08")
+def test_the_commands_on_spark(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "node", segment_bytes=2_000)
+    write_history(writer)
+    writer.close()
+    log = ["--log", str(tmp_path / "node")]
+    for options in (
+        ["state", *log, "--show", "brokers"],
+        ["diff", *log, "--from", "10", "--to", "52"],
+    ):
+        here, there = run_pipeline(*options), run_pipeline(*options, "--master", "local[2]")
+        assert (here.returncode, there.returncode) == (0, 0), there.stderr
+        assert here.stdout == there.stdout
+    told = run_pipeline("state", *log, "--master", "local[2]", "--output", str(tmp_path / "tables"))
+    assert "on Spark (local[2]): " in told.stdout
+    assert (tmp_path / "tables" / "partitions.parquet").exists()

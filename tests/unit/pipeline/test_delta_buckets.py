@@ -1,0 +1,123 @@
+"""Deltas cut by key and merged bucket by bucket are the state of a node; its snapshot comes out sorted by place."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import DecodedRecord
+from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, encode_control
+from quorum_node.records.identity import ReplicaKey
+from quorum_pipeline.deltas.buckets import Names, by_name, by_topic, drop_configs, merged, names_of
+from quorum_pipeline.deltas.contradiction import first_of
+from quorum_pipeline.deltas.rows import image_of
+from quorum_pipeline.deltas.snapshot_order import placed
+from quorum_pipeline.deltas.span import Outcome
+from quorum_pipeline.deltas.summary import Summary
+from support.delta_checks import CUTS, SHORT, reduced
+from support.delta_records import LOGS, node_state
+from support.written_log import voter
+
+
+def bucket_outcomes(
+    values: list[bytes], cuts: list[int], count: int
+) -> tuple[list[Outcome], list[int]]:
+    """Of each bucket of topics, then of each of the others; and ids of topics without a name."""
+    borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
+    spans = [reduced(values, *each) for each in pairwise(borders)]
+    topics = [
+        merged(each).finish()
+        for each in zip(*(by_topic(span, count) for span in spans), strict=True)
+    ]
+    others = [
+        merged(each).finish()
+        for each in zip(*(by_name(span, count) for span in spans), strict=True)
+    ]
+    nameless: list[int] = []
+    told = [names_of(outcome.delta, count) for outcome in topics]
+    for number, outcome in enumerate(others):
+        names = Names()
+        for each in told:
+            nameless += names.add(each[number])
+        drop_configs(outcome.delta, names)
+    return topics + others, nameless
+
+
+def without(outcome: Outcome, nameless: list[int]) -> ClusterImage:
+    delta = outcome.delta
+    delta.named = {name: each for name, each in delta.named.items() if each[1] not in nameless}
+    return image_of(delta)
+
+
+@SHORT
+@given(LOGS.filter(bool), CUTS, st.integers(1, 4))
+@pytest.mark.requirement("SP-03")
+def test_merged_by_bucket_it_is_what_a_node_has(
+    values: list[bytes], cuts: list[int], count: int
+) -> None:
+    expected = node_state(values)
+    outcomes, nameless = bucket_outcomes(values, cuts, count)
+    wrong = first_of(*(each.wrong for each in outcomes))
+    assert (wrong.offset if wrong else None) == expected.wrong_at
+    if wrong is not None:
+        return
+    assert {each.in_transaction for each in outcomes} == {expected.in_transaction}
+    images = [without(each, nameless) for each in outcomes]
+    assert frozenset().union(*(each.left_out for each in images)) == expected.image.left_out
+    level = expected.image.features
+    rows = [
+        row
+        for image in images
+        for row in placed(replace(image, features=level).snapshot_messages())
+        if not isinstance(row[1], md.FeatureLevelRecord) or row[1].name in image.features.levels
+    ]
+    rows.sort(key=lambda row: row[0])
+    assert [record for _, record in rows] == list(expected.image.snapshot_messages())
+
+
+@settings(SHORT, max_examples=3_000)
+@given(LOGS.filter(bool), CUTS, st.integers(1, 4))
+@pytest.mark.long
+@pytest.mark.requirement("SP-03")
+def test_merged_by_bucket_it_is_what_a_node_has_many_times(
+    values: list[bytes], cuts: list[int], count: int
+) -> None:
+    test_merged_by_bucket_it_is_what_a_node_has.hypothesis.inner_test(values, cuts, count)  # type: ignore[attr-defined]
+
+
+def test_summaries_join_up() -> None:
+    first = Summary(0, 5, epoch=1, timestamp_ms=10, records=5, leader_id=1)
+    second = Summary(5, 9, epoch=2, timestamp_ms=20, records=4, kraft_version=1)
+    both = first.then(second)
+    assert (both.start_offset, both.end_offset, both.records) == (0, 9, 9)
+    assert (both.epoch, both.timestamp_ms, both.leader_id, both.kraft_version) == (2, 20, 1, 1)
+    assert both.then(Summary(9, 9)) == both, "an empty one tells no epoch and no time"
+    missing = first.then(Summary(6, 9))
+    assert missing.stop
+    assert missing.wrong is not None
+    assert missing.wrong.offset == 5
+    assert missing.then(second) == missing
+
+
+def test_control_records_say_who_leads_and_who_votes() -> None:
+    def told(
+        at: Summary, offset: int, record: LeaderChange | KRaftVersion | VotersRecord
+    ) -> Summary:
+        encoded = encode_control(record)
+        return at.control(DecodedRecord(offset, 0, encoded.key, encoded.value), 7)
+
+    small = VotersRecord((voter(1, 1),), "cluster", initial_voters=2)
+    large = VotersRecord((voter(1, 1), voter(2, 2)), "cluster", initial_voters=2)
+    at = told(Summary(0, 0), 3, LeaderChange(2, (ReplicaKey(2),), (ReplicaKey(2),)))
+    at = told(told(at, 4, KRaftVersion(1)), 5, small)
+    assert (at.leader_id, at.kraft_version, at.has_formed) == (2, 1, False)
+    at = told(at, 6, large)
+    assert at.has_formed
+    at = replace(at, end_offset=8).then(told(Summary(8, 9), 8, small))
+    assert at.has_formed
+    assert at.voters is not None
+    assert (len(at.voters.voters), at.voters.log_position) == (1, (8, 7))

@@ -1,0 +1,25 @@
+"""Deltas of the parts of a log, put together in any order, are the state of a node that replays the log."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.delta_checks import CUTS, SHORT, assert_as_a_node, merged
+from support.delta_records import LOGS
+
+
+@SHORT
+@given(LOGS, CUTS, st.integers(0, 99))
+@pytest.mark.requirement("SP-03")
+def test_any_cut_and_any_order_of_merging(values: list[bytes], cuts: list[int], seed: int) -> None:
+    assert_as_a_node(values, merged(values, cuts, seed))
+
+
+@settings(SHORT, max_examples=6_000)
+@given(LOGS, CUTS, st.integers(0, 99))
+@pytest.mark.long
+@pytest.mark.requirement("SP-03")
+def test_any_cut_and_any_order_of_merging_many_times(
+    values: list[bytes], cuts: list[int], seed: int
+) -> None:
+    assert_as_a_node(values, merged(values, cuts, seed))
