@@ -17,8 +17,11 @@ Object = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 
-async def read_hosts(api: Reads, members: tuple[Incarnation, ...]) -> dict[Place, HostFacts]:
-    """Of members that should run and are not ready."""
+async def read_hosts(
+    api: Reads, members: tuple[Incarnation, ...], copies: Reads | None = None
+) -> dict[Place, HostFacts]:
+    """Of members that should run and are not ready. A host that `copies` call ready is not read again: a copy that is out
+    of date hides a fault for a moment, and nothing is done because of a host that is well."""
     asked = {
         (each.node_id, each.number): host
         for each in members
@@ -26,9 +29,12 @@ async def read_hosts(api: Reads, members: tuple[Incarnation, ...]) -> dict[Place
         if (host := _host_of(each)) is not None
     }
     hosts = sorted(set(asked.values()))
-    found = dict(
-        zip(hosts, await asyncio.gather(*(_read(api, host) for host in hosts)), strict=True)
-    )
+
+    async def read(host: str) -> HostFacts | None:
+        seen = await _read(copies, host) if copies is not None else None
+        return seen if seen is not None and seen.ready else await _read(api, host)
+
+    found = dict(zip(hosts, await asyncio.gather(*map(read, hosts)), strict=True))
     return {place: seen for place, host in asked.items() if (seen := found[host]) is not None}
 
 

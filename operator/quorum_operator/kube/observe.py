@@ -24,6 +24,7 @@ from quorum_operator.kube.pod_template import with_template
 from quorum_operator.kube.token import has_shape, token_of
 from quorum_operator.kube.volumes import read_volumes
 from quorum_operator.planner.claim_marks import merged
+from quorum_operator.planner.evidence import CIRCUMSTANCES
 from quorum_operator.planner.observed import (
     ForeignObject,
     Identity,
@@ -110,7 +111,7 @@ async def observe(
     incarnations = _with_drift(
         owner, spec, parts, identities, _incarnations(spec, parts, volumes, events)
     )
-    hosts = await read_hosts(api, incarnations)
+    hosts = await read_hosts(api, incarnations, copies)
     incarnations = tuple(
         replace(each, host=hosts.get((each.node_id, each.number))) for each in incarnations
     )
@@ -151,14 +152,16 @@ def _strays(parts: Parts) -> Iterator[Stray]:
 
 
 async def _volumes(api: Reads, parts: Parts, copies: Reads | None) -> dict[str, VolumeFacts]:
-    """Of a member that is called failed, all is read live: a failure is taken back when its cause is seen to be gone."""
+    """Of a member that is called failed by a circumstance all is read live: that is taken back when it is seen to be gone."""
     sound: list[Object] = []
-    failed: list[Object] = []
+    doubtful: list[Object] = []
     for place, claim in parts.claims.items():
         if place in parts.sets:
             notes = parts.sets[place]["metadata"].get("annotations") or {}
-            (failed if names.ANNOTATION_FAILED in notes else sound).append(claim)
-    found = await asyncio.gather(read_volumes(api, sound, copies), read_volumes(api, failed))
+            latch = facts.latch_facts(notes.get(names.ANNOTATION_FAILED))
+            circumstance = latch is not None and latch.reason in CIRCUMSTANCES
+            (doubtful if circumstance else sound).append(claim)
+    found = await asyncio.gather(read_volumes(api, sound, copies), read_volumes(api, doubtful))
     return {**found[0], **found[1]}
 
 
