@@ -121,6 +121,10 @@ images: venv ## the node's and the operator's image
 pipeline-image: venv ## the pipeline's image, with Spark and Java in it
 	@$(CLUSTER) pipeline-image
 
+.PHONY: release
+release: venv ## wheel, chart, images, bills of materials and checksums of the last commit, in build/release (ARGS=--no-images)
+	@$(PY) -m release $(ARGS)
+
 .PHONY: down
 down: venv ## remove the cluster and its disks; what was built stays in the cache
 	@$(CLUSTER) down

@@ -1,4 +1,4 @@
-"""Pins `node.txt`, `operator.txt`, `pipeline.txt` and `dev.txt`, with hashes, from what `pyproject.toml` asks for.
+"""Pins `node.txt`, `operator.txt`, `pipeline.txt`, `dev.txt` and `release.txt`, with hashes, from what `pyproject.toml` asks for.
 
 Run it with the oldest Python that is supported, on Linux: the pins are what the images install.
 `dev.txt` is solved first and constrains the others, so that tests run what the images run.
@@ -36,13 +36,15 @@ def compile_file(target: str, sources: list[str], options: list[str]) -> None:
 
 
 def main() -> None:
-    group = tomllib.loads(PYPROJECT.read_text())["dependency-groups"]["dev"]
+    groups = tomllib.loads(PYPROJECT.read_text())["dependency-groups"]
     upgrade = ["--upgrade"] if "--upgrade" in sys.argv[1:] else []
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = Path(scratch) / "dev.in"
-        wanted.write_text("\n".join(group) + "\n")
+        wanted = {name: Path(scratch) / f"{name}.in" for name in groups}
+        for name, group in groups.items():
+            wanted[name].write_text("\n".join(group) + "\n")
         extras = [f"--extra={extra}" for extra in EXTRAS]
-        compile_file("dev.txt", ["pyproject.toml", str(wanted)], extras + upgrade)
+        compile_file("dev.txt", ["pyproject.toml", str(wanted["dev"])], extras + upgrade)
+        compile_file("release.txt", [str(wanted["release"])], upgrade)
     constraint = [f"--constraint={HERE / 'dev.txt'}"]
     for extra in EXTRAS:
         compile_file(f"{extra}.txt", ["pyproject.toml"], [f"--extra={extra}", *constraint])

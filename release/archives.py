@@ -1,0 +1,54 @@
+"""Archives that say nothing of when and where they were made."""
+
+import gzip
+import io
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+Entry = tuple[tarfile.TarInfo, bytes | None]
+
+
+def neutral(info: tarfile.TarInfo, time_s: int) -> tarfile.TarInfo:
+    """Without owner names; nothing is younger than `time_s`. Owners by number stay: images need them."""
+    info.uname = info.gname = ""
+    info.mtime = min(int(info.mtime), time_s)
+    info.pax_headers = {
+        key: value
+        for key, value in info.pax_headers.items()
+        if key not in ("mtime", "atime", "ctime")
+    }
+    return info
+
+
+def packed(entries: Iterable[Entry]) -> bytes:
+    """A tar archive of these, in the order of their names; a hard link comes after what it links to."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for info, data in sorted(entries, key=lambda each: (each[0].islnk(), each[0].name)):
+            archive.addfile(info, None if data is None else io.BytesIO(data))
+    return target.getvalue()
+
+
+def zipped(data: bytes) -> bytes:
+    """gzip without a time and a name."""
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def entries_of(archive: tarfile.TarFile, time_s: int) -> list[Entry]:
+    """All entries with their content, made neutral."""
+    found: list[Entry] = []
+    for info in archive:
+        file = archive.extractfile(info) if info.isreg() else None
+        found.append((neutral(info, time_s), None if file is None else file.read()))
+    return found
+
+
+def repacked(path: Path, time_s: int) -> None:
+    """Write a .tar.gz anew, so that it depends on its content alone."""
+    with tarfile.open(path) as archive:
+        found = entries_of(archive, 0)
+    for info, _ in found:
+        info.uid = info.gid = 0
+        info.mtime = time_s
+    path.write_bytes(zipped(packed(found)))

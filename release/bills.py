@@ -1,0 +1,58 @@
+"""Bills of materials in CycloneDX's form: what each image installs, with the hashes that were checked.
+
+cyclonedx-py reads the pinned requirement files; Debian's packages come from the image itself.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from release.images import NAMES, Archive
+from release.source import ROOT, Source
+from release.stop import ReleaseError
+
+_ENVIRONMENT = ROOT / "build" / "release-environment"
+
+
+def build(source: Source, output: Path, version: str, images: Sequence[Archive]) -> None:
+    """One file per image. Raises ReleaseError."""
+    program = _program()
+    debian = {each.name: each.debian for each in images}
+    for name in NAMES:
+        command = [program, "requirements", "--output-reproducible", "--of", "JSON"]
+        command += ["--sv", "1.6", "--pyproject", source.folder / "pyproject.toml"]
+        command += [source.folder / "requirements" / f"{name}.txt"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ReleaseError(f"cyclonedx-py: {done.stderr.strip()}")
+        bill = json.loads(done.stdout)
+        bill["components"] += [_of_debian(*each) for each in sorted(debian.get(name, {}).items())]
+        path = output / f"metadataquorum-{name}-{version}.cdx.json"
+        path.write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n")
+
+
+def _of_debian(name: str, version: str) -> dict[str, Any]:
+    reference = f"pkg:deb/debian/{name}@{version}"
+    return {
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": reference,
+        "bom-ref": reference,
+    }
+
+
+def _program() -> Path:
+    """cyclonedx-py in an environment of its own, made once, from pinned packages."""
+    program = _ENVIRONMENT / "bin" / "cyclonedx-py"
+    if not program.exists():
+        pip = [_ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        pinned = ["--require-hashes", "-r", ROOT / "requirements" / "release.txt"]
+        for command in ([sys.executable, "-m", "venv", _ENVIRONMENT], [*pip, *pinned]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise ReleaseError(f"an environment for cyclonedx-py: {done.stderr.strip()}")
+    return program

@@ -1,0 +1,21 @@
+"""The chart as one file, which `helm install` takes."""
+
+import subprocess
+from pathlib import Path
+
+from release import testbed
+from release.archives import repacked
+from release.source import Source
+from release.stop import ReleaseError
+
+
+def build(source: Source, output: Path, version: str) -> Path:
+    """`helm package` checks the chart; the archive is written anew, as helm puts the present time into it."""
+    chart = source.folder / "helm" / "metadataquorum"
+    command = [testbed.helm(), "package", chart, "--destination", output]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ReleaseError(f"helm package: {done.stderr.strip()}")
+    made = output / f"metadataquorum-{version}.tgz"
+    repacked(made, source.time_s)
+    return made
