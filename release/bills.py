@@ -22,9 +22,9 @@ def build(source: Source, output: Path, version: str, images: Sequence[Archive])
     program = _program()
     debian = {each.name: each.debian for each in images}
     for name in NAMES:
-        command = [program, "requirements", "--output-reproducible", "--of", "JSON"]
-        command += ["--sv", "1.6", "--pyproject", source.folder / "pyproject.toml"]
-        command += [source.folder / "requirements" / f"{name}.txt"]
+        command = [str(program), "requirements", "--output-reproducible", "--of", "JSON"]
+        command += ["--sv", "1.6", "--pyproject", str(source.folder / "pyproject.toml")]
+        command += [str(source.folder / "requirements" / f"{name}.txt")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ReleaseError(f"cyclonedx-py: {done.stderr.strip()}")
@@ -49,9 +49,12 @@ def _program() -> Path:
     """cyclonedx-py in an environment of its own, made once, from pinned packages."""
     program = _ENVIRONMENT / "bin" / "cyclonedx-py"
     if not program.exists():
-        pip = [_ENVIRONMENT / "bin" / "python", "-m", "pip", "install", "--quiet"]
-        pinned = ["--require-hashes", "-r", ROOT / "requirements" / "release.txt"]
-        for command in ([sys.executable, "-m", "venv", _ENVIRONMENT], [*pip, *pinned]):
+        python = str(_ENVIRONMENT / "bin" / "python")
+        pinned = str(ROOT / "requirements" / "release.txt")
+        for command in (
+            [sys.executable, "-m", "venv", str(_ENVIRONMENT)],
+            [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", pinned],
+        ):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise ReleaseError(f"an environment for cyclonedx-py: {done.stderr.strip()}")

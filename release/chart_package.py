@@ -12,7 +12,7 @@ from release.stop import ReleaseError
 def build(source: Source, output: Path, version: str) -> Path:
     """`helm package` checks the chart; the archive is written anew, as helm puts the present time into it."""
     chart = source.folder / "helm" / "metadataquorum"
-    command = [testbed.helm(), "package", chart, "--destination", output]
+    command = [str(testbed.helm()), "package", str(chart), "--destination", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ReleaseError(f"helm package: {done.stderr.strip()}")
