@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,20 +33,26 @@ CROWD = Crowd()
 _STAND_IN = Path(__file__).resolve().parents[1] / "support" / "harness" / "stand_in.py"
 
 
-def _listen_on(address: str) -> list[str]:
+def _listen_on(address: str, given: Sequence[str]) -> list[str]:
     """All pods share one loopback device, so a node listens on its pod's address only."""
-    return [
-        "--override",
-        f"listeners=CONTROLLER://{address}:9093",
-        "--override",
-        f"admin.listener=http://{address}:8080",
-    ]
+    wanted = [f"listeners=CONTROLLER://{address}:9093"]
+    if any(each.startswith("admin.listener=https:") for each in given):
+        wanted += [
+            f"admin.listener=https://{address}:8443",
+            f"health.listener=http://{address}:8080",
+            "quorum.files.poll.ms=500",
+        ]
+    else:
+        wanted.append(f"admin.listener=http://{address}:8080")
+    return [word for each in wanted for word in ("--override", each)]
 
 
 def _programs() -> dict[str, Program | Crowd]:
     node = str(Path(sys.executable).with_name("quorum-node"))
     return {
-        STAND_IN_IMAGE: Program([sys.executable, str(_STAND_IN)], lambda at: ["--address", at]),
+        STAND_IN_IMAGE: Program(
+            [sys.executable, str(_STAND_IN)], lambda at, given: ["--address", at]
+        ),
         NODE_IMAGE: Program([node], _listen_on, module="quorum_node.server"),
         OTHER_NODE_IMAGE: Program([node], _listen_on),
         CROWD_IMAGE: CROWD,

@@ -17,7 +17,7 @@ from support.harness.http_proxy import RecordingProxy
 from support.harness.kube_api import Access, ApiError, Json, KubeApi
 from support.harness.kubelet import Kubelet
 from support.harness.pod_runtime import Program
-from support.harness.service import TcpService
+from support.harness.service import TcpService, WayIn
 from support.harness.volumes import storage_classes
 
 _T = TypeVar("_T")
@@ -154,9 +154,11 @@ class HarnessCluster:
         self._proxies.append(proxy)
         return proxy
 
-    def service(self, namespace: str, labels: Mapping[str, str], port: int) -> int:
+    def service(
+        self, namespace: str, labels: Mapping[str, str], port: int, way_in: WayIn | None = None
+    ) -> int:
         """The local port behind which the ready pods with `labels` answer on their `port`."""
-        service = TcpService(lambda: self.kubelet.ready_addresses(namespace, labels), port)
+        service = TcpService(lambda: self.kubelet.ready_addresses(namespace, labels), port, way_in)
         self.call(service.open())
         self._services.append(service)
         return service.port

@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from support.harness.kube_api import Json, KubeApi
 from support.harness.sandbox import Mount
 
+_CERTIFICATES = "tls"
+"""Name of the volume."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 
 
@@ -40,6 +42,17 @@ class PodFiles:
         """Makes the source directory of every volume. Raises NotYet."""
         for volume in self._pod["spec"].get("volumes", []):
             self._sources[volume["name"]] = await self._source(volume)
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether a volume holds what is replaced while the pod runs, and read again."""
+        return _CERTIFICATES in self._sources
+
+    async def renew(self) -> None:
+        """What the Secret of the certificates holds now; each file is replaced as a whole. Raises NotYet."""
+        for volume in self._pod["spec"].get("volumes", []):
+            if volume["name"] == _CERTIFICATES:
+                await self._write(volume, self._sources[_CERTIFICATES])
 
     def mounts(self, container: Json) -> list[Mount]:
         found = []
@@ -132,7 +145,12 @@ class PodFiles:
             if key not in keys:
                 raise NotYet(f"no key {key} for volume")
             (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            (directory / path).write_text(keys[key])
+            written = directory / path
+            if written.is_file() and written.read_text() == keys[key]:
+                continue
+            fresh = written.with_name(f".{written.name}.new")
+            fresh.write_text(keys[key])
+            fresh.replace(written)
 
     async def _claimed(self, name: str) -> Path:
         claim = await self._api.get(

@@ -5,6 +5,7 @@ stops; the containers own the processes.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,6 +20,7 @@ from support.harness.sandbox import Mount
 from support.warm_process import WarmStart
 
 _RETRY_S = 0.2
+_RENEWAL_S = 1.0
 _LAST_WORDS_S = 3.0
 
 
@@ -27,11 +29,11 @@ class Program:
     """What an image stands for: the words to execute, and words added for a pod's address.
 
     All pods share one loopback device, so a program that would listen on every address is told,
-    by `extra`, to listen on its pod's.
+    by `extra`, to listen on its pod's. That sees the words that the container was given.
     """
 
     entrypoint: Sequence[str]
-    extra: Callable[[str], Sequence[str]] = lambda address: ()
+    extra: Callable[[str, Sequence[str]], Sequence[str]] = lambda address, given: ()
     module: str | None = None
     """What the entrypoint runs, where it is to begin as a copy of a process that has it loaded."""
 
@@ -92,7 +94,18 @@ class PodRuntime:
             self._container(container, variables[container["name"]])
             for container in spec["containers"]
         ]
-        await asyncio.gather(*(container.run() for container in self.containers))
+        renewing = asyncio.create_task(self._renew_files())
+        try:
+            await asyncio.gather(*(container.run() for container in self.containers))
+        finally:
+            renewing.cancel()
+
+    async def _renew_files(self) -> None:
+        """What Secrets hold now, for as long as the pod runs; a kubelet takes a minute for it."""
+        while self._files.has_certificates:
+            await asyncio.sleep(_RENEWAL_S)
+            with contextlib.suppress(NotYet, ApiError, httpx.HTTPError):
+                await self._files.renew()
 
     async def _prepared(self) -> dict[str, dict[str, str]]:
         """Waits until the volumes and the variables of every container can be had."""
@@ -119,7 +132,8 @@ class PodRuntime:
         def prepare(root: Path) -> Launch | WarmStart:
             program = self._programs[spec["image"]]
             command = list(spec.get("command") or program.entrypoint)
-            words = [*spec.get("args", []), *program.extra(self.address)]
+            given = spec.get("args", [])
+            words = [*given, *program.extra(self.address, given)]
             words = [expand(word, variables) for word in words]
             message = spec.get("terminationMessagePath", "/dev/termination-log")
             mounts = [

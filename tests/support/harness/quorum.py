@@ -12,7 +12,9 @@ from typing import Any
 import httpx
 
 from support.harness.cluster import HarnessCluster
+from support.harness.held_certificate import HeldCertificate
 from support.harness.kube_api import ApiError, Json
+from support.harness.service import WayIn
 from support.trial import kube
 from support.trial.kube import Kube
 from support.trial.quorum import Described, Quorum, Voter
@@ -36,23 +38,49 @@ class FailedDisk:
 
 
 class HarnessQuorum(Quorum):
-    """Asks pods directly; `cluster` carries out the faults."""
+    """Asks pods directly; `cluster` carries out the faults. `tls`: its members have certificates."""
 
-    def __init__(self, api: Kube, cluster: HarnessCluster, namespace: str, name: str) -> None:
+    def __init__(
+        self,
+        api: Kube,
+        cluster: HarnessCluster,
+        namespace: str,
+        name: str,
+        *,
+        tls: bool = False,
+    ) -> None:
         super().__init__(api, namespace, name)
         self.cluster = cluster
+        self.admin = HeldCertificate(api, namespace, f"{name}-admin-tls") if tls else None
         # Plain HTTP: the certificates that a client reads cost more than its call. An address outlives its pod.
         self._pods = httpx.Client(
             verify=False, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
+
+    @property
+    def admin_port(self) -> int:
+        """Of each pod."""
+        return 8080 if self.admin is None else 8443
+
+    @property
+    def way_in(self) -> WayIn | None:
+        """How a client without certificates of its own comes to the pods; None: in plain text."""
+        if self.admin is None:
+            return None
+        return WayIn(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
 
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx."""
         address = self.api.get(kube.core(self.namespace, "pods", pod))["status"].get("podIP")
         if address is None:
             raise ApiError("GET", path, 503, f"{pod} has no address yet")
-        url = f"http://{address}:8080{path}"
-        answer = self._pods.get(url, timeout=timeout_s)
+        if self.admin is not None:
+            host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
+            url = f"https://{address}:{self.admin_port}{path}"
+            answer = self.admin.get(url, host, timeout_s=timeout_s)
+        else:
+            url = f"http://{address}:{self.admin_port}{path}"
+            answer = self._pods.get(url, timeout=timeout_s)
         if not answer.is_success:
             raise ApiError("GET", url, answer.status_code, answer.text)
         document: dict[str, Any] = answer.json()

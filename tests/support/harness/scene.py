@@ -19,7 +19,6 @@ from support.harness.volumes import DIRECTORY_CLASS, DISK_CLASS
 from support.trial import kube
 from support.trial.kube import Kube
 from support.trial.load import Load
-from support.trial.quorum import ADMIN_PORT
 from support.trial.waiting import wait_for
 from support.workload.judgement import Verdict
 
@@ -152,7 +151,9 @@ class Scene:
         """Creates the resource and returns at once."""
         document = self.document(name, replicas, disks=disks, **spec)
         self.api.create(kube.quorums(self.namespace), document)
-        quorum = HarnessQuorum(self.api, self.cluster, self.namespace, name)
+        quorum = HarnessQuorum(
+            self.api, self.cluster, self.namespace, name, tls=_has_certificates(spec)
+        )
         self.quorums.append(quorum)
         return quorum
 
@@ -167,7 +168,7 @@ class Scene:
     def start_load(self, quorum: HarnessQuorum) -> Load:
         """A writer and a checker on the ready pods, as processes; ended with the scene."""
         labels = {"app.kubernetes.io/instance": quorum.name}
-        port = self.cluster.service(self.namespace, labels, ADMIN_PORT)
+        port = self.cluster.service(self.namespace, labels, quorum.admin_port, quorum.way_in)
         load = Load(quorum, f"http://127.0.0.1:{port}", self.folder / f"load-{len(self.loads)}")
         self.loads.append(load)
         load.start()
@@ -256,6 +257,11 @@ class Scene:
 
     def _no_pods(self) -> bool:
         return not self.api.list(kube.core(self.namespace, "pods"))
+
+
+def _has_certificates(spec: dict[str, object]) -> bool:
+    asked = spec.get("tls")
+    return isinstance(asked, dict) and asked.get("mode") == "Managed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,38 @@
 """A stable address for the ready pods of a quorum: what a Service with a cluster address does.
 
-Owns forwarding of TCP connections, each to the next ready pod. Knows nothing of what they carry.
+Owns forwarding of TCP connections, each to the next ready pod. Knows nothing of what they carry, but for TLS that it may speak to pods.
 """
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 
 _CHUNK_BYTES = 65_536
 
 
-class TcpService:
-    """Listens on a port of 127.0.0.1; `addresses` names the ready pods at the time of a connection."""
+@dataclass(frozen=True, slots=True)
+class WayIn:
+    """How to come into pods that serve by TLS: who asks, and the name that each of them must prove."""
 
-    def __init__(self, addresses: Callable[[], list[str]], target_port: int) -> None:
+    context: Callable[[], ssl.SSLContext]
+    host: str
+
+
+class TcpService:
+    """Listens on a port of 127.0.0.1; `addresses` names the ready pods at the time of a connection.
+
+    With `way_in` it speaks TLS to the pods, and plain text to who connects: the contexts are asked for at each connection.
+    """
+
+    def __init__(
+        self,
+        addresses: Callable[[], list[str]],
+        target_port: int,
+        way_in: "WayIn | None" = None,
+    ) -> None:
+        self._way_in = way_in
         self.port = 0
         self._addresses = addresses
         self._target_port = target_port
@@ -49,12 +68,18 @@ class TcpService:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """To the next pod that accepts; None when none does."""
         known = self._addresses()
+        context = None
+        if self._way_in is not None:
+            context = await asyncio.to_thread(self._way_in.context)
+        name = self._way_in.host if self._way_in is not None else None
         for _ in known:
             self._turn += 1
             address = known[self._turn % len(known)]
             # Without a time limit: on one machine it is there or refused at once.
             with contextlib.suppress(OSError):
-                return await asyncio.open_connection(address, self._target_port)
+                return await asyncio.open_connection(
+                    address, self._target_port, ssl=context, server_hostname=name
+                )
         return None
 
 
