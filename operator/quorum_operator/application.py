@@ -15,8 +15,9 @@ import httpx
 import structlog
 from aiohttp import web
 
-from quorum_operator.certificate_keeper import CertificateKeeper
+from quorum_operator.certificate_keeper import LOOKS_BETWEEN, CertificateKeeper
 from quorum_operator.crd import KIND, PLURAL
+from quorum_operator.desired.names import asked_by_notes
 from quorum_operator.kube import paths
 from quorum_operator.kube.cache import Cache
 from quorum_operator.kube.client import KubeApi, load_configuration
@@ -73,7 +74,7 @@ class Application:
         per_s, count = self._settings.call_limits, self.metrics.count_call
         self._api = KubeApi(configuration, gate.check, per_s, count)
         self._gate_of_calls = _checking(gate)
-        self._http = self._node_http(True)
+        self._http = self._node_http()
         await self._serve()
         await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
@@ -102,17 +103,16 @@ class Application:
             if api is not None:
                 await api.__aexit__(None, None, None)
 
-    def _node_http(self, verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
-        """For the calls to nodes.
+    def _node_http(self, context: ssl.SSLContext | None = None) -> httpx.AsyncClient:
+        """For the calls to nodes. With a context never through a proxy of the environment, which would be asked for another
+        name than the pod has to prove.
 
         Pods come and go under the same address: a kept connection may lead to a dead process. How many calls there
         are at once is bounded by the workers.
         """
         hooks = {"request": [self._gate_of_calls]}
-        return httpx.AsyncClient(transport=Transport(verify, proxies=True), event_hooks=hooks)
-
-    def _secured_http(self, context: ssl.SSLContext) -> httpx.AsyncClient:
-        return self._node_http(context)
+        transport = Transport(True if context is None else context, proxies=context is None)
+        return httpx.AsyncClient(transport=transport, event_hooks=hooks)
 
     def _gate(self, configuration: Any) -> Leadership | Always:
         """What says whether something may be changed; others wait for the lease as well, if there is one."""
@@ -129,7 +129,9 @@ class Application:
         assert self._http is not None
         resync_s = self._settings.resync_s
         nodes, clock = QuorumClient(self._http), self._api.clock.now
-        certificates = CertificateKeeper(self._api, clock, self._secured_http)
+        certificates = CertificateKeeper(
+            self._api, clock, self._node_http, quiet_s=LOOKS_BETWEEN * resync_s
+        )
         reconciler = Reconciler(
             self._api,
             nodes,
@@ -169,7 +171,10 @@ class Application:
         """A MetadataQuorum changed; our own status writes are no reason to look again."""
         meta = body.get("metadata")
         assert isinstance(meta, dict)
-        state = (meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp"))
+        state = (
+            *(meta.get(each) for each in ("uid", "generation", "deletionTimestamp")),
+            asked_by_notes(meta),
+        )
         if self._generations.get((namespace, name)) == state:
             return
         self._generations[namespace, name] = state

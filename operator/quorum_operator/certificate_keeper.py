@@ -4,6 +4,7 @@ Runs beside the one step of each reconcile, as the marks on claims do. Holds no 
 or a second one, goes on from what is there. The operator's own certificate lives in memory, and is signed anew after a restart.
 """
 
+import random
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -40,7 +41,8 @@ from quorum_operator.transport import Transport
 MOST_STEPS = 16
 """In one reconcile."""
 QUIET_S = 60.0
-"""Between two looks at the Secrets of a quorum whose certificates are in order."""
+LOOKS_BETWEEN = 6
+"""Secrets of a quorum whose certificates are in order are read once in so many looks at it."""
 WAIT_S = 1.0
 REFUSED_S = 5.0
 
@@ -72,10 +74,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Of one look. `again_s`: when to look again."""
+    """Of one look. `settled`: nothing is to be done. `again_s`: when the Secrets are to be read again."""
 
     seen: CertificatesSeen
-    changed: bool
+    settled: bool
     again_s: float
 
 
@@ -84,13 +86,24 @@ def plain_http(context: ssl.SSLContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=Transport(context))
 
 
+async def close(opened: Opened | None) -> None:
+    """It is used no more: another certificate or authority has taken its place, or the quorum is gone."""
+    if opened is not None:
+        await opened.door.http.aclose()
+
+
 class CertificateKeeper:
     """Of any quorum. `clock`: seconds since 1970, the API server's where it is known."""
 
     def __init__(
-        self, api: KubeApi, clock: Callable[[], float], make_http: MakeHttp = plain_http
+        self,
+        api: KubeApi,
+        clock: Callable[[], float],
+        make_http: MakeHttp = plain_http,
+        quiet_s: float = QUIET_S,
     ) -> None:
         self._api, self._clock, self._make_http = api, clock, make_http
+        self._quiet_s = quiet_s
 
     async def open(
         self,
@@ -114,6 +127,7 @@ class CertificateKeeper:
             http = before.door.http
         else:
             http = self._make_http(_context(trusted, presented))
+            await close(before)
         shared = f"{owner.admin_service}.{owner.namespace}.svc"
         door = SecureDoor(http, _names(owner, cluster), shared)
         return Opened(found, all_holders, door, key, pair)
@@ -161,16 +175,22 @@ class CertificateKeeper:
             except ApiError as error:
                 if is_outage(error):
                     raise
-                told = by_api(store.subject_of(owner, step), error)
-                refused = f"{told.subject}: {told.message}"
+                why = by_api(store.subject_of(owner, step), error)
+                refused = f"{why.subject}: {why.message}"
                 _log.warning("certificate step refused", quorum=owner.name, error=refused)
                 break
             changed = True
             await self._tell(owner, step, tell)
+        settled = (isinstance(step, Settled) or idle) and not changed
         again_s = REFUSED_S if refused else WAIT_S
-        if isinstance(step, Settled) or idle:
-            again_s = QUIET_S
-        return Kept(account(facts, step, refused), changed, again_s)
+        if settled:
+            again_s = self._quiet_s * random.uniform(0.8, 1.2)  # not all quorums at once
+        told = account(facts, step, refused)
+        unused = [
+            f"{each.name}: {problem}" for each in seen.incarnations if (problem := _problem(each))
+        ]
+        told = replace(told, problems=(*told.problems, *unused))
+        return Kept(told, settled, 0.0 if changed else again_s)
 
     @staticmethod
     async def _tell(owner: Owner, step: Step, tell: Tell) -> None:
@@ -217,6 +237,12 @@ class CertificateKeeper:
         members = members_seen(owner, incarnations, view, shown)
         others = tuple(each for each in all_holders if each.role is not Role.MEMBER)
         return look(owner, self._clock(), found.objects, members, others)
+
+
+def _problem(each: Incarnation) -> str:
+    """Why its process does not use what its files hold."""
+    told = each.report.certificates if each.report is not None else None
+    return told.problem if told is not None else ""
 
 
 def _number(notes: dict[str, str], name: str) -> int:

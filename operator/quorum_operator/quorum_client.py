@@ -23,6 +23,7 @@ from quorum_node.api import (
 from quorum_operator.admin_call import CHANGE_TIMEOUT_MS, Answer, call, limit
 from quorum_operator.desired.names import CONTROLLER_PORT
 from quorum_operator.door import Door
+from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import (
     HeldLog,
     Key,
@@ -108,6 +109,7 @@ class QuorumClient:
             storage=told.storage.state.value,
             storage_detail=told.storage.detail,
             log=_log(told),
+            certificates=_certificates(told),
         )
 
     async def describe(self, ips: list[str], seen: Seen = Seen()) -> Described:
@@ -228,6 +230,19 @@ def _log(told: NodeDescription) -> HeldLog | None:
         committed_offset=told.high_watermark,
         leader_epoch=told.leader_epoch,
         voters=frozenset(Key(each.id, each.uuid) for each in told.voters),
+    )
+
+
+def _certificates(told: NodeDescription) -> LoadedCertificates | None:
+    """What its process uses; an authority that it does not tell is none that is known."""
+    tls = told.tls
+    if tls is None:
+        return None
+    return LoadedCertificates(
+        certificate=tls.certificate.sha256,
+        authority=tls.issuer_sha256 or "",
+        bundle=frozenset(each.sha256 for each in tls.trusted),
+        problem=tls.problem or "",
     )
 
 

@@ -16,14 +16,14 @@ from pydantic import ValidationError
 
 from quorum_operator.asked_pods import asked_pods
 from quorum_operator.attempts import Refused
-from quorum_operator.certificate_keeper import QUIET_S, CertificateKeeper
+from quorum_operator.certificate_keeper import CertificateKeeper, close
 from quorum_operator.crd import (
     PLURAL,
     MetadataQuorumSpec,
     MetadataQuorumStatus,
 )
 from quorum_operator.desired import tls
-from quorum_operator.desired.names import Owner
+from quorum_operator.desired.names import Owner, asked_by_notes
 from quorum_operator.door import SecureDoor
 from quorum_operator.execute import Executor
 from quorum_operator.kube import paths
@@ -108,11 +108,11 @@ class Reconciler:
         now = time.monotonic()
         if self._kept is None or known is None or known.goes_on:
             return None
-        if known.certificates_are_due(now):
-            return None
         try:
             resource = await self._kept.get(paths.namespaced(PLURAL, namespace, name))
             if resource is None or resource["metadata"]["uid"] != known.uid:
+                return None
+            if known.certificates_are_due(now, asked_by_notes(resource["metadata"])):
                 return None
             owner = Owner(name, namespace, known.uid, self._home)
             earlier = earlier_status(resource)
@@ -136,7 +136,9 @@ class Reconciler:
         path = paths.namespaced(PLURAL, namespace, name)
         resource = await self._api.get(path)
         if resource is None:
+            known = self._memory.known(namespace, name)
             self._memory.forget(namespace, name)
+            await close(known.opened if known is not None else None)
             return Next(gone=True)
         owner = Owner(name, namespace, resource["metadata"]["uid"], self._home)
         self._memory.of(owner).goes_on = False
@@ -183,9 +185,12 @@ class Reconciler:
 
         notes = meta.get("annotations") or {}
         kept = await self._certificates.keep(owner, known.opened, seen, notes, tell)
-        again_s = 0.0 if kept.changed else kept.again_s
-        known.certificates = (kept.seen, time.monotonic() + again_s)
-        return replace(seen, certificates=kept.seen), again_s if again_s < QUIET_S else None
+        now, again_s = time.monotonic(), kept.again_s
+        if kept.seen.waits and again_s > 0.0:
+            again_s = known.certificates_wait_s(kept.seen.waits, again_s, now)
+        known.certificates = (kept.seen, now + again_s)
+        known.asked = asked_by_notes(meta)
+        return replace(seen, certificates=kept.seen), None if kept.settled else again_s
 
     async def _advance(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation

@@ -42,6 +42,10 @@ class Remembered:
     """The way to pods with certificates, as it was found last."""
     certificates: tuple[CertificatesSeen, float] | None = None
     """How far the certificates were then, and when they are to be looked at again."""
+    certificates_wait: tuple[str, float] | None = None
+    """What the certificates wait for, and since when."""
+    asked: tuple[str | None, ...] = ()
+    """What annotations of the resource asked for then."""
     left: dict[str, str | None] = field(default_factory=dict)
     """StatefulSet UID → what of its template the API server keeps otherwise than it is sent: not mended again."""
 
@@ -49,9 +53,11 @@ class Remembered:
         """Whether something was done just now."""
         return now - self.moved_at < MOVING_S
 
-    def certificates_are_due(self, now: float) -> bool:
+    def certificates_are_due(self, now: float, asked: tuple[str | None, ...]) -> bool:
         """Whether the Secrets are to be looked at; False where there are none."""
-        return self.certificates is not None and now >= self.certificates[1]
+        if self.certificates is None:
+            return False
+        return now >= self.certificates[1] or asked != self.asked
 
     def objects_are_due(self, generation: int, now: float) -> bool:
         """Services and ConfigMaps need no look in each reconcile of a repair."""
@@ -62,8 +68,17 @@ class Remembered:
         """Until the next look: the longer the same is waited for, the later. Changes wake the operator anyway."""
         if self.waits is None or self.waits[0] != reason:
             self.waits = (reason, now)
-        grown_s = min((now - self.waits[1]) * WAIT_SHARE, WAIT_GROWN_MOST_S)
-        return max(at_least_s, grown_s)
+        return _grown(self.waits[1], at_least_s, now)
+
+    def certificates_wait_s(self, reason: str, at_least_s: float, now: float) -> float:
+        """The same, of the certificates."""
+        if self.certificates_wait is None or self.certificates_wait[0] != reason:
+            self.certificates_wait = (reason, now)
+        return _grown(self.certificates_wait[1], at_least_s, now)
+
+
+def _grown(since: float, at_least_s: float, now: float) -> float:
+    return max(at_least_s, min((now - since) * WAIT_SHARE, WAIT_GROWN_MOST_S))
 
 
 class Memory:

@@ -1,7 +1,9 @@
 """Names, labels, annotations, ports and paths: where the operator's objects are found again."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 APP = "metadataquorum"
 OPERATOR_APP = "metadataquorum-operator"
@@ -51,6 +53,8 @@ ANNOTATION_BROKERS_TRUST = f"{PREFIX}/brokers-trust"
 """On a MetadataQuorum: a person says that all brokers trust the authority of this generation."""
 ANNOTATION_BROKERS_RENEWED = f"{PREFIX}/brokers-renewed"
 """On a MetadataQuorum: a person says that all brokers present certificates of this authority, or a later one."""
+
+ASKED_BY_NOTE = (ANNOTATION_ROTATE, ANNOTATION_BROKERS_TRUST, ANNOTATION_BROKERS_RENEWED)
 
 CONTROLLER_PORT = 9093
 ADMIN_PORT = 8080
@@ -192,6 +196,12 @@ class Owner:
             f"{self.bootstrap_service}.{self.namespace}.svc:{CONTROLLER_PORT},"
             f"{self.nodes_service}.{self.namespace}.svc:{CONTROLLER_PORT}"
         )
+
+
+def asked_by_notes(meta: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """What people ask for by annotations of a MetadataQuorum; `meta`: its metadata."""
+    notes = meta.get("annotations") or {}
+    return tuple(notes.get(name) for name in ASKED_BY_NOTE)
 
 
 def metadata(owner: Owner, name: str) -> dict[str, object]:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from quorum_operator.crd import GROUP, PLURAL, VERSION
-from quorum_operator.desired.names import APP, LABEL_INSTANCE, LABEL_NAME, LABEL_QUORUM
+from quorum_operator.desired.names import (
+    APP,
+    LABEL_INSTANCE,
+    LABEL_NAME,
+    LABEL_QUORUM,
+    asked_by_notes,
+)
 from quorum_operator.kube import facts
 from quorum_operator.kube.client import KubeApi
 from quorum_operator.kube.copies import Key
@@ -231,7 +237,8 @@ def _ties(volume: Object) -> tuple[facts.Tie, ...]:
 def _wanted(quorum: Object) -> object:
     """What of a quorum is news; its status is the operator's own."""
     meta = quorum["metadata"]
-    return meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp")
+    state = meta.get("uid"), meta.get("generation"), meta.get("deletionTimestamp")
+    return state, asked_by_notes(meta)
 
 
 def _host(found: Object) -> Object:

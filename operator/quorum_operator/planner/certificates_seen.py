@@ -11,6 +11,8 @@ class LoadedCertificates:
     certificate: str
     authority: str
     bundle: frozenset[str]
+    problem: str = ""
+    """Why it does not use what its files hold now."""
 
 
 @dataclass(frozen=True, slots=True)

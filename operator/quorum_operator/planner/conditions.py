@@ -272,8 +272,9 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
     if not found.usable:
         told = "; ".join(filter(None, [found.waits, *found.problems]))
         return Finding(TLS_READY, False, "Issuing", f"certificates are being issued: {told}")
-    if found.waits:
-        return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {found.waits}")
+    if found.waits or found.problems:
+        told = "; ".join(filter(None, [found.waits, *found.problems]))
+        return Finding(TLS_READY, True, "Renewing", f"each member has a certificate; {told}")
     message = f"each member has a certificate of authority {found.authority}"
     return Finding(TLS_READY, True, "CertificatesIssued", message)
 

@@ -49,10 +49,10 @@ class PodFiles:
         return _CERTIFICATES in self._sources
 
     async def renew(self) -> None:
-        """What the Secret of the certificates holds now; each file is replaced as a whole. Raises NotYet."""
+        """What the Secrets hold now; each file is replaced as a whole. Raises NotYet."""
         for volume in self._pod["spec"].get("volumes", []):
-            if volume["name"] == _CERTIFICATES:
-                await self._write(volume, self._sources[_CERTIFICATES])
+            if "secret" in volume:
+                await self._write(volume, self._sources[volume["name"]])
 
     def mounts(self, container: Json) -> list[Mount]:
         found = []

@@ -2,10 +2,12 @@
 
 import asyncio
 import copy
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 
 from quorum_operator.certificate_keeper import CertificateKeeper
@@ -49,15 +51,16 @@ class Scene:
 
     api: KeptObjects = field(default_factory=lambda: running_quorum(3, tls=True))
     nodes: Any = None
-    http: list[Any] = field(default_factory=list)
+    http: list[httpx.AsyncClient] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.nodes = self.nodes or SecuredNodes(self.api)
 
     def operator(self) -> Reconciler:
-        def make_http(context: Any) -> Any:
-            self.http.append(context)
-            return context
+        def make_http(context: ssl.SSLContext) -> httpx.AsyncClient:
+            made = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+            self.http.append(made)
+            return made
 
         unchecked: Any = self.api
         keeper = CertificateKeeper(unchecked, lambda: float(self.nodes.now), make_http)
@@ -393,3 +396,19 @@ def test_an_operator_that_is_killed_at_any_write_is_followed_by_one_that_ends_it
     scene.settle()
     assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
     assert secret_path("demo-ca-3") not in scene.api.objects
+
+
+def test_ways_in_that_are_used_no_more_are_closed() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.ask_for(2)
+    operator = scene.operator()
+    scene.http.clear()
+    scene.looks(12, operator)
+    assert len(scene.http) > 1
+    *earlier, last = scene.http
+    assert all(each.is_closed for each in earlier)
+    assert not last.is_closed
+    del scene.api.objects[scene.api.resource_path]
+    asyncio.run(operator.reconcile(SPACE, NAME))
+    assert last.is_closed

@@ -172,7 +172,8 @@ def test_network_policy_lets_the_operator_do_its_work(helm: Path) -> None:
     (peer,) = to_nodes["to"]
     member = names.Owner("q", "n", "u").labels
     assert peer["podSelector"]["matchLabels"].items() <= member.items()
-    assert [port["port"] for port in to_nodes["ports"]] == [names.ADMIN_PORT]
+    wanted = [names.ADMIN_PORT, names.SECURE_ADMIN_PORT]
+    assert [port["port"] for port in to_nodes["ports"]] == wanted
     (incoming,) = policy["ingress"]
     ports = {port["name"] for port in container(rendered)["ports"]}
     assert {port["port"] for port in incoming["ports"]} == ports

@@ -1,0 +1,169 @@
+"""Certificates with the real operator, a real API server and real nodes: made, renewed and replaced while clients write."""
+
+import httpx
+import pytest
+
+from support.harness import kill_points
+from support.harness.http_proxy import Moment
+from support.harness.kill_points import Point
+from support.harness.quorum import MOVE_TIMEOUT_S, HarnessQuorum
+from support.harness.scene import Scene
+from support.trial import kube
+from support.trial.waiting import wait_for
+
+pytestmark = pytest.mark.harness
+
+_TLS = {"mode": "Managed"}
+_ROTATE = "metadataquorum.dev/rotate-ca"
+_ROTATION_TIMEOUT_S = 120.0
+
+
+def secured(scene: Scene, *, disks: bool = False) -> HarnessQuorum:
+    operator, _ = scene.add_operator()
+    operator.start()
+    return scene.create(3, disks=disks, tls=_TLS)
+
+
+def pods(quorum: HarnessQuorum) -> list[str]:
+    return sorted(pod["metadata"]["name"] for pod in quorum.pods())
+
+
+def presented(quorum: HarnessQuorum) -> dict[str, str]:
+    """Pod → fingerprint of the certificate that its process shows."""
+    return {
+        pod: quorum.fetch_from(pod, "/v1/node")["tls"]["certificate"]["sha256"]
+        for pod in pods(quorum)
+    }
+
+
+def trusted(quorum: HarnessQuorum) -> dict[str, set[str]]:
+    """Pod → subjects of the authorities that its process trusts."""
+    return {
+        pod: {each["subject"] for each in quorum.fetch_from(pod, "/v1/node")["tls"]["trusted"]}
+        for pod in pods(quorum)
+    }
+
+
+def starts(quorum: HarnessQuorum) -> dict[str, int]:
+    """Of each pod, by its UID: no process was started again while this stays."""
+    return {
+        pod["metadata"]["uid"]: quorum.restarts(pod["metadata"]["name"]) for pod in quorum.pods()
+    }
+
+
+def rotate(quorum: HarnessQuorum, generation: int) -> None:
+    """Ask for another authority."""
+    quorum.api.merge(quorum.path, {"metadata": {"annotations": {_ROTATE: str(generation)}}})
+
+
+def wait_for_authority(quorum: HarnessQuorum, generation: int) -> None:
+    """Until it is the only one that members trust, and all is settled."""
+
+    def alone() -> bool:
+        found = trusted(quorum).values()
+        only = all(len(each) == 1 and f"CA {generation}" in min(each) for each in found)
+        return only and reason(quorum, "TlsReady") == "CertificatesIssued"
+
+    wait_for(
+        f"authority {generation} alone", alone, timeout_s=_ROTATION_TIMEOUT_S, seen=quorum.summary
+    )
+
+
+def reason(quorum: HarnessQuorum, kind: str) -> str:
+    return str((quorum.condition(kind) or {}).get("reason"))
+
+
+def test_a_quorum_of_three_forms_with_certificates_and_takes_a_new_leaf(scene: Scene) -> None:
+    quorum = secured(scene)
+    assert reason(quorum, "TlsReady") == "CertificatesIssued"
+    assert quorum.status()["tls"]["authority"] == 1
+    pod = pods(quorum)[0]
+    address = quorum.api.get(kube.core(scene.namespace, "pods", pod))["status"]["podIP"]
+    with httpx.Client(verify=False, trust_env=False) as stranger:
+        assert stranger.get(f"http://{address}:8080/readyz").is_success, "probes need none"
+        assert stranger.get(f"http://{address}:8080/v1/node").status_code == 404
+    assert quorum.admin is not None
+    with pytest.raises(httpx.TransportError, match="Hostname mismatch"):
+        quorum.admin.get(f"https://{address}:8443/v1/node", "other.pod.svc", timeout_s=5)
+    before, begun = presented(quorum), starts(quorum)
+    quorum.api.delete(kube.core(scene.namespace, "secrets", f"{pod.removesuffix('-0')}-tls"))
+
+    def renewed() -> bool:
+        now = presented(quorum)
+        return now[pod] != before[pod] and {**now, pod: ""} == {**before, pod: ""}
+
+    wait_for("a new certificate", renewed, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
+    assert starts(quorum) == begun, "nobody restarts for it"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_dead_disk_is_replaced_and_the_newcomer_has_a_certificate(scene: Scene) -> None:
+    quorum = secured(scene, disks=True)
+    load = scene.start_load(quorum)
+    failed = quorum.fail_disk(quorum.voter(leader=True))
+    quorum.wait_replaced(failed, 3)
+    assert len(presented(quorum)) == 3
+    scene.prove_nothing_lost(load)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_authority_and_all_leaves_are_replaced_while_clients_write(scene: Scene) -> None:
+    quorum = secured(scene)
+    load = scene.start_load(quorum)
+    before, begun = presented(quorum), starts(quorum)
+    rotate(quorum, 2)
+    wait_for_authority(quorum, 2)
+    after = presented(quorum)
+    assert all(after[pod] != before[pod] for pod in before)
+    assert starts(quorum) == begun, "nobody restarts for it"
+    load.wait_for_acknowledgement(timeout_s=30)
+    scene.prove_nothing_lost(load)
+
+
+_KILLS = (
+    "POST secrets q-ca-2",
+    "PATCH configmaps/q-trust",
+    "PATCH secrets/q-N-I-tls",
+    "PATCH secrets/q-ca-2 ca-signing",
+    "PATCH secrets/q-ca-2 ca-signed-until",
+    "PATCH secrets/q-ca-1 ca-retired",
+)
+"""What a replacement of the authority writes."""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", Moment)
+@pytest.mark.parametrize("purpose", _KILLS)
+def test_an_operator_killed_while_it_replaces_the_authority_is_followed_by_one_that_ends_it(
+    scene: Scene, purpose: str, moment: Moment
+) -> None:
+    operator, proxy = scene.add_operator()
+    operator.start()
+    quorum = scene.create(3, tls=_TLS)
+    load = scene.start_load(quorum)
+    hold = scene.cluster.run(lambda: proxy.hold(kill_points.matcher(Point(purpose, 1)), moment))
+    try:
+        rotate(quorum, 2)
+        scene.cluster.wait_inside(purpose, hold.reached.wait, timeout_s=60)
+    finally:
+        operator.kill()
+        scene.cluster.run(hold.abandon)
+        scene.cluster.run(proxy.disarm)
+        operator.start()
+    wait_for_authority(quorum, 2)
+    scene.prove_nothing_lost(load)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_when_the_key_of_the_authority_is_lost_the_next_one_takes_over(scene: Scene) -> None:
+    quorum = secured(scene)
+    load = scene.start_load(quorum)
+    begun = starts(quorum)
+    quorum.api.delete(kube.core(scene.namespace, "secrets", "q-ca-1"))
+    wait_for_authority(quorum, 2)
+    assert starts(quorum) == begun
+    scene.prove_nothing_lost(load)

@@ -1,0 +1,85 @@
+"""What certificates change in the objects of a quorum, and that nothing changes without them."""
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import base_objects, config, network_policy, stateful_set, tls
+from quorum_operator.desired.names import Owner
+from quorum_operator.planner.observed import Identity
+from quorum_operator.tls_crd import TlsMode
+
+OWNER = Owner("demo", "space", "uid", "operators")
+EARLIER_RESTART_HASH = "15c530d1bf4d2cf9"
+"""Of the version before certificates, for `spec()`: another one would restart every member of every quorum."""
+
+
+def spec(**parts: object) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"image": "node:1", **parts})
+
+
+def identity(*, on: bool, index: int = 1) -> Identity:
+    return Identity(index, "c1", 1, "U1", 3, formed=True, tls=on)
+
+
+def container(*, on: bool) -> dict[str, object]:
+    member = stateful_set.Member(2, 1, identity(on=on))
+    found: dict[str, object] = stateful_set.build_template(OWNER, spec(), member)["spec"]
+    return found
+
+
+def test_a_quorum_without_certificates_is_restarted_by_no_upgrade() -> None:
+    member = stateful_set.Member(2, 1, identity(on=False))
+    assert stateful_set.hashes(OWNER, spec(), member).restart_hash == EARLIER_RESTART_HASH
+    assert "ssl" not in str(container(on=False))
+    assert "8443" not in str(base_objects.build_all(OWNER, spec()))
+
+
+def test_a_member_with_certificates_mounts_its_own_secret_and_is_probed_without_one() -> None:
+    (node,) = container(on=True)["containers"]  # type: ignore[misc, attr-defined]
+    volumes = {each["name"]: each for each in container(on=True)["volumes"]}  # type: ignore[attr-defined]
+    assert volumes["tls"]["secret"]["secretName"] == "demo-2-1-tls"
+    assert "items" not in volumes["tls"]["secret"], "a key that is missing keeps no pod waiting"
+    (mount,) = [each for each in node["volumeMounts"] if each["name"] == "tls"]
+    assert mount == {"name": "tls", "mountPath": "/etc/metadataquorum-tls", "readOnly": True}
+    ports = {each["name"]: each["containerPort"] for each in node["ports"]}
+    assert ports == {"controller": 9093, "admin": 8443, "health": 8080}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert node[probe]["httpGet"]["port"] == "health"
+    assert "admin.listener=https://0.0.0.0:8443" in node["args"]
+
+
+def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
+    asked = {"ssl.truststore.location": "/tmp/mine", "listener.security.protocol.map": "x"}
+    found = config.properties(OWNER, asked, secured=True)
+    assert found["ssl.truststore.location"] == "/etc/metadataquorum-tls/ca.crt"
+    assert found["listener.security.protocol.map"] == "CONTROLLER:SSL"
+
+
+def test_the_policy_opens_the_metrics_to_whom_it_names_and_to_nobody_else() -> None:
+    def ports(**asked: object) -> list[tuple[int, int]]:
+        built = network_policy.build(OWNER, spec(networkPolicy=asked), secured=True)
+        return [
+            (rule["ports"][0]["port"], len(rule.get("from", ())))
+            for rule in built["spec"]["ingress"]
+        ]
+
+    scraper = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    assert ports() == [(9093, 2), (8443, 2)]
+    assert ports(metricsFrom=[scraper]) == [(9093, 2), (8443, 2), (8080, 1)]
+
+
+@pytest.mark.parametrize("asked", [None, "Managed", "Disabled"])
+@pytest.mark.parametrize("formed", [False, True])
+def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str | None) -> None:
+    wanted = spec() if asked is None else spec(tls={"mode": asked})
+    found = (identity(on=not formed), identity(on=formed, index=2))
+    assert tls.is_on(wanted, found) is formed
+    told = tls.contradiction(wanted, found)
+    agrees = asked is None or (asked == "Managed") is formed
+    assert (told is None) is agrees
+
+
+def test_a_new_quorum_has_what_the_spec_says() -> None:
+    assert tls.is_on(spec(), ()) is False
+    assert tls.is_on(spec(tls={"mode": "Managed"}), ()) is True
+    assert tls.asked_mode(spec(tls={"identities": []})) is TlsMode.DISABLED
