@@ -49,6 +49,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "tests/support/trial/bed.py": ("tests/e2e/kind",),
     "tests/support/workload": ("tests/support/workload",),
     "tests/unit/operator_crd": ("crds",),
+    "tests/unit/operator_plugin": ("tests/unit/operator_plugin/recorded",),
     "tests/unit/packaging": (
         *_CHART,
         "node/Dockerfile",

@@ -18,14 +18,28 @@ SHIPPED = ("node/quorum_node", "operator/quorum_operator", "pipeline/quorum_pipe
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of the files in the wheel that the build backend makes of this tree."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the build backend makes of this tree."""
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-c", _BUILD, str(target)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    (wheel,) = target.iterdir()
+    (made,) = target.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def packed(wheel: Path) -> set[str]:
+    """Names of the files in the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
+
+
+def test_the_wheel_puts_the_kubectl_plugin_on_the_path(wheel: Path) -> None:
+    """kubectl finds `kubectl-quorum` there, for `kubectl quorum`."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith("/entry_points.txt"))
+        text = archive.read(name).decode()
+    assert "kubectl-quorum = quorum_operator.plugin.main:main" in text.splitlines()
 
 
 def test_the_wheel_holds_no_simulation(packed: set[str]) -> None:

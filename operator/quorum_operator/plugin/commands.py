@@ -1,0 +1,180 @@
+"""The commands of `kubectl quorum`: each reads the resource, and changes at most one field of its spec.
+
+What a change leads to is the operator's to decide; `watch` shows it.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from shutil import get_terminal_size
+
+from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, Object
+from quorum_operator.plugin.layout import WIDTH
+from quorum_operator.plugin.pages import members_page, status_page, summary_line
+
+_CLEAR = "\x1b[H\x1b[J"
+_TOKEN_FILE = "/etc/metadataquorum-token/token"
+_MOST_RETIRED = 16
+_MOST_WIDTH = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a command was given: the quorum, and kubectl in its namespace."""
+
+    kubectl: Kubectl
+    name: str
+
+
+def status(call: Call) -> list[str]:
+    """One look."""
+    return _page(call)
+
+
+def members(call: Call) -> list[str]:
+    """What is known of each member."""
+    return members_page(call.kubectl.quorum(call.name), _width())
+
+
+def watch(
+    call: Call,
+    interval_s: float,
+    count: int | None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """`status`, again and again; where there is no terminal a line for each change. `count`: so many looks."""
+    last, looks = "", 0
+    while count is None or looks < count:
+        looks += 1
+        if sys.stdout.isatty():
+            lines = _on_screen(_page(call), get_terminal_size().lines)
+            sys.stdout.write(_CLEAR + "\n".join(lines) + "\n")
+        else:
+            line = summary_line(call.kubectl.quorum(call.name))
+            if line != last:
+                print(f"{time.strftime('%H:%M:%S')}  {line}")
+            last = line
+        sys.stdout.flush()
+        if looks != count:
+            sleep(interval_s)
+
+
+def replace(call: Call, node_id: int) -> list[str]:
+    """Swap a member for one with a fresh id, by spec.retire."""
+    quorum = call.kubectl.quorum(call.name)
+    retired = list((quorum.get("spec") or {}).get("retire") or [])
+    known = [each["id"] for each in _members(quorum)]
+    if node_id in retired:
+        return [f"spec.retire names member {node_id} already", _follow(call)]
+    if node_id not in known:
+        there = ", ".join(map(str, known)) or "none"
+        raise CommandFailed(f"{call.name} has no member {node_id}; its members: {there}")
+    if len(retired) >= _MOST_RETIRED:
+        raise CommandFailed(
+            f"spec.retire is full ({_MOST_RETIRED} ids): take out ids of members that have left, with"
+            f" `kubectl edit metadataquorum {call.name}`"
+        )
+    _change(call, quorum, {"retire": [*retired, node_id]})
+    return [f"member {node_id} will be swapped for one with a fresh id", _follow(call)]
+
+
+def transfer(call: Call, successor: int | None) -> list[str]:
+    """Let the leader hand over, by its own admin API; the operator has no part in it."""
+    quorum = call.kubectl.quorum(call.name)
+    found = quorum.get("status") or {}
+    leader = (found.get("leader") or {}).get("id")
+    pod = next((each.get("pod") for each in _members(quorum) if each.get("role") == "leader"), None)
+    if leader is None or pod is None:
+        raise CommandFailed(
+            f"no majority of {call.name} confirms a leader, so there is nothing to hand over: see `kubectl quorum status`"
+        )
+    if successor == leader:
+        return [f"member {leader} leads already"]
+    voters = [each["id"] for each in _members(quorum) if each.get("voter")]
+    if successor is not None and successor not in voters:
+        raise CommandFailed(
+            f"member {successor} is no voter of {call.name}; voters: {', '.join(map(str, voters))}"
+        )
+    if (found.get("tls") or {}).get("mode") == "Managed":
+        raise CommandFailed(
+            "members with certificates take this from an administrator's client only: use the certificate in"
+            f" Secret {call.name}-admin-tls, or delete the leader's pod {pod}, which hands over before it stops"
+        )
+    chosen = ["--successor", str(successor)] if successor is not None else []
+    command = ["quorumctl", "--token-file", _TOKEN_FILE, "resign", *chosen]
+    return [call.kubectl.execute(pod, command).strip(), _follow(call)]
+
+
+def pause(call: Call) -> list[str]:
+    """Stop all moves."""
+    return _set_paused(call, True)
+
+
+def resume(call: Call) -> list[str]:
+    """Let the operator go on."""
+    return _set_paused(call, False)
+
+
+def logs(call: Call, node_id: int | None, follow: bool, tail: int, previous: bool) -> int:
+    """Of one member, or of all; returns kubectl's exit code."""
+    found = _members(call.kubectl.quorum(call.name))
+    chosen = [each for each in found if node_id is None or each["id"] == node_id]
+    pods = [each["pod"] for each in chosen if each.get("pod")]
+    if not pods:
+        whose = "any member" if node_id is None else f"member {node_id}"
+        raise CommandFailed(f"there is no pod of {whose}: see `kubectl quorum members {call.name}`")
+    options = ["-c", "node", f"--tail={tail}"]
+    options += ["--follow"] if follow else []
+    options += ["--previous"] if previous else []
+    if node_id is not None:
+        return call.kubectl.logs([pods[-1], *options])
+    labels = f"app.kubernetes.io/name=metadataquorum,app.kubernetes.io/instance={call.name}"
+    concurrent = [f"--max-log-requests={max(len(pods), 5)}"]
+    return call.kubectl.logs(["-l", labels, "--prefix", *concurrent, *options])
+
+
+def _set_paused(call: Call, wanted: bool) -> list[str]:
+    quorum = call.kubectl.quorum(call.name)
+    word = "paused" if wanted else "not paused"
+    if bool((quorum.get("spec") or {}).get("paused")) is wanted:
+        return [f"{call.name} is {word} already"]
+    _change(call, quorum, {"paused": wanted})
+    if wanted:
+        return [
+            f"{call.name} is paused: nothing is moved or repaired until `kubectl quorum resume {call.name}`"
+        ]
+    return [f"{call.name} goes on", _follow(call)]
+
+
+def _change(call: Call, quorum: Object, spec: Object) -> None:
+    """Only what was looked at is changed."""
+    version = quorum["metadata"]["resourceVersion"]
+    call.kubectl.patch(call.name, {"metadata": {"resourceVersion": version}, "spec": spec})
+
+
+def _members(quorum: Object) -> list[Object]:
+    found: list[Object] = (quorum.get("status") or {}).get("members") or []
+    return found
+
+
+def _page(call: Call) -> list[str]:
+    quorum = call.kubectl.quorum(call.name)
+    return status_page(quorum, call.kubectl.events(call.name), time.time(), _width())
+
+
+def _width() -> int:
+    """Of the terminal; where there is none, as wide as anybody can read."""
+    return max(min(get_terminal_size((WIDTH, 24)).columns, _MOST_WIDTH), 40)
+
+
+def _on_screen(lines: list[str], height: int) -> list[str]:
+    """As much as can be redrawn in place, and how to end."""
+    room = max(height - 3, 5)
+    kept = lines if len(lines) <= room else [*lines[: room - 1], "… (more: kubectl quorum status)"]
+    return [*kept, "", "Ctrl-C ends"]
+
+
+def _follow(call: Call) -> str:
+    space = f" -n {call.kubectl.namespace}" if call.kubectl.namespace else ""
+    return f"kubectl quorum watch {call.name}{space} shows how it goes"

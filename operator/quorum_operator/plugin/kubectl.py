@@ -1,0 +1,108 @@
+"""kubectl as a function: documents out, documents in.
+
+kubectl brings the kubeconfig, contexts and ways to log in, and is there where its plugin is called.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+
+QUORUMS = "metadataquorums.metadataquorum.dev"
+KIND = "MetadataQuorum"
+TIMEOUT_S = 60.0
+
+
+class CommandFailed(Exception):
+    """What to tell the user; nothing else was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """Calls in one namespace (empty: the context's); `options` are given to every call."""
+
+    namespace: str = ""
+    options: tuple[str, ...] = ()
+    program: str = "kubectl"
+
+    def quorum(self, name: str) -> Object:
+        """The MetadataQuorum. Raises CommandFailed if there is none, or it can't be read."""
+        return self._document("get", QUORUMS, name, "-o", "json")
+
+    def events(self, name: str) -> list[Object]:
+        """Of this MetadataQuorum; none where the user may not list events."""
+        fields = f"involvedObject.kind={KIND},involvedObject.name={name}"
+        try:
+            found = self._document("get", "events", "--field-selector", fields, "-o", "json")
+        except CommandFailed:
+            return []
+        items: list[Object] = found.get("items") or []
+        return items
+
+    def patch(self, name: str, body: Object) -> None:
+        """A merge patch; with metadata.resourceVersion in `body` only if nobody was faster."""
+        self._run("patch", QUORUMS, name, "--type", "merge", "-p", json.dumps(body))
+
+    def execute(self, pod: str, command: Sequence[str]) -> str:
+        """Runs it in the node's container of a pod; returns what it prints."""
+        return self._run("exec", pod, "-c", "node", "--", *command)
+
+    def logs(self, arguments: Sequence[str]) -> int:
+        """`kubectl logs` on this terminal; returns its exit code."""
+        try:
+            return subprocess.run(self.command("logs", *arguments), check=False).returncode
+        except FileNotFoundError:
+            raise CommandFailed(_missing(self.program)) from None
+
+    def command(self, *arguments: str) -> list[str]:
+        """The whole command line."""
+        space = ["--namespace", self.namespace] if self.namespace else []
+        verb, *rest = arguments
+        return [self.program, verb, *self.options, *space, *rest]
+
+    def _document(self, *arguments: str) -> Object:
+        document: Object = json.loads(self._run(*arguments))
+        return document
+
+    def _run(self, *arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                self.command(*arguments),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=TIMEOUT_S,
+            )
+        except FileNotFoundError:
+            raise CommandFailed(_missing(self.program)) from None
+        except subprocess.TimeoutExpired:
+            raise CommandFailed(
+                f"no answer from the API server within {TIMEOUT_S:.0f} s; try `kubectl get {QUORUMS}`"
+            ) from None
+        if done.returncode != 0:
+            raise CommandFailed(_explained(done.stderr.strip() or done.stdout.strip()))
+        return done.stdout
+
+
+def program() -> str:
+    """Which kubectl; another one than that on the PATH by KUBECTL."""
+    return os.environ.get("KUBECTL") or "kubectl"
+
+
+def _missing(name: str) -> str:
+    return f"{name} is not on the PATH: install kubectl, or name it in the variable KUBECTL"
+
+
+def _explained(error: str) -> str:
+    """kubectl's words, and what to do where they don't say it."""
+    if "doesn't have a resource type" in error:
+        return f"{error}\nThis cluster has no MetadataQuorums: install the operator, or choose another --context"
+    if "(NotFound)" in error and KIND.lower() in error:
+        return f"{error}\nSee `kubectl get metadataquorums --all-namespaces`, and name the namespace with -n"
+    if "Operation cannot be fulfilled" in error:
+        return f"{error}\nThe resource was changed at the same time: look again, and repeat the command"
+    return error

@@ -1,0 +1,134 @@
+"""`kubectl-quorum`: arguments, the page of help, exit codes.
+
+0: done. 1: refused or failed, the reason is on stderr. 2: wrong usage. `logs` ends with kubectl's own code.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from quorum_operator.plugin import commands
+from quorum_operator.plugin.commands import Call
+from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, program
+
+HELP = """\
+kubectl quorum: look at a MetadataQuorum and act on it
+
+usage: kubectl quorum COMMAND NAME [options]
+
+  status NAME            phase, leader, tolerance, plan, members, events
+  watch NAME             the same, live; without a terminal a line per change
+      --interval SECONDS     between two looks (default 2)
+      --count N              stop after N looks
+  members NAME           pod, claim, host and state of each member
+  logs NAME              log of all members
+      --id ID                of one member
+      -f, --follow           as it grows
+      --tail N               lines of each (default 100)
+      --previous             of the container before its last restart
+  replace NAME ID        swap member ID for one with a fresh id and an empty
+                         disk (adds ID to spec.retire)
+  transfer NAME          let the leader hand over to another voter
+      --to ID                to this one
+  pause NAME             stop all moves and repairs (spec.paused: true)
+  resume NAME            let the operator go on
+
+options of every command:
+  -n, --namespace NAME   namespace of the quorum (default: the context's)
+      --context NAME     context of the kubeconfig
+      --kubeconfig FILE  another kubeconfig
+  -h, --help             this page
+
+Members are numbered ID-INCARNATION, as their pods; commands take the ID.
+KUBECTL names another kubectl than that on the PATH.
+Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage names the page of help; that is the same for all commands."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"kubectl quorum: {message}; see kubectl quorum --help", file=sys.stderr)
+        raise SystemExit(2)
+
+    def format_help(self) -> str:
+        return HELP
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    options = [f"--context={parsed.context}"] if parsed.context else []
+    options += [f"--kubeconfig={parsed.kubeconfig}"] if parsed.kubeconfig else []
+    call = Call(Kubectl(parsed.namespace or "", tuple(options), program()), parsed.name)
+    try:
+        return _run(call, parsed)
+    except CommandFailed as error:
+        print(f"kubectl quorum: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(call: Call, parsed: argparse.Namespace) -> int:
+    match parsed.command:
+        case "watch":
+            commands.watch(call, parsed.interval, parsed.count)
+            return 0
+        case "logs":
+            return commands.logs(call, parsed.id, parsed.follow, parsed.tail, parsed.previous)
+        case "replace":
+            lines = commands.replace(call, parsed.id)
+        case "transfer":
+            lines = commands.transfer(call, parsed.to)
+        case plain:
+            lines = _PLAIN[plain](call)
+    print("\n".join(lines), flush=True)
+    return 0
+
+
+_PLAIN = {
+    "status": commands.status,
+    "members": commands.members,
+    "pause": commands.pause,
+    "resume": commands.resume,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kubectl quorum")
+    names = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made = {name: names.add_parser(name) for name in (*_PLAIN, "watch", "logs", "replace")}
+    made["transfer"] = names.add_parser("transfer")
+    for each in made.values():
+        each.add_argument("name", metavar="NAME")
+        each.add_argument("-n", "--namespace")
+        each.add_argument("--context")
+        each.add_argument("--kubeconfig")
+    made["watch"].add_argument("--interval", type=_positive, default=2.0)
+    made["watch"].add_argument("--count", type=int)
+    made["replace"].add_argument("id", type=int, metavar="ID")
+    made["transfer"].add_argument("--to", type=int)
+    logs = made["logs"]
+    logs.add_argument("--id", type=int)
+    logs.add_argument("-f", "--follow", action="store_true")
+    logs.add_argument("--tail", type=int, default=100)
+    logs.add_argument("--previous", action="store_true")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

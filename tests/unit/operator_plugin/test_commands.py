@@ -1,0 +1,249 @@
+"""What `kubectl quorum` asks of kubectl, and how it ends, with a kubectl that records its calls."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorum_node.quorumctl.main import _parser as quorumctl_parser
+from quorum_operator.plugin import commands, main
+from quorum_operator.plugin.commands import Call
+from quorum_operator.plugin.kubectl import CommandFailed, Kubectl
+
+_RECORDED = Path(__file__).parent / "recorded"
+_KUBECTL = """#!{python} -S
+import json, sys
+with open({calls!r}, "a") as calls:
+    print(json.dumps(sys.argv[1:]), file=calls)
+if sys.argv[1] == "get":
+    print(open({events!r} if "events" in sys.argv else {resource!r}).read())
+elif sys.argv[1] == "exec":
+    print("the leader of epoch 4 handed over")
+elif sys.argv[1] == "patch" and "--context=broken" in sys.argv:
+    sys.exit("Error from server (Conflict): Operation cannot be fulfilled on metadataquorums")
+"""
+
+
+class Recording:
+    """A kubectl that answers with a recorded resource."""
+
+    def __init__(self, folder: Path) -> None:
+        self._calls, self._resource = folder / "calls", folder / "resource"
+        events, self.program = folder / "events", folder / "kubectl"
+        events.write_text('{"items": []}')
+        text = _KUBECTL.format(
+            python=sys.executable,
+            calls=str(self._calls),
+            events=str(events),
+            resource=str(self._resource),
+        )
+        self.program.write_text(text)
+        self.program.chmod(0o755)
+        self.show("Ready")
+
+    def show(self, state: str, **spec: Any) -> dict[str, Any]:
+        resource: dict[str, Any] = json.loads((_RECORDED / f"{state}.json").read_text())["resource"]
+        resource["spec"].update(spec)
+        self.put(resource)
+        return resource
+
+    def put(self, resource: dict[str, Any]) -> None:
+        self._resource.write_text(json.dumps(resource))
+
+    @property
+    def calls(self) -> list[list[str]]:
+        text = self._calls.read_text() if self._calls.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def changes(self) -> list[list[str]]:
+        return [each for each in self.calls if each[0] != "get"]
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+    made = Recording(tmp_path)
+    monkeypatch.setenv("KUBECTL", str(made.program))
+    monkeypatch.setenv("COLUMNS", "80")
+    return made
+
+
+def test_options_reach_kubectl_behind_its_verb(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["status", "q", "-n", "blue", "--context", "c", "--kubeconfig", "/k"]) == 0
+    assert kubectl.calls[0][:5] == ["get", "--context=c", "--kubeconfig=/k", "--namespace", "blue"]
+    assert "Phase       Ready" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "after"), [("pause", False, True), ("resume", True, False)]
+)
+def test_pause_and_resume_change_one_field_of_what_was_looked_at(
+    kubectl: Recording, command: str, before: bool, after: bool
+) -> None:
+    resource = kubectl.show("Ready", paused=before)
+    assert main.main([command, "q"]) == 0
+    ((verb, *_, body),) = kubectl.changes
+    version = resource["metadata"]["resourceVersion"]
+    assert verb == "patch"
+    assert json.loads(body) == {"metadata": {"resourceVersion": version}, "spec": {"paused": after}}
+    kubectl.show("Ready", paused=after)
+    assert main.main([command, "q"]) == 0
+    assert len(kubectl.changes) == 1, "nothing is changed twice"
+
+
+def test_replace_keeps_the_ids_that_are_retired_already(kubectl: Recording) -> None:
+    kubectl.show("Ready", retire=[7])
+    assert main.main(["replace", "q", "2"]) == 0
+    ((*_, body),) = kubectl.changes
+    assert json.loads(body)["spec"] == {"retire": [7, 2]}
+
+
+@pytest.mark.parametrize(
+    ("node_id", "retired", "message"),
+    [("9", [], "has no member 9; its members: 1, 2, 3"), ("1", [*range(20, 36)], "is full")],
+)
+def test_replace_refuses_what_can_not_be(
+    kubectl: Recording,
+    node_id: str,
+    retired: list[int],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kubectl.show("Ready", retire=retired)
+    assert main.main(["replace", "q", node_id]) == 1
+    assert message in capsys.readouterr().err
+    assert kubectl.changes == []
+
+
+def test_transfer_runs_a_command_that_quorumctl_understands(kubectl: Recording) -> None:
+    resource = kubectl.show("Ready")
+    leader = resource["status"]["leader"]["id"]
+    successor = next(each for each in (1, 2, 3) if each != leader)
+    assert main.main(["transfer", "q", "--to", str(successor)]) == 0
+    ((_, pod, *rest),) = kubectl.changes
+    lead = next(each for each in resource["status"]["members"] if each.get("role") == "leader")
+    assert pod == lead["pod"]
+    assert rest[:4] == ["-c", "node", "--", "quorumctl"]
+    parsed = quorumctl_parser().parse_args(rest[4:])
+    assert parsed.successor == successor
+
+
+def test_transfer_without_a_leader_or_to_no_voter_is_refused(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.show("QuorumLost")
+    assert main.main(["transfer", "q"]) == 1
+    assert "nothing to hand over" in capsys.readouterr().err
+    kubectl.show("Ready")
+    assert main.main(["transfer", "q", "--to", "8"]) == 1
+    assert "is no voter" in capsys.readouterr().err
+    assert kubectl.changes == []
+
+
+def test_transfer_of_members_with_certificates_says_what_to_do(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource = kubectl.show("Ready")
+    resource["status"]["tls"] = {"mode": "Managed"}
+    kubectl.put(resource)
+    assert main.main(["transfer", "q"]) == 1
+    assert "q-admin-tls" in capsys.readouterr().err
+
+
+def test_logs_of_one_member_and_of_all(kubectl: Recording) -> None:
+    resource = kubectl.show("Ready")
+    pods = {each["id"]: each["pod"] for each in resource["status"]["members"]}
+    assert main.main(["logs", "q", "--id", "2", "-f", "--tail", "5"]) == 0
+    assert main.main(["logs", "q", "--previous"]) == 0
+    one, every = kubectl.changes
+    assert one == ["logs", pods[2], "-c", "node", "--tail=5", "--follow"]
+    assert "app.kubernetes.io/instance=q" in every[2]
+    assert {"--prefix", "--previous", "--tail=100"} <= set(every)
+
+
+def test_a_conflict_says_that_it_can_be_repeated(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["pause", "q", "--context", "broken"]) == 1
+    assert "look again, and repeat" in capsys.readouterr().err
+
+
+def test_without_kubectl_it_says_so() -> None:
+    call = Call(Kubectl(program="/nowhere/kubectl"), "q")
+    with pytest.raises(CommandFailed, match="not on the PATH"):
+        commands.status(call)
+    with pytest.raises(CommandFailed, match="not on the PATH"):
+        call.kubectl.logs(["x"])
+
+
+def test_watch_without_a_terminal_prints_changes_only(
+    kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = iter(["Ready", "Repairing", "Repairing"])
+
+    def next_state(_: float) -> None:
+        kubectl.show(next(states))
+
+    call = Call(Kubectl(program=str(kubectl.program)), "q")
+    commands.watch(call, 1.0, 4, next_state)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1].rstrip(",") for line in lines] == ["Ready", "Repairing"]
+
+
+def test_a_page_that_is_longer_than_the_screen_is_cut() -> None:
+    lines = [str(number) for number in range(50)]
+    shown = commands._on_screen(lines, 24)
+    assert len(shown) < 24
+    assert shown[-1] == "Ctrl-C ends"
+    assert "kubectl quorum status" in shown[-3]
+    assert commands._on_screen(lines, 60)[:50] == lines
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["status"], ["replace", "q"], ["watch", "q", "--interval", "0"], ["x", "q"]]
+)
+def test_wrong_usage_ends_with_2(
+    arguments: list[str], kubectl: Recording, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main.main(arguments)
+    assert ended.value.code == 2
+    assert "see kubectl quorum --help" in capsys.readouterr().err
+    assert kubectl.calls == []
+
+
+def test_the_page_of_help_is_one_page_and_names_every_command_and_option(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["--help"])
+    shown = capsys.readouterr().out
+    assert shown == main.HELP
+    assert max(map(len, shown.splitlines())) <= 80
+    assert len(shown.splitlines()) <= 40
+    with pytest.raises(SystemExit):
+        main.main(["logs", "--help"])
+    assert capsys.readouterr().out == main.HELP
+    (names,) = (each for each in main._parser()._actions if each.choices)
+    assert isinstance(names.choices, dict)
+    for name, parser in names.choices.items():
+        assert f"\n  {name} NAME" in shown
+        for option in parser._option_string_actions:
+            assert option in shown, name
+
+
+def test_it_starts_with_nothing_but_python(kubectl: Recording) -> None:
+    """`-S`: without installed packages, as after `pip install` without extras."""
+    package = Path(main.__file__).parents[2]
+    code = f"import sys; sys.path.insert(0, {str(package)!r})\n"
+    code += "from quorum_operator.plugin.main import main\nsys.exit(main(['status', 'q']))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Phase       Ready" in done.stdout

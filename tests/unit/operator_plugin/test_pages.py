@@ -1,0 +1,184 @@
+"""What `kubectl quorum` prints, from resources that a real API server gave in each state.
+
+`RECORD_QUORUM_STATES=FOLDER pytest -m long tests/harness/test_plugin.py` records them again.
+"""
+
+import copy
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorum_operator.crd import Phase
+from quorum_operator.planner.condition_reasons import REASONS
+from quorum_operator.plugin import pages
+from quorum_operator.plugin.layout import age, fields, table
+from quorum_operator.plugin.pages import members_page, status_page, summary_line
+from support.source_tree import ROOT
+
+Object = dict[str, Any]
+
+_RECORDED = Path(__file__).parent / "recorded"
+_STATES = tuple(sorted(each.stem for each in _RECORDED.glob("*.json")))
+
+
+def recorded(state: str) -> tuple[Object, list[Object], float]:
+    """The resource, its events, and a moment after the last of them."""
+    document = json.loads((_RECORDED / f"{state}.json").read_text())
+    events = document["events"]
+    last = max(datetime.fromisoformat(each["lastTimestamp"]).timestamp() for each in events)
+    return document["resource"], events, last + 5
+
+
+def page(state: str, width: int = 80) -> list[str]:
+    resource, events, now = recorded(state)
+    return status_page(resource, events, now, width)
+
+
+def test_the_states_that_matter_are_recorded() -> None:
+    assert set(_STATES) == {
+        "Forming",
+        "Ready",
+        "Repairing",
+        "QuorumLost",
+        "Recovering",
+        "Paused",
+    }
+
+
+@pytest.mark.parametrize("state", _STATES)
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_line_fits(state: str, width: int) -> None:
+    lines = page(state, width)
+    assert max(map(len, lines)) <= width
+    resource, _, _ = recorded(state)
+    assert max(map(len, members_page(resource, width))) <= width
+
+
+@pytest.mark.parametrize("state", _STATES)
+def test_a_page_names_state_members_and_what_comes_next(state: str) -> None:
+    resource, events, _ = recorded(state)
+    status = resource["status"]
+    text = " ".join("\n".join(page(state)).split())
+    assert f"Phase {state}: " in text
+    assert f"{status['voters']} of {resource['spec']['replicas']} wanted" in text
+    assert status["plan"]["reason"] in text
+    assert status["clusterId"] in text
+    for member in status["members"]:
+        number = f"{member['id']}-{member['incarnation']}" if "incarnation" in member else ""
+        assert number in text
+        assert member.get("condition", "") in text
+    newest = max(events, key=lambda each: datetime.fromisoformat(each["lastTimestamp"]))
+    assert newest["reason"] in text
+
+
+def test_a_lost_quorum_shows_who_is_left_and_what_is_offered() -> None:
+    resource, _, _ = recorded("QuorumLost")
+    lines = page("QuorumLost")
+    text = " ".join("\n".join(lines).split())
+    loss = resource["status"]["quorumLoss"]
+    assert "no majority confirms one" in text
+    assert " ".join(loss["message"].split()) in text
+    at = lines.index("    recovery:")
+    given = dict(line.split(": ") for line in lines[at + 1 : at + 5])
+    offer = {key.strip(): value.strip('"') for key, value in given.items()}
+    assert offer == {key: str(value) for key, value in loss["offer"].items()}
+
+
+def test_without_an_offer_the_reason_is_told() -> None:
+    resource, events, now = recorded("QuorumLost")
+    loss = resource["status"]["quorumLoss"]
+    del loss["offer"]
+    loss["noOffer"] = "nobody answers"
+    assert "No recovery is offered: nobody answers" in status_page(resource, events, now)
+
+
+def test_what_is_well_is_left_out_and_what_is_not_names_its_page() -> None:
+    assert "Conditions to look at:" not in page("Ready")
+    resource, events, now = recorded("Ready")
+    condition = {"type": "DiskFull", "status": "True", "reason": "DiskFull", "message": "of 2"}
+    resource["status"]["conditions"].append(condition)
+    lines = status_page(resource, events, now)
+    assert "  DiskFull=True (DiskFull)" in lines
+    assert "    See docs/how-to/conditions/DiskFull.md" in lines
+
+
+@pytest.mark.parametrize("kind", sorted(REASONS))
+def test_a_condition_is_judged_as_its_page_says(kind: str) -> None:
+    """Each type has a page, and the index of pages says what is usual."""
+    index = (ROOT / "docs/how-to/conditions/README.md").read_text()
+    row = next(line for line in index.splitlines() if line.startswith(f"| [{kind}]"))
+    usual = row.split("|")[2].strip()
+    assert usual.startswith(pages.USUAL.get(kind, "False"))
+
+
+def test_every_phase_is_explained() -> None:
+    assert set(pages.PHASES) == {each.value for each in Phase}
+
+
+def test_paused_says_how_to_go_on() -> None:
+    resource, _, _ = recorded("Paused")
+    meta = resource["metadata"]
+    text = "\n".join(page("Paused"))
+    assert f"kubectl quorum resume {meta['name']} -n {meta['namespace']}" in text
+
+
+def test_a_change_that_the_operator_has_not_seen_is_told() -> None:
+    resource, events, now = recorded("Ready")
+    resource["metadata"]["generation"] = resource["status"]["observedGeneration"]
+    told = "has not seen the latest change"
+    assert told not in "\n".join(status_page(resource, events, now))
+    resource["metadata"]["generation"] += 1
+    assert told in "\n".join(status_page(resource, events, now))
+
+
+def test_no_status_says_that_nobody_works_for_it() -> None:
+    meta = {"name": "q", "namespace": "blue"}
+    for resource in ({"metadata": meta}, {"metadata": meta, "status": {"conditions": []}}):
+        text = " ".join("\n".join(status_page(resource, [], 0.0)).split())
+        assert "no operator works for namespace blue" in text
+
+
+def test_a_suspicion_is_shown_with_its_member() -> None:
+    resource, events, now = recorded("Ready")
+    suspected = {"reason": "FailedMount", "subject": "u", "since": "2026-01-01T00:00:00Z"}
+    resource["status"]["members"][1]["suspected"] = suspected
+    lines = status_page(resource, events, now)
+    row = next(at for at, line in enumerate(lines) if line.startswith("2-"))
+    assert lines[row + 1].strip().startswith("may have a failed disk: FailedMount since")
+    assert "FailedMount of u since" in "\n".join(members_page(resource))
+
+
+def test_long_names_leave_room_for_everything_on_120_columns_and_wrap_on_80() -> None:
+    resource, events, now = recorded("Ready")
+    for member in resource["status"]["members"]:
+        member["node"] = "ip-10-20-30-40.eu-central-1.compute.internal.example.org"
+    lines = status_page(resource, events, now, 120)
+    assert sum("compute.internal.example.org" in line for line in lines) == 3
+    assert max(map(len, status_page(resource, events, now, 80))) <= 80
+
+
+def test_one_line_tells_what_changes() -> None:
+    resource, _, _ = recorded("Repairing")
+    line = summary_line(resource)
+    assert line.startswith("Repairing, leader 1, members [1-2*")
+    changed = copy.deepcopy(resource)
+    changed["status"]["members"][0]["ready"] = False
+    assert summary_line(changed) != line
+    assert summary_line({"metadata": {}}).startswith("no status")
+
+
+def test_the_last_column_is_wrapped_below_itself() -> None:
+    lines = table(("A", "B"), [("x", "one two three four five six seven eight")], 30)
+    assert lines == ["A  B", "x  one two three four five six", "   seven eight"]
+    assert fields([("Name", "a b c"), ("", "more")], 80) == ["Name  a b c", "      more"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0s"), (119, "119s"), (120, "2m"), (7300, "2h"), (200_000, "2d")],
+)
+def test_ages_are_those_of_kubectl(seconds: float, text: str) -> None:
+    assert age(seconds) == text
