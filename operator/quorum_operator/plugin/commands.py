@@ -96,11 +96,6 @@ def transfer(call: Call, successor: int | None) -> list[str]:
         raise CommandFailed(
             f"member {successor} is no voter of {call.name}; voters: {', '.join(map(str, voters))}"
         )
-    if (found.get("tls") or {}).get("mode") == "Managed":
-        raise CommandFailed(
-            "members with certificates take this from an administrator's client only: use the certificate in"
-            f" Secret {call.name}-admin-tls, or delete the leader's pod {pod}, which hands over before it stops"
-        )
     chosen = ["--successor", str(successor)] if successor is not None else []
     command = ["quorumctl", "--token-file", _TOKEN_FILE, "resign", *chosen]
     return [call.kubectl.execute(pod, command).strip(), _follow(call)]

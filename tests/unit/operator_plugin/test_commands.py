@@ -145,16 +145,6 @@ def test_transfer_without_a_leader_or_to_no_voter_is_refused(
     assert kubectl.changes == []
 
 
-def test_transfer_of_members_with_certificates_says_what_to_do(
-    kubectl: Recording, capsys: pytest.CaptureFixture[str]
-) -> None:
-    resource = kubectl.show("Ready")
-    resource["status"]["tls"] = {"mode": "Managed"}
-    kubectl.put(resource)
-    assert main.main(["transfer", "q"]) == 1
-    assert "q-admin-tls" in capsys.readouterr().err
-
-
 def test_logs_of_one_member_and_of_all(kubectl: Recording) -> None:
     resource = kubectl.show("Ready")
     pods = {each["id"]: each["pod"] for each in resource["status"]["members"]}
