@@ -38,7 +38,7 @@ def advance_as_leader(replica: ReplicaState, leader: Leader) -> None:
         committed = min(committed, _majority_end(replica, leader, of_committed=True))
     if committed <= replica.high_watermark or committed <= leader.epoch_start_offset:
         return
-    replica.high_watermark = committed
+    replica.is_committed(committed)
     first = not leader.own_epoch_committed
     leader.own_epoch_committed = True
     replica.out.append(HighWatermarkAdvanced(committed))
@@ -67,7 +67,7 @@ def advance_as_follower(replica: ReplicaState, leader_high_watermark: int) -> No
     committed = min(leader_high_watermark, replica.log_end)
     if committed <= replica.high_watermark:
         return
-    replica.high_watermark = committed
+    replica.is_committed(committed)
     replica.out.append(HighWatermarkAdvanced(committed))
     voters = replica.voters
     if not voters.latest_is_committed:

@@ -74,9 +74,8 @@ def targets_progress(replica: ReplicaState, leader: Leader) -> tuple[ReplicaProg
     )
 
 
-def describe(replica: ReplicaState, now_ms: float) -> ReplicaDescription:
+def describe(replica: ReplicaState) -> ReplicaDescription:
     """A snapshot; cheap enough for every scrape."""
-    replica.now_ms = max(replica.now_ms, now_ms)
     voters, role = replica.voters, replica.role
     leader = role if isinstance(role, Leader) else None
     current, partial = replica.current_leader(), replica.partial

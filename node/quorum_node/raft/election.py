@@ -124,6 +124,17 @@ def voters_changed(replica: ReplicaState) -> None:
         step_down(replica, replica.role)
 
 
+def leader_answered(replica: ReplicaState) -> None:
+    """What was tried while it was silent is over."""
+    replica.campaigns = 0
+    replica.refused_shorter = None
+
+
+def refused_shorter_log(replica: ReplicaState, candidate: ReplicaKey) -> None:
+    """It asked for a vote and lacks what this replica has."""
+    replica.refused_shorter = candidate
+
+
 def campaign_delay_ms(replica: ReplicaState, campaigns: int) -> float:
     """Random, in a window that grows with every campaign in vain, up to the election backoff."""
     config = replica.config

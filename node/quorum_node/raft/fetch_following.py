@@ -5,7 +5,7 @@ Source: KIP-595, "FetchResponse Handling". A fetch offset is an acknowledgement,
 only when the whole log is durable (K595-06).
 """
 
-from quorum_node.raft import snapshot_following
+from quorum_node.raft import reads, snapshot_following
 from quorum_node.raft.commit import advance_as_follower
 from quorum_node.raft.election import campaign
 from quorum_node.raft.errors import RaftError
@@ -103,7 +103,7 @@ def handle_fetch_response(replica: ReplicaState, correlation: int, response: Fet
     advance_as_follower(replica, response.high_watermark)
     if 0 <= response.high_watermark <= replica.high_watermark:
         # The answer was made after the fetch was sent: nothing committed before is missing.
-        replica.as_of_ms = follower.fetch_sent_ms
+        reads.has_state_as_of(replica, follower.fetch_sent_ms)
     follower.keeping_up = response.keeping_up
     if appended:
         replica.out.append(FlushLog())

@@ -6,7 +6,7 @@ pre-vote; safety never rests on it.
 """
 
 from quorum_node.raft.cluster_identity import note_answer
-from quorum_node.raft.election import campaign_delay_ms
+from quorum_node.raft.election import campaign_delay_ms, leader_answered
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.messages import CurrentLeader
@@ -34,8 +34,7 @@ def leader_is_alive(replica: ReplicaState, follower: Follower) -> None:
     follower.silence_deadline_ms = None
     follower.excused = False
     replica.last_leader_contact_ms = replica.now_ms
-    replica.campaigns = 0
-    replica.refused_shorter = None
+    leader_answered(replica)
     if replica.role is not follower:
         replica.set_role(follower)
 

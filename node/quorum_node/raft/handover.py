@@ -141,7 +141,7 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
     if replica.halted:
         return
     role = replica.role
-    replica.halted = True
+    replica.fall_silent()
     if isinstance(role, Leader):
         preferred = successors(replica, role)
         nobody = replica.current_leader()
@@ -155,9 +155,8 @@ def storage_failed(replica: ReplicaState, detail: str, disk_full: bool) -> None:
         role.alterations.clear()
         role.proposals.clear()
         _send_end(replica, replica.key.id, preferred)
-    replica.halted = False
     reason = HaltReason.DISK_FULL if disk_full else HaltReason.STORAGE_FAILED
-    replica.halt(reason, detail)
+    replica.end(reason, detail)
 
 
 def handle_end_response(replica: ReplicaState, response: EndQuorumEpochResponse) -> None:

@@ -36,8 +36,7 @@ def append_values(replica: ReplicaState, values: Sequence[bytes]) -> tuple[int, 
         timestamp_ms=replica.wall_clock_ms(),
         values=values,
     )
-    replica.epochs.append(replica.epoch, base)
-    replica.log_end = end
+    replica.log_grew(replica.epoch, base, end)
     replica.out.append(AppendBatch(base, end, replica.epoch, data))
     return base, end
 
@@ -53,8 +52,7 @@ def append_control(replica: ReplicaState, records: Sequence[ControlRecord]) -> i
         records=[encode_control(record) for record in records],
         control=True,
     )
-    replica.epochs.append(replica.epoch, base)
-    replica.log_end = end
+    replica.log_grew(replica.epoch, base, end)
     replica.out.append(AppendBatch(base, end, replica.epoch, data))
     for offset, record in enumerate(records, base):
         _take_control(replica, offset, replica.epoch, record)
@@ -81,8 +79,7 @@ def append_fetched(replica: ReplicaState, batches: Sequence[Batch]) -> bool:
             if header.is_control
             else ()
         )
-        replica.epochs.append(header.leader_epoch, header.base_offset)
-        replica.log_end = end
+        replica.log_grew(header.leader_epoch, header.base_offset, end)
         replica.out.append(AppendBatch(header.base_offset, end, header.leader_epoch, bytes(data)))
         for offset, record in controls:
             _take_control(replica, offset, header.leader_epoch, record)
@@ -99,9 +96,7 @@ def truncate(replica: ReplicaState, end_offset: int) -> None:
     assert not isinstance(replica.role, Leader), "a leader never truncates its log"
     if end_offset == replica.log_end:
         return
-    replica.log_end = end_offset
-    replica.durable_end = min(replica.durable_end, end_offset)
-    replica.epochs.truncate(end_offset)
+    replica.log_was_cut(end_offset)
     replica.out.append(TruncateLog(end_offset))
     if replica.voters.truncate(end_offset):
         replica.tell_voters()
@@ -112,4 +107,4 @@ def _take_control(replica: ReplicaState, offset: int, epoch: int, record: object
         replica.voters.append(offset, epoch, record)
         replica.tell_voters()
     elif isinstance(record, KRaftVersion):
-        replica.kraft_version = record.level
+        replica.uses_kraft_version(record.level)

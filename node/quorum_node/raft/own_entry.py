@@ -30,7 +30,7 @@ NEVER_MS = float("inf")
 
 def voters_changed(replica: ReplicaState) -> None:
     """The latest voter set, or its commit, changed: is there something to ask for?"""
-    replica.voters_are_new = False
+    replica.voters_changes_seen = replica.voters_changes
     replica.asks_for_itself = _wants_update(replica) or _wants_to_join(replica)
 
 

@@ -93,6 +93,16 @@ def confirm_reads(replica: ReplicaState, leader: Leader) -> None:
         _confirmed(replica, leader.reads.popleft())
 
 
+def has_state_as_of(replica: ReplicaState, ms: float) -> None:
+    """What the leader had committed by then is committed here: as a follower."""
+    replica.as_of_ms = ms
+
+
+def keep_state_as_of(replica: ReplicaState) -> None:
+    """As a leader that gives up: what it spoke for last."""
+    replica.as_of_ms = state_as_of_ms(replica)
+
+
 def state_as_of_ms(replica: ReplicaState) -> float | None:
     """Nothing that the leader this replica knows had committed by then is missing here.
 

@@ -121,7 +121,8 @@ class Replica(ReplicaState):
 
     def describe(self, now_ms: float) -> ReplicaDescription:
         """A snapshot for people and metrics."""
-        return describe.describe(self, now_ms)
+        self.now_ms = max(self.now_ms, now_ms)
+        return describe.describe(self)
 
     def voters_at(self, end_offset: int) -> VotersRecord | None:
         """For a snapshot of the state before `end_offset`: its voters record; None without one.
@@ -161,7 +162,7 @@ class Replica(ReplicaState):
         """What follows from any event: fetch, look for the leader, stop."""
         if self.remote_reads and remote_reads.proceed(self):
             _tell_round(self)
-        if self.voters_are_new:
+        if self.voters_changes_seen != self.voters_changes:
             own_entry.voters_changed(self)
         role = self.role
         if type(role) is Leader:
@@ -316,7 +317,7 @@ def _on_flushed(replica: Replica, event: LogFlushed) -> None:
     end_offset = min(event.end_offset, replica.log_end)
     if end_offset <= replica.durable_end and type(replica.role) is not Leader:
         return
-    replica.durable_end = max(replica.durable_end, end_offset)
+    replica.log_is_durable(end_offset)
     leader = replica.role
     if type(leader) is Leader:
         commit.advance_as_leader(replica, leader)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from quorum_node.raft.config import CONTROLLER, RaftConfig
 from quorum_node.raft.endpoint_gossip import EndpointGossip
 from quorum_node.raft.epoch_bound import MAX_EPOCH
+from quorum_node.raft.epoch_state import EpochState
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.log_state import EpochStarts, LogState
+from quorum_node.raft.log_positions import LogPositions
+from quorum_node.raft.log_state import LogState
 from quorum_node.raft.messages import (
     NO_LEADER,
     CurrentLeader,
@@ -122,7 +124,7 @@ class Partial:
         self.position, self.size_bytes, self.checksum, self.source = 0, None, None, None
 
 
-class ReplicaState:
+class ReplicaState(LogPositions, EpochState):
     """Fields and primitives. `now_ms` is the time of the event that is being handled."""
 
     def __init__(
@@ -135,6 +137,8 @@ class ReplicaState:
         wall_clock_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         state = state or QuorumState()
+        LogPositions.__init__(self, state, log)
+        EpochState.__init__(self, state, self.epochs.last_epoch)
         self.config = config
         self.controller_endpoint = config.controller_endpoint
         self.key = key
@@ -153,27 +157,9 @@ class ReplicaState:
         self.planned_handovers = 0
         self.hand_over_again_ms = 0.0
 
-        self.epochs = EpochStarts(log.epoch_starts, log.start)
-        self.epoch = max(state.leader_epoch, self.epochs.last_epoch)
-        fresh = self.epoch == state.leader_epoch
-        self.voted = state.voted if fresh else None
-        self.remembered_leader_id = state.leader_id if fresh else NO_LEADER
-        self.saved_leader = (state.leader_epoch, state.leader_id)
-        """Epoch and leader id that quorum-state has."""
-        self.leader_is_unsaved = False
         self.cluster_id = state.cluster_id or config.cluster_id
         self.formed = state.formed
 
-        self.kraft_version = 1
-        self.start, self.snapshot = log.start, log.snapshot
-        """The snapshot that the log begins behind, and the newest one that is verified and durable."""
-        self.log_end = log.end_offset
-        self.durable_end = log.end_offset
-        self.high_watermark = min(state.applied_offset, log.end_offset)
-        if log.snapshot is not None:
-            self.high_watermark = max(self.high_watermark, log.snapshot.end_offset)
-            if log.snapshot_voters is not None:
-                self.kraft_version = log.snapshot_kraft_version
         self.leader_high_watermark = -1
         self.last_leader_contact_ms: float | None = None
         self.as_of_ms: float | None = None
@@ -181,7 +167,8 @@ class ReplicaState:
         self.remote_reads: list[RemoteRead] = []
 
         self.role: Role = Unattached(None)
-        self.voters_are_new = True
+        self.voters_changes = 0
+        self.voters_changes_seen = -1  # by own_entry
         self.asks_for_itself = False  # to change its entry in the voters record: own_entry
         self.own_request: int | None = None
         self.own_request_after_ms = 0.0
@@ -226,12 +213,12 @@ class ReplicaState:
                 for decoded in decode_records(batch):
                     control = decode_control(decoded)
                     if isinstance(control, KRaftVersion):
-                        self.kraft_version = control.level
+                        self.uses_kraft_version(control.level)
                     if isinstance(control, LeaderChange) and (
                         batch.header.leader_epoch == self.epoch
                         and self.remembered_leader_id == NO_LEADER
                     ):
-                        self.remembered_leader_id = control.leader_id
+                        self.epoch_has_leader(control.leader_id)
                     if isinstance(control, VotersRecord):
                         self.cluster_id = self.cluster_id or control.cluster_id
                         if decoded.offset > history.latest.offset:
@@ -384,14 +371,22 @@ class ReplicaState:
     def halt(self, reason: HaltReason, detail: str) -> None:
         """Nothing is acknowledged after this."""
         if not self.halted:
-            self.halted = True
-            self.out.append(Halt(reason, detail, self.key))
+            self.end(reason, detail)
+
+    def fall_silent(self) -> None:
+        """Nothing is acknowledged from here on; `end` follows."""
+        self.halted = True
+
+    def end(self, reason: HaltReason, detail: str) -> None:
+        """Tell it, also if the replica is silent already."""
+        self.halted = True
+        self.out.append(Halt(reason, detail, self.key))
 
     def persist(self) -> None:
         """Make log and quorum-state durable before anything that is put out after this."""
         committed = self.voters.committed
         leader_id = self.known_leader_id
-        self.saved_leader, self.leader_is_unsaved = (self.epoch, leader_id), False
+        self.leader_was_saved(leader_id)
         self.out.append(
             PersistQuorumState(
                 QuorumState(
@@ -409,7 +404,7 @@ class ReplicaState:
             )
         )
         # The driver flushes the log first: what is appended by now is durable behind this point.
-        self.durable_end = self.log_end
+        self.log_is_durable(self.log_end)
 
     def save_leader(self) -> None:
         """Write who leads this epoch, once a record of it is committed, unless that is saved.
@@ -417,7 +412,7 @@ class ReplicaState:
         Until then the vote on the disk and the LeaderChange in the log speak for the leader, so an
         election and its first commit wait for no write of quorum-state.
         """
-        self.leader_is_unsaved = False
+        self.leader_needs_no_saving()
         if self.leader_id != NO_LEADER and self.saved_leader != (self.epoch, self.leader_id):
             self.persist()
 
@@ -432,7 +427,7 @@ class ReplicaState:
 
     def tell_voters(self) -> None:
         """After the latest voter set, or its commit, changed."""
-        self.voters_are_new = True
+        self.voters_changes += 1
         latest = self.voters.latest
         was_voter, self.is_voter = self.is_voter, self.key in latest.voters
         self.gossip.use_voters(self.told_voters(), self.key, self.now_ms, self.target_voters())

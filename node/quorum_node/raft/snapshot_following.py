@@ -18,7 +18,6 @@ from quorum_node.raft.errors import RaftError
 from quorum_node.raft.events import FailureReason
 from quorum_node.raft.following import follower_of, leader_is_alive, no_answer, refused, retry
 from quorum_node.raft.leadership import Leader
-from quorum_node.raft.log_state import EpochStarts
 from quorum_node.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from quorum_node.raft.outputs import (
     DeleteLogPrefix,
@@ -131,11 +130,11 @@ def installed(
     _finished(replica, id)
     if replica.snapshot is not None and id <= replica.snapshot:
         return
-    replica.snapshot = id
+    replica.has_snapshot(id)
     if _log_holds(replica, id):
         # Another leader's log brought it here in the meantime.
         if not isinstance(replica.role, Leader) and id.end_offset > replica.high_watermark:
-            replica.high_watermark = id.end_offset
+            replica.is_committed(id.end_offset)
             replica.out.append(HighWatermarkAdvanced(id.end_offset))
             replica.commit_voters()
         return
@@ -155,7 +154,7 @@ def created(replica: ReplicaState, id: SnapshotId) -> None:
         return  # overtaken by a download
     assert id.end_offset <= replica.high_watermark, f"snapshot {id} of what is not committed"
     assert _log_holds(replica, id), f"snapshot {id} is not of this log"
-    replica.snapshot = id
+    replica.has_snapshot(id)
     if replica.partial is not None and replica.partial.id <= id:
         drop(replica)  # the log got here by itself
 
@@ -171,8 +170,7 @@ def prefix_obsolete(replica: ReplicaState, id: SnapshotId) -> None:
     ):
         return
     assert _log_holds(replica, id), f"snapshot {id} is not of this log"
-    replica.start = id
-    replica.epochs.delete_before(id)
+    replica.log_starts_behind(id)
     replica.out.append(DeleteLogPrefix(id))
 
 
@@ -250,11 +248,9 @@ def _begin_behind(
     assert not isinstance(replica.role, Leader), "a leader lacks committed records"
     assert id.end_offset > replica.high_watermark, f"snapshot {id} is older than the log"
     replica.out.append(ResetLog(id))
-    replica.start = id
-    replica.epochs = EpochStarts((), id)
-    replica.log_end = replica.durable_end = replica.high_watermark = id.end_offset
+    replica.log_was_replaced(id)
     if voters is not None:
-        replica.kraft_version = kraft_version
+        replica.uses_kraft_version(kraft_version)
     replica.voters.reset(snapshot_entry(id, voters) if voters is not None else None)
     replica.voters_are_committed(replica.voters.committed)
     replica.out.append(HighWatermarkAdvanced(id.end_offset))

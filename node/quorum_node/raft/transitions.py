@@ -66,11 +66,11 @@ def become_follower(
     if given_up:
         # Somebody still names the leader that did not answer: it is alive once it does.
         follower.link = Link.CLOSED
-    replica.remembered_leader_id = leader_id
+    replica.epoch_has_leader(leader_id)
     replica.set_role(follower)
     if replica.saved_leader != (epoch, leader_id):
         if voted_for_it:
-            replica.leader_is_unsaved = True
+            replica.leader_is_not_saved()
         else:
             replica.persist()
     return follower
@@ -80,7 +80,7 @@ def become_candidate(replica: ReplicaState) -> Candidate:
     """A new epoch with the own vote in it, durable before any request goes out."""
     _leave_role(replica, CurrentLeader(NO_LEADER, replica.epoch + 1))
     enter_epoch(replica, replica.epoch + 1)
-    replica.voted = replica.key
+    replica.votes_for(replica.key)
     timeout_ms = replica.config.election_timeout_ms * (1 + replica.jitter())
     candidate = Candidate(replica.now_ms + timeout_ms, {replica.key})
     replica.set_role(candidate)
@@ -114,8 +114,8 @@ def become_leader(replica: ReplicaState, granted: set[ReplicaKey]) -> Leader:
         elected_ms=replica.now_ms,
     )
     voters = replica.voters.latest
-    replica.remembered_leader_id = replica.key.id
-    replica.leader_is_unsaved = True
+    replica.epoch_has_leader(replica.key.id)
+    replica.leader_is_not_saved()
     replica.set_role(leader)
     leader.unendorsed = set(replica.other_voters())
     if leader.unendorsed:
@@ -151,9 +151,7 @@ def enter_epoch(replica: ReplicaState, epoch: int) -> bool:
     assert epoch >= replica.epoch, f"epoch {epoch} after {replica.epoch}"
     if epoch == replica.epoch:
         return False
-    replica.epoch = epoch
-    replica.voted = None
-    replica.remembered_leader_id = NO_LEADER
+    replica.epoch_begins(epoch)
     return True
 
 
@@ -235,7 +233,7 @@ def leave_leadership(replica: ReplicaState, next_leader: CurrentLeader) -> None:
         replica.out.append(ProposalFailed(proposal.proposal_id, RaftError.LEADERSHIP_LOST))
     leader.proposals.clear()
     reads.fail_reads(replica, leader, RaftError.NOT_QUORUM_LEADER, next_leader)
-    replica.as_of_ms = reads.state_as_of_ms(replica)
+    reads.keep_state_as_of(replica)
     change = leader.change
     if change is not None and change.request_id is not None:
         lost = change.position is not None

@@ -24,7 +24,7 @@ Source: KIP-595, "Vote Request Handling" (K595-07, K595-08); KIP-853, replica ke
 
 from quorum_node.raft import inquiry
 from quorum_node.raft.cluster_identity import is_foreign
-from quorum_node.raft.election import step_down
+from quorum_node.raft.election import refused_shorter_log, step_down
 from quorum_node.raft.epoch_bound import within_step
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import NO_LEADER, VoteRequest, VoteResponse
@@ -75,7 +75,7 @@ def _decide(replica: ReplicaState, request: VoteRequest) -> tuple[bool, RaftErro
         delay_ms = None if granted else _remaining_ms(replica)
         become_unattached(replica, request.candidate_epoch, delay_ms, persist=False)
         if granted:
-            replica.voted = request.candidate
+            replica.votes_for(request.candidate)
         replica.persist()
         return granted, RaftError.NONE
     return _grant_in_epoch(replica, request), RaftError.NONE
@@ -105,7 +105,7 @@ def _grant_in_epoch(replica: ReplicaState, request: VoteRequest) -> bool:
         return False
     if not _up_to_date(replica, request):
         return False
-    replica.voted = request.candidate
+    replica.votes_for(request.candidate)
     become_unattached(replica, replica.epoch)
     replica.persist()
     return True
@@ -148,7 +148,7 @@ def _up_to_date(replica: ReplicaState, request: VoteRequest) -> bool:
     theirs = (request.last_epoch, request.last_epoch_end_offset)
     if theirs >= (replica.epochs.last_epoch, replica.log_end):
         return True
-    replica.refused_shorter = request.candidate
+    refused_shorter_log(replica, request.candidate)
     return False
 
 
