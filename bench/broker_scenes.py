@@ -38,10 +38,9 @@ from topic_creation import (
 )
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.broker_apis import BROKER_HEARTBEAT
+from quorum_node.protocol.apis import BROKER_HEARTBEAT, CREATE_TOPICS
 from quorum_node.protocol.broker_registration import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from quorum_node.protocol.create_topics import CreateTopicsResponse
-from quorum_node.protocol.topic_apis import CREATE_TOPICS
 from quorum_node.schema.schema import Message
 
 Controllers = OurCluster | KafkaCluster

@@ -16,8 +16,7 @@ from time_limits import within
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.apis import API_VERSIONS
-from quorum_node.protocol.broker_apis import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from quorum_node.protocol.apis import API_VERSIONS, BROKER_HEARTBEAT, BROKER_REGISTRATION
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,

@@ -30,8 +30,8 @@ from large_log import (
 from large_log import log_folder as folder_of
 from topic_creation import CREATE_VERSION, new_topics
 
+from quorum_node.protocol.apis import CREATE_TOPICS
 from quorum_node.protocol.create_topics import CreateTopicsResponse
-from quorum_node.protocol.topic_apis import CREATE_TOPICS
 from quorum_node.records.metadata import (
     METADATA_VERSION,
     MetadataMessage,

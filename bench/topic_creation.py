@@ -11,6 +11,7 @@ from kafka_client import Address
 from kafka_load import summary
 from light_brokers import FIRST_BROKER_ID
 
+from quorum_node.protocol.apis import CREATE_TOPICS
 from quorum_node.protocol.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -18,7 +19,6 @@ from quorum_node.protocol.create_topics import (
     CreateTopicsResponse,
 )
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
-from quorum_node.protocol.topic_apis import CREATE_TOPICS
 
 CREATE_VERSION = 7
 REPLICAS = 3

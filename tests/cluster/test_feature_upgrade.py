@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quorum_node.configuration.node_config import check_config
-from quorum_node.protocol.broker_apis import BROKER_REGISTRATION, UPDATE_FEATURES
+from quorum_node.protocol.apis import BROKER_REGISTRATION, UPDATE_FEATURES
 from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.features import (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from quorum_node.protocol.apis import ADD_RAFT_VOTER
-from quorum_node.protocol.broker_apis import BROKER_REGISTRATION
+from quorum_node.protocol.apis import ADD_RAFT_VOTER, BROKER_REGISTRATION
 from quorum_node.protocol.broker_registration import BrokerRegistrationResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, AddRaftVoterResponse, VoterListener

@@ -3,8 +3,13 @@
 import pytest
 
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.apis import ADD_RAFT_VOTER, API_VERSIONS, REMOVE_RAFT_VOTER, VOTE
-from quorum_node.protocol.broker_apis import UPDATE_FEATURES
+from quorum_node.protocol.apis import (
+    ADD_RAFT_VOTER,
+    API_VERSIONS,
+    REMOVE_RAFT_VOTER,
+    UPDATE_FEATURES,
+    VOTE,
+)
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.features import (
     FeatureUpdate,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.topic_apis import ALTER_PARTITION
+from quorum_node.protocol.apis import ALTER_PARTITION
 from quorum_node.schema.schema import (
     ANY_UUID,
     BOOL,

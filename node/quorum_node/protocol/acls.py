@@ -3,6 +3,7 @@
 The numbers of resource types, pattern types, operations and permissions are in `security/acl_terms.py`.
 """
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT8,
     INT16,
@@ -148,3 +149,8 @@ class DescribeAclsResponse(Message):
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
     resources: tuple[DescribeAclsResource, ...] = wire(Array(DescribeAclsResource), default=())
+
+
+DESCRIBE_ACLS = Api(29, DescribeAclsRequest, DescribeAclsResponse, 1, 3)
+CREATE_ACLS = Api(30, CreateAclsRequest, CreateAclsResponse, 1, 3, is_forwardable=True)
+DELETE_ACLS = Api(31, DeleteAclsRequest, DeleteAclsResponse, 1, 3, is_forwardable=True)

@@ -3,6 +3,7 @@
 `configs.py` has IncrementalAlterConfigs, which took its place, and DescribeConfigs.
 """
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.configs import AlterConfigsResult
 from quorum_node.schema.schema import (
     BOOL,
@@ -47,3 +48,6 @@ class AlterConfigsResponse(Message):
 
     throttle_time_ms: int = wire(INT32, default=0)
     responses: tuple[AlterConfigsResult, ...] = wire(Array(AlterConfigsResult))
+
+
+ALTER_CONFIGS = Api(33, AlterConfigsRequest, AlterConfigsResponse, 0, 2, is_forwardable=True)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT8,
     INT16,
@@ -83,3 +84,6 @@ class AlterPartitionResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     topics: tuple[AlteredTopicState, ...] = wire(Array(AlteredTopicState), default=())
+
+
+ALTER_PARTITION = Api(56, AlterPartitionRequest, AlterPartitionResponse, 2, 3)

@@ -7,6 +7,7 @@ leader and a message in the answer.
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.elections import NodeEndpoint
 from quorum_node.schema.schema import (
     INT16,
@@ -87,3 +88,6 @@ class AlterQuorumResponse(Message):
 
     topics: tuple[AlterQuorumResponseTopic, ...] = wire(Array(AlterQuorumResponseTopic))
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(NodeEndpoint), tag=20000, default=())
+
+
+ALTER_QUORUM = Api(20000, AlterQuorumRequest, AlterQuorumResponse, 0, 0, is_about_quorum=True)

@@ -1,5 +1,6 @@
 """ApiVersions: which APIs and features a node supports (KIP-511, KIP-584; as shipped, versions 0-4)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -63,3 +64,6 @@ class ApiVersionsResponse(Message):
         Array(FinalizedFeature), since=3, tag=2, default=(), ignorable=True
     )
     zk_migration_ready: bool = wire(BOOL, since=3, tag=3, default=False, ignorable=True)
+
+
+API_VERSIONS = Api(18, ApiVersionsRequest, ApiVersionsResponse, 0, 4, is_about_quorum=True)

@@ -1,131 +1,83 @@
-"""The APIs that a node speaks: keys, messages, versions.
+"""The APIs that a node speaks: a row for each, and the table by their keys.
 
-Owns the table. Must not know how a request is handled.
-Source: Kafka's protocol guide, "API Keys", restricted to what this node serves; what only the drafts have is
+Adding an API is a file with its messages, which ends with its `Api`, and a row here. Must not know how a request is handled.
+Source: Kafka's protocol guide, "API Keys", the versions of Kafka 4.3, restricted to what this node serves; what only the drafts have is
 from 20000 up, which stock clients pass over in ApiVersions.
 """
 
-from quorum_node.protocol.alter_quorum import AlterQuorumRequest, AlterQuorumResponse
+from quorum_node.protocol.acls import CREATE_ACLS as CREATE_ACLS
+from quorum_node.protocol.acls import DELETE_ACLS as DELETE_ACLS
+from quorum_node.protocol.acls import DESCRIBE_ACLS as DESCRIBE_ACLS
+from quorum_node.protocol.alter_configs import ALTER_CONFIGS as ALTER_CONFIGS
+from quorum_node.protocol.alter_partition import ALTER_PARTITION as ALTER_PARTITION
+from quorum_node.protocol.alter_quorum import ALTER_QUORUM as ALTER_QUORUM
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from quorum_node.protocol.authentication_apis import AUTHENTICATION_APIS
-from quorum_node.protocol.broker_apis import BROKER_APIS
-from quorum_node.protocol.configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
+from quorum_node.protocol.api_versions import API_VERSIONS as API_VERSIONS
+from quorum_node.protocol.assign_replicas_to_dirs import (
+    ASSIGN_REPLICAS_TO_DIRS as ASSIGN_REPLICAS_TO_DIRS,
 )
-from quorum_node.protocol.describe import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
+from quorum_node.protocol.broker_registration import BROKER_HEARTBEAT as BROKER_HEARTBEAT
+from quorum_node.protocol.broker_registration import BROKER_REGISTRATION as BROKER_REGISTRATION
+from quorum_node.protocol.broker_registration import UNREGISTER_BROKER as UNREGISTER_BROKER
+from quorum_node.protocol.client_quotas import ALTER_CLIENT_QUOTAS as ALTER_CLIENT_QUOTAS
+from quorum_node.protocol.configs import DESCRIBE_CONFIGS as DESCRIBE_CONFIGS
+from quorum_node.protocol.configs import INCREMENTAL_ALTER_CONFIGS as INCREMENTAL_ALTER_CONFIGS
+from quorum_node.protocol.controller_heartbeat import CONTROLLER_HEARTBEAT as CONTROLLER_HEARTBEAT
+from quorum_node.protocol.controller_registration import (
+    CONTROLLER_REGISTRATION as CONTROLLER_REGISTRATION,
 )
-from quorum_node.protocol.discover_brokers import (
-    DiscoverBrokersRequest,
-    DiscoverBrokersResponse,
+from quorum_node.protocol.create_partitions import CREATE_PARTITIONS as CREATE_PARTITIONS
+from quorum_node.protocol.create_topics import CREATE_TOPICS as CREATE_TOPICS
+from quorum_node.protocol.delegation_tokens import (
+    CREATE_DELEGATION_TOKEN as CREATE_DELEGATION_TOKEN,
 )
-from quorum_node.protocol.elections import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    VoteRequest,
-    VoteResponse,
+from quorum_node.protocol.delegation_tokens import (
+    DESCRIBE_DELEGATION_TOKEN as DESCRIBE_DELEGATION_TOKEN,
 )
-from quorum_node.protocol.fetch import FetchRequest, FetchResponse
-from quorum_node.protocol.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from quorum_node.protocol.read_offset import ReadOffsetRequest, ReadOffsetResponse
-from quorum_node.protocol.topic_apis import TOPIC_APIS
-from quorum_node.protocol.voters import (
-    AddRaftVoterRequest,
-    AddRaftVoterResponse,
-    RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse,
-    UpdateRaftVoterRequest,
-    UpdateRaftVoterResponse,
+from quorum_node.protocol.delegation_tokens import (
+    EXPIRE_DELEGATION_TOKEN as EXPIRE_DELEGATION_TOKEN,
 )
-
-FETCH = Api(1, "Fetch", FetchRequest, FetchResponse, 4, 18)
-API_VERSIONS = Api(18, "ApiVersions", ApiVersionsRequest, ApiVersionsResponse, 0, 4)
-DESCRIBE_CONFIGS = Api(32, "DescribeConfigs", DescribeConfigsRequest, DescribeConfigsResponse, 1, 4)
-INCREMENTAL_ALTER_CONFIGS = Api(
-    44,
-    "IncrementalAlterConfigs",
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    0,
-    1,
+from quorum_node.protocol.delegation_tokens import RENEW_DELEGATION_TOKEN as RENEW_DELEGATION_TOKEN
+from quorum_node.protocol.delete_topics import DELETE_TOPICS as DELETE_TOPICS
+from quorum_node.protocol.describe import DESCRIBE_CLUSTER as DESCRIBE_CLUSTER
+from quorum_node.protocol.describe import DESCRIBE_QUORUM as DESCRIBE_QUORUM
+from quorum_node.protocol.discover_brokers import DISCOVER_BROKERS as DISCOVER_BROKERS
+from quorum_node.protocol.elect_leaders import ELECT_LEADERS as ELECT_LEADERS
+from quorum_node.protocol.elections import BEGIN_QUORUM_EPOCH as BEGIN_QUORUM_EPOCH
+from quorum_node.protocol.elections import END_QUORUM_EPOCH as END_QUORUM_EPOCH
+from quorum_node.protocol.elections import VOTE as VOTE
+from quorum_node.protocol.envelope import ENVELOPE as ENVELOPE
+from quorum_node.protocol.features import UPDATE_FEATURES as UPDATE_FEATURES
+from quorum_node.protocol.fetch import FETCH as FETCH
+from quorum_node.protocol.fetch_snapshot import FETCH_SNAPSHOT as FETCH_SNAPSHOT
+from quorum_node.protocol.producer_ids import ALLOCATE_PRODUCER_IDS as ALLOCATE_PRODUCER_IDS
+from quorum_node.protocol.read_offset import READ_OFFSET as READ_OFFSET
+from quorum_node.protocol.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS as ALTER_PARTITION_REASSIGNMENTS,
 )
-VOTE = Api(52, "Vote", VoteRequest, VoteResponse, 0, 2)
-BEGIN_QUORUM_EPOCH = Api(
-    53, "BeginQuorumEpoch", BeginQuorumEpochRequest, BeginQuorumEpochResponse, 0, 1
+from quorum_node.protocol.reassignments import (
+    LIST_PARTITION_REASSIGNMENTS as LIST_PARTITION_REASSIGNMENTS,
 )
-END_QUORUM_EPOCH = Api(54, "EndQuorumEpoch", EndQuorumEpochRequest, EndQuorumEpochResponse, 0, 1)
-DESCRIBE_QUORUM = Api(55, "DescribeQuorum", DescribeQuorumRequest, DescribeQuorumResponse, 0, 2)
-FETCH_SNAPSHOT = Api(59, "FetchSnapshot", FetchSnapshotRequest, FetchSnapshotResponse, 0, 1)
-DESCRIBE_CLUSTER = Api(60, "DescribeCluster", DescribeClusterRequest, DescribeClusterResponse, 0, 2)
-ADD_RAFT_VOTER = Api(80, "AddRaftVoter", AddRaftVoterRequest, AddRaftVoterResponse, 0, 1)
-REMOVE_RAFT_VOTER = Api(
-    81, "RemoveRaftVoter", RemoveRaftVoterRequest, RemoveRaftVoterResponse, 0, 0
+from quorum_node.protocol.sasl import SASL_AUTHENTICATE as SASL_AUTHENTICATE
+from quorum_node.protocol.sasl import SASL_HANDSHAKE as SASL_HANDSHAKE
+from quorum_node.protocol.scram import ALTER_USER_SCRAM_CREDENTIALS as ALTER_USER_SCRAM_CREDENTIALS
+from quorum_node.protocol.scram import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS as DESCRIBE_USER_SCRAM_CREDENTIALS,
 )
-UPDATE_RAFT_VOTER = Api(
-    82, "UpdateRaftVoter", UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0
-)
-ALTER_QUORUM = Api(20000, "AlterQuorum", AlterQuorumRequest, AlterQuorumResponse, 0, 0)
-DISCOVER_BROKERS = Api(
-    20001, "DiscoverBrokers", DiscoverBrokersRequest, DiscoverBrokersResponse, 0, 0
-)
-READ_OFFSET = Api(20002, "ReadOffset", ReadOffsetRequest, ReadOffsetResponse, 0, 0)
+from quorum_node.protocol.voters import ADD_RAFT_VOTER as ADD_RAFT_VOTER
+from quorum_node.protocol.voters import REMOVE_RAFT_VOTER as REMOVE_RAFT_VOTER
+from quorum_node.protocol.voters import UPDATE_RAFT_VOTER as UPDATE_RAFT_VOTER
 
 APIS: dict[int, Api] = {
     api.key: api
-    for api in (
-        FETCH,
-        API_VERSIONS,
-        DESCRIBE_CONFIGS,
-        INCREMENTAL_ALTER_CONFIGS,
-        VOTE,
-        BEGIN_QUORUM_EPOCH,
-        END_QUORUM_EPOCH,
-        DESCRIBE_QUORUM,
-        FETCH_SNAPSHOT,
-        DESCRIBE_CLUSTER,
-        ADD_RAFT_VOTER,
-        REMOVE_RAFT_VOTER,
-        UPDATE_RAFT_VOTER,
-        *BROKER_APIS,
-        *TOPIC_APIS,
-        *AUTHENTICATION_APIS,
-        ALTER_QUORUM,
-        DISCOVER_BROKERS,
-        READ_OFFSET,
+    for api in sorted(
+        (each for each in tuple(globals().values()) if isinstance(each, Api)),
+        key=lambda api: api.key,
     )
 }
-"""Every API by its key. Keys from 20000 up are private: what only the drafts define."""
-FEW_ELEMENTS = frozenset(
-    api.key
-    for api in (
-        FETCH,
-        API_VERSIONS,
-        VOTE,
-        BEGIN_QUORUM_EPOCH,
-        END_QUORUM_EPOCH,
-        DESCRIBE_QUORUM,
-        FETCH_SNAPSHOT,
-        DESCRIBE_CLUSTER,
-        ADD_RAFT_VOTER,
-        REMOVE_RAFT_VOTER,
-        UPDATE_RAFT_VOTER,
-        ALTER_QUORUM,
-        DISCOVER_BROKERS,
-        READ_OFFSET,
-    )
-)
-"""Keys of the requests that are about the quorum: their arrays name voters, listeners and partitions of it."""
+"""Every API by its key, in their order. Keys from 20000 up are private: what only the drafts define."""
 FIRST_PRIVATE_KEY = 20000
-FORWARDABLE = frozenset(
-    (19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81)
-)
-"""Keys of the requests that a broker may pass on for a client, in an Envelope (KIP-590)."""
+FEW_ELEMENTS = frozenset(api.key for api in APIS.values() if api.is_about_quorum)
+"""Keys of the requests that are about the quorum."""
+FORWARDABLE = frozenset(api.key for api in APIS.values() if api.is_forwardable)
+"""Keys of the requests that a broker may pass on for a client."""

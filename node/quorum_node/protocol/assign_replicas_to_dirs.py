@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT16,
     INT32,
@@ -77,3 +78,6 @@ class AssignReplicasToDirsResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     directories: tuple[PlacedDirectoryResult, ...] = wire(Array(PlacedDirectoryResult), default=())
+
+
+ASSIGN_REPLICAS_TO_DIRS = Api(73, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, 0, 0)

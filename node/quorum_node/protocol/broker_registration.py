@@ -5,6 +5,7 @@ A broker registers once per process and then renews its lease with heartbeats.
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -105,3 +106,10 @@ class UnregisterBrokerResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
+
+
+BROKER_REGISTRATION = Api(62, BrokerRegistrationRequest, BrokerRegistrationResponse, 0, 4)
+BROKER_HEARTBEAT = Api(63, BrokerHeartbeatRequest, BrokerHeartbeatResponse, 0, 2)
+UNREGISTER_BROKER = Api(
+    64, UnregisterBrokerRequest, UnregisterBrokerResponse, 0, 0, is_forwardable=True
+)

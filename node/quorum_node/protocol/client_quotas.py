@@ -1,5 +1,6 @@
 """AlterClientQuotas, as shipped (KIP-546). Brokers answer DescribeClientQuotas from what they replayed."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     FLOAT64,
@@ -61,3 +62,8 @@ class AlterClientQuotasResponse(Message):
 
     throttle_time_ms: int = wire(INT32, default=0)
     entries: tuple[AlteredQuotaResult, ...] = wire(Array(AlteredQuotaResult))
+
+
+ALTER_CLIENT_QUOTAS = Api(
+    49, AlterClientQuotasRequest, AlterClientQuotasResponse, 0, 1, is_forwardable=True
+)

@@ -5,6 +5,7 @@ A stock AdminClient writes and reads config values through them.
 
 from enum import IntEnum
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT8,
@@ -133,3 +134,9 @@ class DescribeConfigsResponse(Message):
 
     throttle_time_ms: int = wire(INT32, default=0)
     results: tuple[DescribeConfigsResult, ...] = wire(Array(DescribeConfigsResult))
+
+
+DESCRIBE_CONFIGS = Api(32, DescribeConfigsRequest, DescribeConfigsResponse, 1, 4)
+INCREMENTAL_ALTER_CONFIGS = Api(
+    44, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, 0, 1, is_forwardable=True
+)

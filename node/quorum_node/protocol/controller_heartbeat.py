@@ -6,6 +6,7 @@ newest snapshot, so that nobody has to guess, is in private tagged fields.
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -40,3 +41,6 @@ class ControllerHeartbeatResponse(Message):
 
     error_code: int = wire(INT16)
     start_snapshot: bool = wire(BOOL)
+
+
+CONTROLLER_HEARTBEAT = Api(20003, ControllerHeartbeatRequest, ControllerHeartbeatResponse, 0, 0)

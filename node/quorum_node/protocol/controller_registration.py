@@ -5,6 +5,7 @@ Ours is the replica UUID, in a private tagged field: of two processes with one i
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.broker_registration import RegisteredListener, SupportedFeatureRange
 from quorum_node.schema.schema import (
     BOOL,
@@ -38,3 +39,8 @@ class ControllerRegistrationResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
+
+
+CONTROLLER_REGISTRATION = Api(
+    70, ControllerRegistrationRequest, ControllerRegistrationResponse, 0, 0
+)

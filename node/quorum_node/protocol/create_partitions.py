@@ -1,5 +1,6 @@
 """CreatePartitions, as shipped (KIP-195)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -54,3 +55,8 @@ class CreatePartitionsResponse(Message):
 
     throttle_time_ms: int = wire(INT32, default=0)
     results: tuple[CreatePartitionsTopicResult, ...] = wire(Array(CreatePartitionsTopicResult))
+
+
+CREATE_PARTITIONS = Api(
+    37, CreatePartitionsRequest, CreatePartitionsResponse, 0, 3, is_forwardable=True
+)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT8,
@@ -92,3 +93,6 @@ class CreateTopicsResponse(Message):
 
     throttle_time_ms: int = wire(INT32, since=2, default=0, ignorable=True)
     topics: tuple[CreatableTopicResult, ...] = wire(Array(CreatableTopicResult))
+
+
+CREATE_TOPICS = Api(19, CreateTopicsRequest, CreateTopicsResponse, 2, 7, is_forwardable=True)

@@ -1,5 +1,6 @@
 """Creating, renewing, expiring and describing delegation tokens, as shipped (KIP-48, KIP-373)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BYTES,
     INT16,
@@ -112,3 +113,17 @@ class DescribeDelegationTokenResponse(Message):
     error_code: int = wire(INT16)
     tokens: tuple[DescribedDelegationToken, ...] = wire(Array(DescribedDelegationToken), default=())
     throttle_time_ms: int = wire(INT32, default=0)
+
+
+CREATE_DELEGATION_TOKEN = Api(
+    38, CreateDelegationTokenRequest, CreateDelegationTokenResponse, 1, 3, is_forwardable=True
+)
+RENEW_DELEGATION_TOKEN = Api(
+    39, RenewDelegationTokenRequest, RenewDelegationTokenResponse, 1, 2, is_forwardable=True
+)
+EXPIRE_DELEGATION_TOKEN = Api(
+    40, ExpireDelegationTokenRequest, ExpireDelegationTokenResponse, 1, 2, is_forwardable=True
+)
+DESCRIBE_DELEGATION_TOKEN = Api(
+    41, DescribeDelegationTokenRequest, DescribeDelegationTokenResponse, 1, 3
+)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT16,
     INT32,
@@ -49,3 +50,6 @@ class DeleteTopicsResponse(Message):
 
     throttle_time_ms: int = wire(INT32, since=1, default=0, ignorable=True)
     responses: tuple[DeletableTopicResult, ...] = wire(Array(DeletableTopicResult))
+
+
+DELETE_TOPICS = Api(20, DeleteTopicsRequest, DeleteTopicsResponse, 1, 6, is_forwardable=True)

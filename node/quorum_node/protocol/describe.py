@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT8,
@@ -151,3 +152,17 @@ class DescribeClusterResponse(Message):
     controller_id: int = wire(INT32, default=-1)
     brokers: tuple[ClusterNode, ...] = wire(Array(ClusterNode))
     cluster_authorized_operations: int = wire(INT32, default=NO_AUTHORIZED_OPERATIONS)
+
+
+DESCRIBE_QUORUM = Api(
+    55,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    0,
+    2,
+    is_forwardable=True,
+    is_about_quorum=True,
+)
+DESCRIBE_CLUSTER = Api(
+    60, DescribeClusterRequest, DescribeClusterResponse, 0, 2, is_about_quorum=True
+)

@@ -7,6 +7,7 @@ private as well (`apis.py`).
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT16,
     INT32,
@@ -58,3 +59,8 @@ class DiscoverBrokersResponse(Message):
     leader_epoch: int = wire(INT32, tag=20001, default=-1)
     leader_host: str = wire(STRING, tag=20002, default="")
     leader_port: int = wire(INT32, tag=20003, default=-1)
+
+
+DISCOVER_BROKERS = Api(
+    20001, DiscoverBrokersRequest, DiscoverBrokersResponse, 0, 0, is_about_quorum=True
+)

@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     INT8,
     INT16,
@@ -64,3 +65,6 @@ class ElectLeadersResponse(Message):
     throttle_time_ms: int = wire(INT32, default=0)
     error_code: int = wire(INT16, since=1, default=0)
     replica_election_results: tuple[ReplicaElectionResult, ...] = wire(Array(ReplicaElectionResult))
+
+
+ELECT_LEADERS = Api(43, ElectLeadersRequest, ElectLeadersResponse, 0, 2, is_forwardable=True)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -227,3 +228,12 @@ class EndQuorumEpochResponse(Message):
     node_endpoints: tuple[NodeEndpoint, ...] = wire(
         Array(NodeEndpoint), since=1, tag=0, default=(), ignorable=True
     )
+
+
+VOTE = Api(52, VoteRequest, VoteResponse, 0, 2, is_about_quorum=True)
+BEGIN_QUORUM_EPOCH = Api(
+    53, BeginQuorumEpochRequest, BeginQuorumEpochResponse, 0, 1, is_about_quorum=True
+)
+END_QUORUM_EPOCH = Api(
+    54, EndQuorumEpochRequest, EndQuorumEpochResponse, 0, 1, is_about_quorum=True
+)

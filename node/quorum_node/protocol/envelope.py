@@ -1,5 +1,6 @@
 """Envelope (KIP-590; as shipped in 4.3): a client's request that a broker passes on, and who the client is."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.primitives import Buffer
 from quorum_node.schema.schema import BYTES, INT16, Message, message, wire
 
@@ -19,3 +20,6 @@ class EnvelopeResponse(Message):
 
     response_data: Buffer | None = wire(BYTES, nullable_since=0, default=None)
     error_code: int = wire(INT16)
+
+
+ENVELOPE = Api(58, EnvelopeRequest, EnvelopeResponse, 0, 0)

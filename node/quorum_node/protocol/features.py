@@ -2,6 +2,7 @@
 
 from enum import IntEnum
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT8,
@@ -61,3 +62,6 @@ class UpdateFeaturesResponse(Message):
     results: tuple[FeatureUpdateResult, ...] = wire(
         Array(FeatureUpdateResult), until=1, default=(), ignorable=True
     )
+
+
+UPDATE_FEATURES = Api(57, UpdateFeaturesRequest, UpdateFeaturesResponse, 0, 2, is_forwardable=True)

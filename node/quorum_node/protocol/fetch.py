@@ -9,6 +9,7 @@ be made a voter; 20004 `corrupt` that what came last from this offset is damaged
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT8,
@@ -238,3 +239,6 @@ class FetchResponse(Message):
     node_endpoints: tuple[FetchNodeEndpoint, ...] = wire(
         Array(FetchNodeEndpoint), since=16, tag=0, default=(), ignorable=True
     )
+
+
+FETCH = Api(1, FetchRequest, FetchResponse, 4, 18, is_about_quorum=True)

@@ -6,6 +6,7 @@ skip it.
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.elections import NodeEndpoint
 from quorum_node.protocol.fetch import LeaderIdAndEpoch
 from quorum_node.schema.schema import (
@@ -104,3 +105,6 @@ class FetchSnapshotResponse(Message):
     node_endpoints: tuple[NodeEndpoint, ...] = wire(
         Array(NodeEndpoint), since=1, tag=0, default=(), ignorable=True
     )
+
+
+FETCH_SNAPSHOT = Api(59, FetchSnapshotRequest, FetchSnapshotResponse, 0, 1, is_about_quorum=True)

@@ -1,5 +1,6 @@
 """AllocateProducerIds (KIP-730; as shipped in 4.3): a block of producer ids for one broker."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import INT16, INT32, INT64, Message, message, wire
 
 
@@ -19,3 +20,6 @@ class AllocateProducerIdsResponse(Message):
     error_code: int = wire(INT16)
     producer_id_start: int = wire(INT64, default=0)
     producer_id_len: int = wire(INT32, default=0)
+
+
+ALLOCATE_PRODUCER_IDS = Api(67, AllocateProducerIdsRequest, AllocateProducerIdsResponse, 0, 0)

@@ -4,6 +4,7 @@ Field for field as the draft defines it, which knows neither errors nor a stale 
 tagged fields from 20000 up. The API key is private as well (`apis.py`).
 """
 
+from quorum_node.protocol.api import Api
 from quorum_node.protocol.elections import NodeEndpoint
 from quorum_node.protocol.fetch import NO_LEADER, LeaderIdAndEpoch
 from quorum_node.schema.schema import (
@@ -71,3 +72,6 @@ class ReadOffsetResponse(Message):
     topics: tuple[ReadOffsetResponseTopic, ...] = wire(Array(ReadOffsetResponseTopic))
     error_code: int = wire(INT16, tag=20000, default=0)
     node_endpoints: tuple[NodeEndpoint, ...] = wire(Array(NodeEndpoint), tag=20001, default=())
+
+
+READ_OFFSET = Api(20002, ReadOffsetRequest, ReadOffsetResponse, 0, 0, is_about_quorum=True)

@@ -1,5 +1,6 @@
 """AlterPartitionReassignments and ListPartitionReassignments, as shipped (KIP-455, KIP-860)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -113,3 +114,21 @@ class ListPartitionReassignmentsResponse(Message):
     error_code: int = wire(INT16)
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
     topics: tuple[OngoingTopicReassignment, ...] = wire(Array(OngoingTopicReassignment), default=())
+
+
+ALTER_PARTITION_REASSIGNMENTS = Api(
+    45,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    0,
+    1,
+    is_forwardable=True,
+)
+LIST_PARTITION_REASSIGNMENTS = Api(
+    46,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    0,
+    0,
+    is_forwardable=True,
+)

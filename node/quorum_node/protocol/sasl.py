@@ -1,5 +1,6 @@
 """SaslHandshake and SaslAuthenticate, as shipped (KIP-43, KIP-152, KIP-368)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import BYTES, INT16, INT64, STRING, Array, Message, message, wire
 
 
@@ -33,3 +34,7 @@ class SaslAuthenticateResponse(Message):
     error_message: str | None = wire(STRING, nullable_since=0, default=None)
     auth_bytes: bytes = wire(BYTES, default=b"")
     session_lifetime_ms: int = wire(INT64, since=1, default=0, ignorable=True)
+
+
+SASL_HANDSHAKE = Api(17, SaslHandshakeRequest, SaslHandshakeResponse, 0, 1)
+SASL_AUTHENTICATE = Api(36, SaslAuthenticateRequest, SaslAuthenticateResponse, 0, 2)

@@ -1,5 +1,6 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials, as shipped (KIP-554, KIP-900)."""
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BYTES,
     INT8,
@@ -101,3 +102,16 @@ class DescribeUserScramCredentialsResponse(Message):
     results: tuple[DescribeUserScramCredentialsResult, ...] = wire(
         Array(DescribeUserScramCredentialsResult), default=()
     )
+
+
+DESCRIBE_USER_SCRAM_CREDENTIALS = Api(
+    50, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, 0, 0
+)
+ALTER_USER_SCRAM_CREDENTIALS = Api(
+    51,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    0,
+    0,
+    is_forwardable=True,
+)

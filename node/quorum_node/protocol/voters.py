@@ -8,6 +8,7 @@ Update. Stock peers skip them.
 
 from uuid import UUID
 
+from quorum_node.protocol.api import Api
 from quorum_node.schema.schema import (
     BOOL,
     INT16,
@@ -138,3 +139,20 @@ class UpdateRaftVoterResponse(Message):
     current_leader: CurrentLeader = wire(
         CurrentLeader, tag=0, default=NO_CURRENT_LEADER, ignorable=True
     )
+
+
+ADD_RAFT_VOTER = Api(
+    80, AddRaftVoterRequest, AddRaftVoterResponse, 0, 1, is_forwardable=True, is_about_quorum=True
+)
+REMOVE_RAFT_VOTER = Api(
+    81,
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+    0,
+    0,
+    is_forwardable=True,
+    is_about_quorum=True,
+)
+UPDATE_RAFT_VOTER = Api(
+    82, UpdateRaftVoterRequest, UpdateRaftVoterResponse, 0, 0, is_about_quorum=True
+)

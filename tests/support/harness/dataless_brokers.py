@@ -16,14 +16,18 @@ from quorum_node.protocol.alter_partition import (
     IsrMember,
 )
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.broker_apis import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from quorum_node.protocol.apis import (
+    ALTER_PARTITION,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CREATE_TOPICS,
+)
 from quorum_node.protocol.broker_registration import (
     BrokerHeartbeatResponse,
     BrokerRegistrationResponse,
 )
 from quorum_node.protocol.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorum_node.protocol.errors import ErrorCode
-from quorum_node.protocol.topic_apis import ALTER_PARTITION, CREATE_TOPICS
 from quorum_node.schema.schema import Message
 from support.broker_requests import heartbeat, registration
 from support.controlled_cluster import assigned

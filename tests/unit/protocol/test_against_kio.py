@@ -15,7 +15,6 @@ from kio.static.constants import EntityType
 
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import APIS, FIRST_PRIVATE_KEY
-from quorum_node.protocol.topic_apis import TOPIC_APIS
 from quorum_node.schema.codec import decode, encode
 from quorum_node.schema.schema import Array, Message
 from quorum_node.schema.source import wire_fields
@@ -23,7 +22,7 @@ from support.wire_messages import messages
 
 CASES = [
     pytest.param(api, version, side, id=f"{api.name}-v{version}-{side}")
-    for api in {**APIS, **{api.key: api for api in TOPIC_APIS}}.values()
+    for api in APIS.values()
     if api.key < FIRST_PRIVATE_KEY
     for version in range(api.min_version, api.max_version + 1)
     for side in ("request", "response")

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.apis import DESCRIBE_CONFIGS
-from quorum_node.protocol.broker_apis import ENVELOPE
+from quorum_node.protocol.apis import DESCRIBE_CONFIGS, ELECT_LEADERS, ENVELOPE
 from quorum_node.protocol.configs import DescribeConfigsRequest
 from quorum_node.protocol.create_topics import CreatableTopicResult, CreateTopicsResponse
 from quorum_node.protocol.delete_topics import DeletableTopicResult, DeleteTopicsResponse
@@ -16,7 +15,6 @@ from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
 from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
-from quorum_node.protocol.topic_apis import ELECT_LEADERS
 from quorum_node.schema.schema import Message
 from quorum_node.server.listener.kafka_connection import KafkaConnection
 from quorum_node.server.listener.kafka_listener import KafkaListener

@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from quorum_node.protocol.apis import VOTE
-from quorum_node.protocol.broker_apis import CONTROLLER_REGISTRATION
+from quorum_node.protocol.apis import CONTROLLER_REGISTRATION, VOTE
 from quorum_node.protocol.controller_registration import ControllerRegistrationResponse
 from quorum_node.protocol.frames import Request, encode_response
 from quorum_node.raft.config import CONTROLLER

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.apis import APIS, FETCH, FETCH_SNAPSHOT, FORWARDABLE
-from quorum_node.protocol.broker_apis import BROKER_REGISTRATION, ENVELOPE
+from quorum_node.protocol.apis import (
+    APIS,
+    BROKER_REGISTRATION,
+    CREATE_TOPICS,
+    ENVELOPE,
+    FETCH,
+    FETCH_SNAPSHOT,
+    FORWARDABLE,
+)
 from quorum_node.protocol.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -20,7 +27,6 @@ from quorum_node.protocol.envelope import EnvelopeRequest
 from quorum_node.protocol.envelope_principal import DefaultPrincipal, encode_principal
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
-from quorum_node.protocol.topic_apis import CREATE_TOPICS
 from quorum_node.schema.schema import Message
 from quorum_node.security.authorizer import STANDARD_AUTHORIZER
 from quorum_node.security.caller import Caller

@@ -23,7 +23,7 @@ from quorum_node.image.brokers import ControllersImage
 from quorum_node.image.committed import CommittedImage
 from quorum_node.image.features import FeaturesImage
 from quorum_node.protocol.api import Api
-from quorum_node.protocol.broker_apis import CONTROLLER_REGISTRATION
+from quorum_node.protocol.apis import CONTROLLER_REGISTRATION
 from quorum_node.protocol.broker_registration import RegisteredListener, SupportedFeatureRange
 from quorum_node.protocol.controller_registration import (
     ControllerRegistrationRequest,

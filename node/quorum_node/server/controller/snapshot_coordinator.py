@@ -22,7 +22,7 @@ from quorum_node.controller.snapshot_turns import (
     is_strained,
 )
 from quorum_node.image.committed import CommittedImage
-from quorum_node.protocol.broker_apis import CONTROLLER_HEARTBEAT
+from quorum_node.protocol.apis import CONTROLLER_HEARTBEAT
 from quorum_node.protocol.controller_heartbeat import (
     ControllerHeartbeatRequest,
     ControllerHeartbeatResponse,
