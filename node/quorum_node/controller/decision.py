@@ -21,7 +21,3 @@ class Decision:
     records: tuple[MetadataMessage, ...] = ()
     answer: Message | None = None
     atomic: bool = True
-
-
-NOTHING = Decision()
-"""Nothing to do, nobody to answer."""

@@ -56,12 +56,3 @@ OF_A_NEW_CLUSTER: Mapping[str, int] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-
-LEAST_METADATA_VERSION: Mapping[tuple[str, int], int] = {
-    ("transaction.version", 1): 24,
-    ("transaction.version", 2): 24,
-    ("group.version", 1): 22,
-    ("share.version", 1): 28,
-    ("streams.version", 1): 29,
-}
-"""What a new cluster of that metadata.version may begin with; a later change is free (as in Kafka)."""

@@ -36,12 +36,6 @@ def build_all(owner: Owner, spec: MetadataQuorumSpec, *, secured: bool = False) 
     return built
 
 
-def content_hash(found: Object) -> str | None:
-    """The hash that an object was applied with."""
-    annotations: dict[str, str] = found["metadata"].get("annotations") or {}
-    return annotations.get(ANNOTATION_CONTENT)
-
-
 def path_of(wanted: Object) -> str:
     """Its path in the Kubernetes API."""
     meta = wanted["metadata"]

@@ -277,9 +277,6 @@ Step = (
     | Nothing
 )
 
-VOTER_STEPS = (AddVoter, RemoveVoter)
-"""Steps that change the voter set."""
-
 
 def changes_something(step: Step) -> bool:
     """Whether executing it writes anything anywhere."""

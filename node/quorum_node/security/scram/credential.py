@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
 
-SALT_BYTES = 26
-"""About as long as the salts that Kafka's tools make, so that a made up one does not stand out."""
 _BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 

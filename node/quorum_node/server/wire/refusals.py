@@ -57,11 +57,6 @@ def refuse_request(body: Message, error: ErrorCode, text: str) -> Message:
     return _REFUSALS[type(body)](body, error, text)
 
 
-def can_refuse(body: Message) -> bool:
-    """Whether the API is one of these."""
-    return type(body) in _REFUSALS
-
-
 def _fetch(body: FetchRequest, error: ErrorCode, text: str) -> Message:
     return FetchResponse(
         error_code=error,
