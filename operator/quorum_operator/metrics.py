@@ -5,16 +5,15 @@ there is none), so that `time() - x` alerts on a stuck one.
 """
 
 import time
-from collections import defaultdict
 from time import monotonic
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from quorum_operator.crd import MetadataQuorumStatus, Phase
+from quorum_operator.crd import KIND, MetadataQuorumStatus
+from quorum_operator.quorum_series import PLACE, QuorumSeries
 
 _PREFIX = "metadataquorum_operator"
-_PLACE = ("namespace", "name")
 
 
 class Reconciled(NamedTuple):
@@ -65,11 +64,11 @@ class Metrics:
         self._last: dict[Reconciled, float] = {}
         self._ended: dict[Reconciled, float] = {}
         """When its last reconcile ended, in an error or not, or when the next one is due, if that is later (monotonic)."""
-        self._repaired: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+        self._quorums = QuorumSeries(self.registry, _PREFIX)
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
             "End of the last reconcile that reached its end.",
-            ("kind", *_PLACE),
+            ("kind", *PLACE),
             registry=self.registry,
         )
         self._oldest = Gauge(
@@ -99,33 +98,9 @@ class Metrics:
             ("step", "outcome"),
             registry=self.registry,
         )
-        self._repairs = Counter(
-            f"{_PREFIX}_repairs",
-            "Replacements of failed members that were finished.",
-            _PLACE,
-            registry=self.registry,
-        )
-        self._repair_seconds = Histogram(
-            f"{_PREFIX}_repair_duration_seconds",
-            "From the first sign of a failed disk to the wanted number of voters.",
-            registry=self.registry,
-            buckets=(2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600),
-        )
         self._leading = Gauge(
             f"{_PREFIX}_leading",
             "1 while this operator works: it holds the lease, or needs none.",
-            registry=self.registry,
-        )
-        self._phase = Gauge(
-            f"{_PREFIX}_quorum_phase",
-            "1 for the phase that a quorum is in.",
-            (*_PLACE, "phase"),
-            registry=self.registry,
-        )
-        self._tolerance = Gauge(
-            f"{_PREFIX}_quorum_failure_tolerance",
-            "How many more voters may fail before the quorum is lost.",
-            _PLACE,
             registry=self.registry,
         )
 
@@ -163,6 +138,8 @@ class Metrics:
         self._last.pop(resource, None)
         self._ended.pop(resource, None)
         self._last_reconcile.remove(*resource)
+        if resource.kind == KIND:
+            self._quorums.forget(resource.namespace, resource.name)
 
     def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
@@ -188,19 +165,8 @@ class Metrics:
         self._steps.labels(step, "changed" if changed else "refused").inc()
 
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
-        """What the status says, as gauges."""
-        for phase in Phase:
-            self._phase.labels(namespace, name, phase.value).set(status.phase is phase)
-        tolerance = status.failure_tolerance
-        if tolerance is not None:
-            self._tolerance.labels(namespace, name).set(tolerance.now)
-        known = self._repaired[namespace, name]
-        for entry in status.repairs:
-            place = (entry.id, entry.incarnation)
-            if entry.seconds is not None and place not in known:
-                known.add(place)
-                self._repairs.labels(namespace, name).inc()
-                self._repair_seconds.observe(entry.seconds)
+        """What the status says."""
+        self._quorums.tell(namespace, name, status)
 
     def render(self) -> bytes:
         """The Prometheus text."""

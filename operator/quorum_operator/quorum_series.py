@@ -1,0 +1,124 @@
+"""Metrics of each MetadataQuorum: what its status says, made when somebody asks for it.
+
+A reconcile only hands over the status. The series of a quorum that is forgotten are gone with it; one that stays
+behind would say for ever that a deleted quorum is lost.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from quorum_operator.crd import MetadataQuorumStatus, Phase
+
+PLACE = ("namespace", "name")
+
+_Place = tuple[str, str]
+_Repair = tuple[int, int, str]
+
+
+class QuorumSeries(Collector):
+    """The last status of each quorum as gauges, and its finished repairs."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        self._prefix = prefix
+        self._told: dict[_Place, MetadataQuorumStatus] = {}
+        self._repairs: dict[_Place, int] = {}
+        self._counted: dict[_Place, frozenset[_Repair]] = {}
+        """Repairs of the last status: it keeps the latest ones, so that no older one comes back."""
+        self._repair_seconds = Histogram(
+            f"{prefix}_repair_duration_seconds",
+            "From the first sign of a failed disk to the wanted number of voters.",
+            registry=registry,
+            buckets=(2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600),
+        )
+        registry.register(self)
+
+    def tell(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
+        """What is so now."""
+        place = (namespace, name)
+        self._told[place] = status
+        known = self._counted.get(place, frozenset())
+        done = {
+            (each.id, each.incarnation, each.started_at): each.seconds
+            for each in status.repairs
+            if each.seconds is not None
+        }
+        fresh = [done[each] for each in done.keys() - known]
+        for seconds in fresh:
+            self._repair_seconds.observe(seconds or 0.0)
+        self._repairs[place] = self._repairs.get(place, 0) + len(fresh)
+        self._counted[place] = frozenset(done)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The quorum is gone, or another operator's."""
+        self._told.pop((namespace, name), None)
+        self._repairs.pop((namespace, name), None)
+        self._counted.pop((namespace, name), None)
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, also those without a sample."""
+        told = tuple(self._told.items())
+        yield self._phases(told)
+        yield self._conditions(told)
+        yield from self._numbers(told)
+        repairs = CounterMetricFamily(
+            f"{self._prefix}_repairs",
+            "Replacements of failed members that were finished.",
+            labels=PLACE,
+        )
+        for place, count in tuple(self._repairs.items()):
+            repairs.add_metric(place, count)
+        yield repairs
+
+    def _gauge(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"{self._prefix}_quorum_{name}", text, labels=(*PLACE, *labels))
+
+    def _phases(self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+        made = self._gauge("phase", "1 for the phase that a quorum is in.", "phase")
+        for place, status in told:
+            for phase in Phase:
+                made.add_metric((*place, phase.value), float(status.phase is phase))
+        return made
+
+    def _conditions(self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]) -> Metric:
+        made = self._gauge("condition", "1 while a condition of a quorum is True.", "condition")
+        for place, status in told:
+            for each in status.conditions:
+                made.add_metric((*place, each.type), float(each.status == "True"))
+        return made
+
+    def _numbers(
+        self, told: tuple[tuple[_Place, MetadataQuorumStatus], ...]
+    ) -> Iterator[GaugeMetricFamily]:
+        made = {name: self._gauge(name, text) for name, text in _NUMBERS.items()}
+        for place, status in told:
+            for name, value in _values(status):
+                made[name].add_metric(place, value)
+        yield from made.values()
+
+
+_NUMBERS = {
+    "failure_tolerance": "How many more voters may fail before the quorum is lost; none while it is not known.",
+    "voters": "Voters, as last confirmed.",
+    "ready_members": "Members that are ready.",
+    "ailing_members": "Members with a condition: failed, away, not ready.",
+    "voter_lag_records": "Records that the slowest voter that fetches has not replicated yet.",
+    "certificate_renewal_time_seconds": "When the next certificate of a member is to be renewed; only with certificates.",
+}
+
+
+def _values(status: MetadataQuorumStatus) -> Iterator[tuple[str, float]]:
+    if status.failure_tolerance is not None:
+        yield "failure_tolerance", status.failure_tolerance.now
+    yield "voters", status.voters
+    yield "ready_members", status.ready_replicas
+    yield "ailing_members", sum(1 for each in status.members if each.condition is not None)
+    lags = [each.lag for each in status.members if each.voter and each.lag is not None]
+    if lags:
+        yield "voter_lag_records", max(lags)
+    if status.tls is not None and status.tls.renewal_at is not None:
+        due = datetime.fromisoformat(status.tls.renewal_at).timestamp()
+        yield "certificate_renewal_time_seconds", due

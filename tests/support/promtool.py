@@ -1,0 +1,15 @@
+"""promtool, where it is at hand: Debian's package `prometheus` brings it. Nothing is installed here."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+def promtool() -> Path:
+    """On the PATH, or named by METADATAQUORUM_PROMTOOL; else the test is skipped."""
+    found = os.environ.get("METADATAQUORUM_PROMTOOL") or shutil.which("promtool")
+    if found is None:
+        pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
+    return Path(found)

@@ -1,0 +1,73 @@
+"""The series of a quorum: what its status says, and nothing any more when it is gone."""
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumStatus, Phase
+from quorum_operator.metrics import Metrics, Reconciled
+from support.declared_metrics import QUORUM, busy, full_status
+
+_PLACE = {"namespace": QUORUM.namespace, "name": QUORUM.name}
+_PREFIX = "metadataquorum_operator_"
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(_PREFIX + name, {**_PLACE, **labels})
+
+
+def named(metrics: Metrics, name: str) -> list[str]:
+    return [line for line in metrics.render().decode().splitlines() if f'name="{name}"' in line]
+
+
+def test_a_status_is_told_as_numbers() -> None:
+    metrics = busy()
+    assert value(metrics, "quorum_phase", phase="Pending") == 1
+    assert value(metrics, "quorum_phase", phase="Ready") == 0
+    assert value(metrics, "quorum_condition", condition="Ready") == 1
+    assert value(metrics, "quorum_condition", condition="QuorumLost") == 0
+    assert value(metrics, "quorum_failure_tolerance") == 1
+    assert value(metrics, "quorum_voters") == 3
+    assert value(metrics, "quorum_ready_members") == 2
+    assert value(metrics, "quorum_ailing_members") == 1
+    assert value(metrics, "quorum_voter_lag_records") == 7, "an observer's lag is not a voter's"
+    assert value(metrics, "quorum_certificate_renewal_time_seconds") == 1767225600
+
+
+def test_what_is_not_known_any_more_has_no_value() -> None:
+    metrics = busy()
+    metrics.set_status(*QUORUM[1:], MetadataQuorumStatus(phase=Phase.DEGRADED))
+    for name in ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds"):
+        assert value(metrics, f"quorum_{name}") is None
+    assert value(metrics, "quorum_condition", condition="Ready") is None
+
+
+def test_a_repair_is_counted_once_however_often_it_is_told() -> None:
+    metrics = busy()
+    for _ in range(3):
+        metrics.set_status(*QUORUM[1:], full_status())
+    assert value(metrics, "repairs_total") == 1
+    more = full_status()
+    more.repairs.append(more.repairs[0].model_copy(update={"started_at": "2026-02-01T00:00:00Z"}))
+    metrics.set_status(*QUORUM[1:], more)
+    assert value(metrics, "repairs_total") == 2
+    assert metrics.registry.get_sample_value(f"{_PREFIX}repair_duration_seconds_count") == 2
+
+
+def test_the_series_of_a_quorum_that_is_gone_are_gone() -> None:
+    metrics = busy()
+    other = Reconciled("MetadataQuorum", "blue", "other")
+    metrics.begin(other)
+    metrics.set_status(*other[1:], full_status())
+    metrics.end(other, None)
+    assert named(metrics, QUORUM.name)
+    kept = named(metrics, "other")
+    metrics.forget(QUORUM)
+    metrics.forget(QUORUM)
+    assert named(metrics, QUORUM.name) == []
+    assert named(metrics, "other") == kept
+
+
+@pytest.mark.parametrize("kind", ["PartitionReassignment"])
+def test_another_kind_of_the_same_name_takes_nothing_away(kind: str) -> None:
+    metrics = busy()
+    metrics.forget(Reconciled(kind, *QUORUM[1:]))
+    assert value(metrics, "quorum_voters") == 3

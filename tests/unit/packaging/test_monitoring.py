@@ -1,0 +1,314 @@
+"""Monitors, alerts and dashboard of the chart: made where they can be, and naming only what exists."""
+
+import functools
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support import chart, declared_metrics
+from support.promtool import promtool
+from support.source_tree import ROOT
+
+MONITORING = chart.CHART / "monitoring"
+RULES: list[dict[str, Any]] = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"][0][
+    "rules"
+]
+RUNBOOKS = ROOT / "docs/how-to/runbooks"
+KINDS = ("PodMonitor", "PrometheusRule")
+HAS_KINDS = [f"monitoring.coreos.com/v1/{kind}" for kind in KINDS]
+_METRIC = re.compile(r"\b((?:metadata_quorum_|metadataquorum_operator_)\w+)(?:\{([^}]*)\})?")
+_LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_GROUPED = re.compile(r"\b(?:by|on) \(([^)]*)\)")
+OF_A_SCRAPE = {"namespace", "pod", "quorum", "member"}
+"""Labels that the PodMonitors give to every series."""
+
+
+def rendered(helm: Path, *settings: str, kinds: bool = True) -> list[chart.Json]:
+    """With the kinds of the Prometheus operator in the cluster, or without."""
+    return list(chart.objects(_text(helm, settings, kinds)))
+
+
+@functools.cache
+def _text(helm: Path, settings: tuple[str, ...], kinds: bool) -> str:
+    command = ["template", chart.RELEASE, str(chart.CHART), "--namespace", chart.NAMESPACE]
+    command += ["--kube-version", chart.KUBE_VERSION]
+    for kind in HAS_KINDS if kinds else []:
+        command += ["--api-versions", kind]
+    for setting in settings:
+        command += ["--set", setting]
+    done = chart.run_helm(helm, *command)
+    if done.returncode != 0:
+        raise ValueError(done.stderr)
+    return done.stdout
+
+
+def dashboard_queries() -> list[str]:
+    document = json.loads((MONITORING / "dashboard.json").read_text())
+    panels = [each for each in document["panels"] if each["type"] != "row"]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]]
+    queries += [
+        each["definition"] for each in document["templating"]["list"] if "definition" in each
+    ]
+    return queries
+
+
+QUERIES = [*(rule["expr"] for rule in RULES), *dashboard_queries()]
+
+
+def unknown(query: str, declared: dict[str, set[str]]) -> list[str]:
+    """Metrics, and labels of them, that nobody gives."""
+    found = []
+    for name, selectors in _METRIC.findall(query):
+        if name not in declared:
+            found.append(name)
+            continue
+        found += [
+            f"{name}{{{label}}}"
+            for label in _LABEL.findall(selectors)
+            if label not in declared[name] | OF_A_SCRAPE
+        ]
+    labels = set().union(*(declared.get(name, set()) for name, _ in _METRIC.findall(query)))
+    for group in _GROUPED.findall(query):
+        found += [each for each in re.findall(r"\w+", group) if each not in labels | OF_A_SCRAPE]
+    return found
+
+
+@pytest.fixture(scope="module")
+def declared() -> dict[str, set[str]]:
+    return declared_metrics.of_node() | declared_metrics.of_operator()
+
+
+def test_without_the_kinds_nothing_is_made_unless_asked_for(helm: Path) -> None:
+    assert chart.of_kind(rendered(helm, kinds=False), *KINDS) == []
+    for value in ("metrics.monitors.enabled=true", "metrics.rules.enabled=true"):
+        with pytest.raises(ValueError, match="install the Prometheus operator first"):
+            rendered(helm, value, kinds=False)
+
+
+def test_with_the_kinds_they_are_made_unless_refused(helm: Path) -> None:
+    names = [each["metadata"]["name"] for each in chart.of_kind(rendered(helm), *KINDS)]
+    assert names == [chart.RELEASE, f"{chart.RELEASE}-members", chart.RELEASE]
+    off = rendered(helm, "metrics.monitors.enabled=false", "metrics.rules.enabled=false")
+    assert chart.of_kind(off, *KINDS) == []
+
+
+def test_members_are_found_in_the_watched_namespaces(helm: Path) -> None:
+    def selected(*settings: str) -> Any:
+        return chart.of_kind(rendered(helm, *settings), "PodMonitor")[1]["spec"][
+            "namespaceSelector"
+        ]
+
+    assert selected() == {"matchNames": [chart.NAMESPACE]}
+    assert selected("watchNamespaces={a,b}") == {"matchNames": ["a", "b"]}
+    assert selected("watchNamespaces={*}") == {"any": True}
+
+
+def test_the_series_of_the_operator_keep_the_quorum_that_they_name(helm: Path) -> None:
+    (operator, members) = chart.of_kind(rendered(helm), "PodMonitor")
+    assert operator["spec"]["podMetricsEndpoints"][0]["honorLabels"] is True
+    (endpoint,) = members["spec"]["podMetricsEndpoints"]
+    assert {each["targetLabel"] for each in endpoint["relabelings"]} <= OF_A_SCRAPE
+
+
+def test_the_rule_holds_the_alerts_as_they_are_with_links_and_labels(helm: Path) -> None:
+    made = rendered(
+        helm, "metrics.rules.runbooks=https://docs.example.org/", "metrics.rules.labels.release=p"
+    )
+    rule = chart.the(made, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "p"
+    (group,) = rule["spec"]["groups"]
+    for found, kept in zip(group["rules"], RULES, strict=True):
+        link = found["annotations"].pop("runbook_url")
+        assert link == f"https://docs.example.org/{found['alert']}.md"
+        assert found == {
+            **kept,
+            "annotations": {k: v for k, v in kept["annotations"].items() if k != "runbook_url"},
+        }
+
+
+def test_the_dashboard_is_handed_on_as_it_is(helm: Path) -> None:
+    assert not [
+        each
+        for each in chart.of_kind(rendered(helm), "ConfigMap")
+        if "dashboard" in each["metadata"]["name"]
+    ]
+    made = rendered(helm, "metrics.dashboard.enabled=true")
+    (found,) = [
+        each
+        for each in chart.of_kind(made, "ConfigMap")
+        if each["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    (text,) = found["data"].values()
+    assert json.loads(text) == json.loads((MONITORING / "dashboard.json").read_text())
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_names_what_node_or_operator_declare(
+    query: str, declared: dict[str, set[str]]
+) -> None:
+    assert _METRIC.search(query)
+    assert unknown(query, declared) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "metadata_quorum_leader",
+        'metadata_quorum_leader_id{partitions="0"}',
+        "sum by (reason) (metadata_quorum_leader_id)",
+        "rate(metadata_quorum_flush_latency_seconds[5m])",
+        "metadataquorum_operator_repairs",
+    ],
+)
+def test_another_name_would_be_found(query: str, declared: dict[str, set[str]]) -> None:
+    assert unknown(query, declared)
+
+
+def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
+    names = [rule["alert"] for rule in RULES]
+    assert len(names) == len(set(names))
+    pages = {path.stem: path.read_text() for path in RUNBOOKS.glob("*.md")}
+    index = pages.pop("README")
+    assert pages.keys() == set(names)
+    for rule in RULES:
+        name, page = rule["alert"], pages[rule["alert"]]
+        assert rule["annotations"]["runbook_url"] == f"RUNBOOKS/{name}.md"
+        assert f"| [{name}]({name}.md) | {rule['labels']['severity']} | {rule['for']} |" in index
+        assert f"Fires after {rule['for']}, severity {rule['labels']['severity']}" in page
+        assert f"```promql\n{rule['expr']}\n```" in page
+        for title in ("What it means", "How to see more", "What to do"):
+            assert f"\n## {title}\n" in page
+
+
+def test_every_metric_of_the_operator_is_in_the_table() -> None:
+    text = (ROOT / "docs/how-to/monitoring.md").read_text()
+    rows = dict(
+        re.findall(r"^\| `(metadataquorum_operator_\w+)` \| \w+ \| (.*?) \|", text, re.MULTILINE)
+    )
+    families: dict[str, set[str]] = {}
+    for family in declared_metrics.busy().registry.collect():
+        name = family.name + ("_total" if family.type == "counter" else "")
+        families[name] = {label for each in family.samples for label in each.labels} - {"le"}
+    assert {
+        name: set(filter(None, labels.split(", "))) for name, labels in rows.items()
+    } == families
+
+
+# Alert → what causes it (series and their values, one each minute), and its labels beside name and severity.
+_OF_Q = 'namespace="blue",name="q"'
+_POD = 'namespace="blue",quorum="q",pod="q-1-1-0"'
+CAUSES: dict[str, tuple[dict[str, str], str]] = {
+    **{
+        alert: (
+            {
+                f'metadataquorum_operator_quorum_condition{{{_OF_Q},condition="{condition}"}}': "0x5 1x60"
+            },
+            f'{_OF_Q},condition="{condition}"',
+        )
+        for alert, condition in (
+            ("MetadataQuorumLost", "QuorumLost"),
+            ("MetadataQuorumMemberFailed", "Degraded"),
+            ("MetadataQuorumMembersUnreachable", "MembersUnreachable"),
+            ("MetadataQuorumDiskFull", "DiskFull"),
+            ("MetadataQuorumPlanStuck", "Progressing"),
+            ("MetadataQuorumRefused", "Refused"),
+            ("MetadataQuorumNeedsDecision", "ClaimsInDoubt"),
+        )
+    },
+    "MetadataQuorumWithoutLeader": (
+        {f'metadata_quorum_leader_id{{{_POD},partition="0"}}': "1x5 -1x60"},
+        'namespace="blue",quorum="q"',
+    ),
+    "MetadataQuorumWithoutTolerance": (
+        {
+            f"metadataquorum_operator_quorum_failure_tolerance{{{_OF_Q}}}": "1x5 0x60",
+            f"metadataquorum_operator_quorum_voters{{{_OF_Q}}}": "3x65",
+            'metadataquorum_operator_quorum_failure_tolerance{namespace="blue",name="one"}': "0x65",
+            'metadataquorum_operator_quorum_voters{namespace="blue",name="one"}': "1x65",
+        },
+        _OF_Q,
+    ),
+    "MetadataQuorumDiskFilling": (
+        {f"metadata_quorum_disk_free_bytes{{{_POD}}}": "1000x5 990-10x60"},
+        _POD,
+    ),
+    "MetadataQuorumVoterLags": (
+        {f"metadataquorum_operator_quorum_voter_lag_records{{{_OF_Q}}}": "0x5 20000x60"},
+        _OF_Q,
+    ),
+    "MetadataQuorumApplyLag": (
+        {f'metadata_quorum_metadata_lag{{{_POD},partition="0"}}': "0x5 20000x60"},
+        f'{_POD},partition="0"',
+    ),
+    "MetadataQuorumElections": (
+        {f'metadata_quorum_elections_won_total{{{_POD},partition="0"}}': "0x5 1+1x60"},
+        'namespace="blue",quorum="q"',
+    ),
+    "MetadataQuorumPaused": (
+        {f'metadataquorum_operator_quorum_phase{{{_OF_Q},phase="Paused"}}': "0x5 1x1500"},
+        f'{_OF_Q},phase="Paused"',
+    ),
+    "MetadataQuorumCertificatesNotRenewed": (
+        {
+            f"metadataquorum_operator_quorum_certificate_renewal_time_seconds{{{_OF_Q}}}": "3600x5 -21600x60"
+        },
+        _OF_Q,
+    ),
+    "MetadataQuorumOperatorDown": ({'metadataquorum_operator_leading{pod="o"}': "1x5 0x60"}, ""),
+    "MetadataQuorumOperatorStuck": (
+        {'metadataquorum_operator_reconcile_in_progress_start_time_seconds{pod="o"}': "0x5 300x60"},
+        'pod="o"',
+    ),
+    "MetadataQuorumReconcileFailing": (
+        {'metadataquorum_operator_reconcile_failures_total{error="Unavailable"}': "0x5 1+2x60"},
+        'error="Unavailable"',
+    ),
+}
+
+
+def rule_test(rule: dict[str, Any]) -> dict[str, Any]:
+    """It fires in the end, for what it should and nothing else, and not while all is well."""
+    name = rule["alert"]
+    series, labels = CAUSES[name]
+    own = f",{labels}" if labels else ""
+    severity = rule["labels"]["severity"]
+    firing = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
+    sample = f'ALERTS{{alertname="{name}",alertstate="firing",severity="{severity}"{own}}}'
+    end = "24h10m" if name == "MetadataQuorumPaused" else "60m"
+    return {
+        "interval": "1m",
+        "input_series": [{"series": each, "values": values} for each, values in series.items()],
+        "promql_expr_test": [
+            {"expr": firing, "eval_time": "4m", "exp_samples": []},
+            {"expr": firing, "eval_time": end, "exp_samples": [{"labels": sample, "value": 1}]},
+        ],
+    }
+
+
+def test_each_alert_has_a_cause() -> None:
+    assert CAUSES.keys() == {rule["alert"] for rule in RULES}
+
+
+def test_promtool_accepts_the_rules_and_each_fires_when_it_is_caused(tmp_path: Path) -> None:
+    program = promtool()
+    rules = MONITORING / "alerts.yaml"
+    checked = subprocess.run(
+        [program, "check", "rules", rules], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    document = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [rule_test(rule) for rule in RULES],
+    }
+    path = tmp_path / "alerts_test.yaml"
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    tested = subprocess.run(
+        [program, "test", "rules", path], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
