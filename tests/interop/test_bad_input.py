@@ -1,7 +1,7 @@
 """Wrong requests: a stock controller and ours get the same bytes and answer with the same error codes."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from quorum_node.protocol.create_topics import (
     CreateTopicsResponse,
 )
 from quorum_node.schema.schema import Message
+from support.answered_codes import codes
 from support.java_quorum import JavaQuorum
 from support.local_quorum import LocalQuorum, wait_until
 from support.wrong_requests import (
@@ -35,38 +36,6 @@ from support.wrong_requests import (
 )
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
-
-
-def codes(message: Message) -> list[tuple[str, int]]:
-    """Every error code with what it is about, in any order."""
-    found: list[tuple[str, int]] = []
-
-    def look(part: Any, about: str) -> None:
-        if isinstance(part, tuple):
-            for each in part:
-                look(each, about)
-        elif isinstance(part, Message):
-            names = {field.name: getattr(part, field.name) for field in fields(part)}
-            known = [str(names[key]) for key in _NAMING if names.get(key) is not None]
-            about = "/".join([about, *known])
-            if "error_code" in names:
-                found.append((about, int(names["error_code"])))
-            for value in names.values():
-                look(value, about)
-
-    look(message, "")
-    return sorted(found)
-
-
-_NAMING = (
-    "name",
-    "topic",
-    "user",
-    "resource_type",
-    "resource_name",
-    "partition_index",
-    "partition_id",
-)
 
 
 Both = tuple[Controller, Controller]

@@ -21,6 +21,16 @@ from quorum_node.schema.schema import (
 )
 from quorum_node.schema.source import wire_fields
 
+_KNOWN = {
+    "resource_type": 2,
+    "resource_type_filter": 2,
+    "resource_pattern_type": 3,
+    "pattern_type_filter": 3,
+    "operation": 3,
+    "permission_type": 3,
+    "timeout_ms": 1000,
+}
+"""Of an access control entry of a topic, without which a stock controller closes the connection; configs are those of a topic, too."""
 SENDERS = frozenset({"broker_id", "controller_id", "leader_id", "replica_id", "voter_id"})
 
 
@@ -30,11 +40,9 @@ def body_of(api: Api, node_id: int) -> Message:
 
 
 def request_of(api: Api, node_id: int = 1) -> Message:
-    """The smallest one; configs are those of a topic."""
+    """The smallest one that can be written in the newest version."""
     body: Any = body_of(api, node_id)
     found: Message = body
-    if api.name.endswith("Configs"):
-        found = replace(body, resources=(replace(body.resources[0], resource_type=2),))
     if api is ALTER_PARTITION:  # the newest version has another field for it
         (topic,) = body.topics
         partition = replace(topic.partitions[0], new_isr=())
@@ -45,7 +53,9 @@ def request_of(api: Api, node_id: int = 1) -> Message:
 def _message(cls: type[Message], node_id: int) -> Message:
     values: dict[str, Any] = {}
     for name, spec in wire_fields(cls):
-        values[name] = node_id if name in SENDERS else _value(spec.type, node_id)
+        values[name] = node_id if name in SENDERS else _KNOWN.get(name)
+        if values[name] is None:
+            values[name] = _value(spec.type, node_id)
     return cls(**values)
 
 

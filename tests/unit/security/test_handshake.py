@@ -25,7 +25,7 @@ NOW = datetime.now(UTC)
 """OpenSSL asks the clock of the host."""
 START, END = NOW - timedelta(hours=1), NOW + timedelta(hours=1)
 CA = authority(start=START, end=END)
-DOOR = Door(DoorSettings(AuthorizerSettings(enabled=True), binding=True), AclsImage())
+DOOR = Door(DoorSettings(AuthorizerSettings(enabled=True), frozenset({"CONTROLLER"})), AclsImage())
 
 
 def node(node_id: int, issuer: Issued = CA, role: str = "member") -> Issued:

@@ -47,7 +47,7 @@ CALLERS = {
     "admin": who(Role.ADMIN),
     "reader": who(Role.READER),
     "archiver": who(Role.ARCHIVER),
-    "token": token_holder("10.0.0.9", "ADMIN"),
+    "token": token_holder("10.0.0.9", "CONTROLLER"),
 }
 """The bodies below speak for node 1."""
 

@@ -1,7 +1,7 @@
 """Answers to requests that are refused before a replica is asked, each in the form of its own API.
 
 Owns the APIs that are not the controller's, whose answers come from its commands. The forms are those of stock Kafka:
-most say the error once, on top; Fetch says it for every partition as well, AlterQuorum for every partition alone.
+most say the error once, on top; a Fetch by names says it for every partition as well, AlterQuorum for every partition alone.
 """
 
 from collections.abc import Callable
@@ -58,6 +58,8 @@ def refuse_request(body: Message, error: ErrorCode, text: str) -> Message:
 
 
 def _fetch(body: FetchRequest, error: ErrorCode, text: str) -> Message:
+    if any(topic.topic_id is not None for topic in body.topics):  # versions with an error on top
+        return FetchResponse(error_code=error, session_id=body.session_id, responses=())
     return FetchResponse(
         error_code=error,
         session_id=body.session_id,
