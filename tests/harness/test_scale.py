@@ -1,9 +1,13 @@
-"""Many quorums on one operator: at rest it asks little, it lists nothing, and many repairs take no longer than one."""
+"""Many quorums on one operator: at rest it asks little, it lists nothing, and a repair makes few calls.
+
+By counts: how long repairs take on a machine that runs an API server as well is measured by `make bench-operator`, and
+that they do not wait for each other within the operator is shown in virtual time (`test_many_repairs.py`).
+"""
 
 import pytest
 
 from support.harness.crowd import Crowd
-from support.harness.scale import Fleet, p95
+from support.harness.scale import Fleet
 from support.harness.scene import Scene
 
 pytestmark = pytest.mark.harness
@@ -14,6 +18,10 @@ QUORUMS = 100
 """All of which may make so many calls; a few may make their share, and what one operator needs for itself."""
 OWN_CALLS_PER_S = 1.0
 RSS_MIB = 256.0
+RSS_OF_FIVE_MIB = 160.0
+"""Most of it is the process itself."""
+CALLS_OF_REPAIR = 130
+"""To the API server, those of the other quorums at rest and of a busy machine's further looks included."""
 
 
 @pytest.mark.slow
@@ -28,9 +36,10 @@ def test_five_quorums_at_rest_cost_their_share_and_no_list(scene: Scene, crowd: 
     assert found.api_per_s <= API_CALLS_PER_S * share + OWN_CALLS_PER_S, found.api
     assert found.nodes_per_s <= NODE_CALLS_PER_S * share * 1.2, found.nodes
     assert found.nodes.total() > 0
-    assert found.rss_mib <= RSS_MIB
+    assert found.rss_mib <= RSS_OF_FIVE_MIB
     assert fleet.at_rest()
-    assert fleet.repair(["q3"], timeout_s=60)
+    calls = fleet.calls_of_repair("q3", timeout_s=60)
+    assert calls.api.total() <= CALLS_OF_REPAIR, calls.api
 
 
 @pytest.mark.long
@@ -46,7 +55,11 @@ def test_a_hundred_quorums_at_rest_and_twenty_dead_disks_at_once(
     assert found.api_per_s <= API_CALLS_PER_S, found.api
     assert found.nodes_per_s <= NODE_CALLS_PER_S, found.nodes
     assert found.rss_mib <= RSS_MIB
-    alone = [fleet.repair([name], timeout_s=120)[0] for name in fleet.names[:5]]
-    together = fleet.repair(fleet.names[10:30], timeout_s=300)
-    assert p95(together) <= 2 * p95(sorted(alone)), (alone, together)
+    calls = fleet.calls_of_repair(fleet.names[0], timeout_s=300)
+    assert calls.api.total() <= CALLS_OF_REPAIR, calls.api
+    fleet.pass_proxy_by(timeout_s=600)
+    before = fleet.told()
+    fleet.repair(fleet.names[10:30], timeout_s=900)
+    made = fleet.told().since(before, "api_calls_total")
+    assert made / 20 <= CALLS_OF_REPAIR, made
     assert fleet.rss_mib() <= RSS_MIB
