@@ -27,7 +27,7 @@ class CallLimits:
     """Of one client."""
 
     all: Limit = Limit(400.0, 2000)
-    """Of all resources together. The repair of one member takes about 100; many may be repaired at once."""
+    """Of all resources together. The repair of one member takes about 80; many may be repaired at once."""
     resource: Limit = Limit(40.0, 500)
     """Of each one."""
 
