@@ -1,16 +1,13 @@
 """What a resource waits for others within the operator is told, and nothing else counts as that."""
 
 import asyncio
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from quorum_operator import workers as module
-from quorum_operator.crd import FailureTolerance, MetadataQuorumStatus
 from quorum_operator.kube.errors import Unavailable
-from quorum_operator.metrics import Metrics, Reconciled
+from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Next
 from quorum_operator.workers import Workers
 from support.virtual_time import run
@@ -90,28 +87,3 @@ def test_who_is_held_back_after_an_error_waits_for_nobody() -> None:
 
     metrics = after(Takes(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
     assert (told(metrics, COUNT), told(metrics, SUM)) == (1, 0.0)
-
-
-def test_nothing_is_told_of_a_quorum_that_is_gone() -> None:
-    metrics, resource = Metrics(), Reconciled("MetadataQuorum", "s", "q")
-    metrics.watch(resource)
-    metrics.begin(resource)
-    metrics.end(resource, None)
-    tolerance = FailureTolerance(now=1, after_next_step=1)
-    metrics.set_status("s", "q", MetadataQuorumStatus(failure_tolerance=tolerance))
-    assert b'name="q"' in metrics.render()
-    metrics.forget(resource)
-    assert b'name="q"' not in metrics.render()
-    metrics.forget(resource)
-
-
-def test_the_documentation_names_every_metric() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "configuration.md").read_text()
-    text = text.partition("\n## The operator's own metrics\n")[2].partition("\n## ")[0]
-    told = re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE)
-    families = {each.name: each for each in Metrics().registry.collect()}
-    there = {
-        (name.removeprefix("metadataquorum_operator_"), each.type)
-        for name, each in families.items()
-    }
-    assert sorted((name.removesuffix("_total"), kind) for name, kind in told) == sorted(there)
