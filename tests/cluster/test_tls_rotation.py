@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from quorum_node.exit_codes import ExitCode
 from support.local_quorum import wait_until
 from support.made_certificates import Issued
 from support.tls_quorum import (
@@ -166,3 +167,34 @@ def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuoru
     quorum.issue_for("member", node.id)
     wait_until(lambda: fingerprint(quorum, node.id) != before, "the mended pair is used")
     assert quorum.local(node.id)["tls"]["problem"] is None
+
+
+def test_voters_come_and_go_with_certificates(quorum: TlsQuorum) -> None:
+    removed = quorum.followers[0]
+    uuid = quorum.local(removed.id)["replicaUuid"]
+    quorum.add_node(4).start()
+    quorum.add_voter(4)
+    quorum.remove_voter(removed.id, uuid)
+    assert quorum.voter_ids() == sorted({1, 2, 3, 4} - {removed.id})
+    quorum.put("moved", "1")
+    leader = quorum.leader
+    assert leader.terminate() == 0
+    quorum.put("without-it", "2")
+    leader.start()
+    quorum.wait_caught_up(leader.id)
+    assert quorum.get("moved") == "1"
+
+
+def test_who_has_the_certificate_of_another_member_does_not_start(quorum: TlsQuorum) -> None:
+    node = quorum.followers[0]
+    other = next(each for each in quorum.nodes if each != node.id)
+    assert node.terminate() == 0
+    stolen = certificate_of("member", other, quorum.ca)
+    write_folder(quorum.folder(str(node.id)), stolen, *quorum.trusted)
+    node.start()
+    assert node.wait_exit() == ExitCode.BAD_CONFIGURATION
+    wanted = f"member:{other} is not that of member {node.id}"
+    assert wanted in node.termination_message
+    quorum.issue_for("member", node.id)
+    node.start()
+    quorum.wait_caught_up(node.id)

@@ -22,6 +22,7 @@ from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.rights.port import Decided
 from quorum_node.server.transport.frame_cutter import FrameCutter
+from quorum_node.server.transport.sliced_transport import SlicedTransport, in_slices
 from quorum_node.server.transport.sockets import address_of, prepare_socket
 
 MAX_IN_FLIGHT = 5000
@@ -79,7 +80,7 @@ class KafkaConnection(asyncio.Protocol):
 
     def __init__(self, server: ConnectionOwner) -> None:
         self._server = server
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.Transport | SlicedTransport | None = None
         self._frames = FrameCutter(server.max_request_bytes)
         self._received = 0.0
         self._waiting: deque[InboundRequest] = deque()
@@ -107,10 +108,10 @@ class KafkaConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
         # uvloop's transports are no subclasses of asyncio.Transport.
-        self._transport = cast(asyncio.Transport, transport)
-        prepare_socket(self._transport)
-        self.address = address_of(self._transport)
-        proven = self._server.gate.prove(self._transport, self.address)
+        self._transport = in_slices(cast(asyncio.Transport, transport), self._server.loop)
+        prepare_socket(transport)
+        self.address = address_of(transport)
+        proven = self._server.gate.prove(transport, self.address)
         if proven is None:
             self.drop("certificate")
             return

@@ -1,0 +1,86 @@
+"""Large answers over TLS leave in slices, one in a turn of the loop: encrypting eight MiB at once would hold everything up.
+
+Owns what of an answer has not been handed on yet. In clear text there is nothing to slice: the kernel copies.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+SLICE_BYTES = 256 << 10
+"""Encrypting as much takes less than a millisecond."""
+
+
+def in_slices(
+    transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
+) -> "asyncio.Transport | SlicedTransport":
+    """The transport itself in clear text."""
+    encrypted = transport.get_extra_info("ssl_object") is not None
+    return SlicedTransport(transport, loop) if encrypted else transport
+
+
+class SlicedTransport:
+    """What a connection needs of a transport."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._left: deque[memoryview] = deque()
+        self._left_bytes = 0
+        self._closes = False
+
+    def write(self, data: bytes) -> None:
+        """In the order of the calls."""
+        if not self._left and len(data) <= SLICE_BYTES:
+            self._transport.write(data)
+            return
+        if not self._left:
+            self._loop.call_soon(self._next)
+        self._left.append(memoryview(data))
+        self._left_bytes += len(data)
+
+    def close(self) -> None:
+        """When all is written."""
+        self._closes = True
+        if not self._left:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """At once, with what was not sent."""
+        self._left.clear()
+        self._left_bytes = 0
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """See asyncio."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See asyncio."""
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """See asyncio."""
+        return self._transport.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        """What the other side has not taken, and what is not even encrypted."""
+        return self._transport.get_write_buffer_size() + self._left_bytes
+
+    def _next(self) -> None:
+        if not self._left:
+            return  # aborted
+        if self._transport.is_closing():
+            self._left.clear()
+            self._left_bytes = 0
+            return
+        first = self._left.popleft()
+        piece, rest = first[:SLICE_BYTES], first[SLICE_BYTES:]
+        if rest:
+            self._left.appendleft(rest)
+        self._left_bytes -= len(piece)
+        self._transport.write(piece)
+        if self._left:
+            self._loop.call_soon(self._next)
+        elif self._closes:
+            self._transport.close()

@@ -1,0 +1,56 @@
+"""Stock Kafka's tools against a quorum that speaks TLS, with PEM files as Kafka has them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import stock_kafka
+from support.tls_quorum import TlsQuorum, certificate_of, new_authority, write_folder
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180), pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsQuorum]:
+    with TlsQuorum(tmp_path_factory.mktemp("tls"), 3) as made:
+        made.form()
+        yield made
+
+
+def describe(quorum: TlsQuorum, folder: Path) -> tuple[int, str]:
+    """Exit code and output of kafka-metadata-quorum, with the certificate in a folder."""
+    config = folder / "client.properties"
+    config.write_text(
+        "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+        f"ssl.keystore.location={folder / 'keystore.pem'}\n"
+        f"ssl.truststore.location={folder / 'ca.crt'}\n"
+        "default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n"
+    )
+    done = stock_kafka.run_tool(
+        stock_kafka.METADATA_QUORUM,
+        "--bootstrap-controller",
+        f"127.0.0.1:{quorum.leader.port}",
+        "--command-config",
+        str(config),
+        "describe",
+        "--status",
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_stock_tool_describes_the_quorum_with_a_certificate(quorum: TlsQuorum) -> None:
+    code, text = describe(quorum, quorum.folder("admin"))
+    assert code == 0, text
+    assert quorum.cluster_id in text
+    assert "LeaderId" in text
+
+
+def test_a_stock_tool_with_a_certificate_of_another_authority_is_refused(
+    quorum: TlsQuorum, tmp_path: Path
+) -> None:
+    foreign = certificate_of("admin", None, new_authority("ca-9"))
+    write_folder(tmp_path, foreign, quorum.ca.certificate)
+    code, text = describe(quorum, tmp_path)
+    assert code != 0, text
+    assert "its certificate was not issued by an authority" in quorum.leader.log_text
