@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from quorum_operator.certificate_keeper import CertificateKeeper
-from quorum_operator.certificates import documents
+from quorum_operator.certificates import documents, holders, steps, store
 from quorum_operator.certificates.lifetimes import DAY_S
 from quorum_operator.desired import names
 from quorum_operator.desired.identity import TLS_ON
-from quorum_operator.kube.errors import Forbidden
+from quorum_operator.kube.errors import AlreadyExists, Conflict, Forbidden
 from quorum_operator.metrics import Metrics
 from quorum_operator.reconcile import Reconciler
 from support.kept_objects import (
@@ -56,16 +56,19 @@ class Scene:
     def __post_init__(self) -> None:
         self.nodes = self.nodes or SecuredNodes(self.api)
 
-    def operator(self) -> Reconciler:
+    def operator(self, kept: KeptObjects | None = None) -> Reconciler:
         def make_http(context: ssl.SSLContext) -> httpx.AsyncClient:
             made = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
             self.http.append(made)
             return made
 
         unchecked: Any = self.api
+        copies: Any = kept
         keeper = CertificateKeeper(unchecked, lambda: float(self.nodes.now), make_http)
         clock = lambda: float(self.nodes.now)  # noqa: E731
-        return Reconciler(unchecked, self.nodes, Metrics(), clock=clock, certificates=keeper)
+        return Reconciler(
+            unchecked, self.nodes, Metrics(), copies, clock=clock, certificates=keeper
+        )
 
     def looks(self, times: int, operator: Reconciler | None = None) -> None:
         made = operator or self.operator()
@@ -412,3 +415,80 @@ def test_ways_in_that_are_used_no_more_are_closed() -> None:
     del scene.api.objects[scene.api.resource_path]
     asyncio.run(operator.reconcile(SPACE, NAME))
     assert last.is_closed
+
+
+def test_what_an_annotation_asks_for_is_seen_while_all_is_at_rest() -> None:
+    """What watches have brought is looked at, and no Secret is read, until then."""
+    scene = Scene()
+    scene.settle()
+    kept = KeptObjects({})
+    operator = scene.operator(kept)
+    kept.objects = scene.api.objects
+    scene.looks(3, operator)
+    known = operator._memory.known(SPACE, NAME)
+    assert known is not None
+    known.moved_at = float("-inf")
+    scene.api.calls.clear()
+    scene.looks(2, operator)
+    assert not scene.api.calls, "nothing is read live"
+    scene.ask_for(2)
+    scene.looks(1, operator)
+    assert secret_path("demo-ca-2") in scene.api.objects
+
+
+def test_secrets_are_read_again_after_a_while() -> None:
+    scene = Scene()
+    scene.settle()
+    kept = KeptObjects({})
+    operator = scene.operator(kept)
+    kept.objects = scene.api.objects
+    scene.looks(3, operator)
+    known = operator._memory.known(SPACE, NAME)
+    assert known is not None
+    assert known.certificates is not None
+    known.moved_at = float("-inf")
+    known.certificates = (known.certificates[0], 0.0)
+    del scene.api.objects[leaf_path(3)]
+    scene.looks(1, operator)
+    assert leaf_path(3) in scene.api.objects
+
+
+def test_a_write_that_comes_late_is_refused() -> None:
+    """Of an operator that was held up, or of a second one: what it judged is not there any more."""
+    scene = Scene()
+    scene.settle()
+    holder = holders.member(OWNER, 2, 1)
+    api: Any = scene.api
+
+    async def late() -> None:
+        found = await store.read(api, OWNER, (holder,))
+        secret = found.objects.leaves[holder.name]
+        step = steps.WriteLeaf(
+            holder, 1, bundle_in(secret), documents.version_of(secret), "it is due"
+        )
+        await store.write(api, OWNER, found, step, scene.nodes.now)
+        with pytest.raises(Conflict):
+            await store.write(api, OWNER, found, step, scene.nodes.now)
+        with pytest.raises(AlreadyExists):
+            await store.write(
+                api, OWNER, found, steps.CreateAuthority(1, True, "again"), scene.nodes.now
+            )
+
+    asyncio.run(late())
+
+
+def test_two_operators_at_once_end_with_one_authority() -> None:
+    scene = Scene()
+    scene.settle()
+    scene.ask_for(2)
+    both = [scene.operator(), scene.operator()]
+
+    async def run() -> None:
+        for _ in range(15):
+            await asyncio.gather(*(each.reconcile(SPACE, NAME) for each in both))
+            assert scene.nodes.mistrusting() == []
+
+    asyncio.run(run())
+    scene.settle()
+    assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
+    assert secret_path("demo-ca-3") not in scene.api.objects
