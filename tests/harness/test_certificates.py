@@ -167,3 +167,27 @@ def test_when_the_key_of_the_authority_is_lost_the_next_one_takes_over(scene: Sc
     wait_for_authority(quorum, 2)
     assert starts(quorum) == begun
     scene.prove_nothing_lost(load)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+def test_another_token_needs_no_restart_and_a_repair_goes_on(scene: Scene, replaced: bool) -> None:
+    quorum = secured(scene, disks=True)
+    load = scene.start_load(quorum)
+    before, begun = quorum.token(), starts(quorum)
+    secret = kube.core(scene.namespace, "secrets", "q-admin")
+    if replaced:
+        quorum.api.merge(secret, {"stringData": {"token": "another-token-of-an-administrator"}})
+    else:
+        quorum.api.delete(secret)
+
+    def another() -> bool:
+        return quorum.api.find(secret) is not None and quorum.token() != before
+
+    wait_for("another token", another, timeout_s=MOVE_TIMEOUT_S, seen=quorum.summary)
+    load.renew_token()
+    assert starts(quorum) == begun
+    quorum.wait_replaced(quorum.fail_disk(quorum.voter(leader=True)), 3)
+    assert not quorum.condition_is("Refused")
+    scene.prove_nothing_lost(load)

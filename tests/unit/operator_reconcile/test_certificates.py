@@ -248,6 +248,7 @@ def test_brokers_are_waited_for_until_somebody_confirms() -> None:
     pending = scene.api.condition("TrustPending")
     assert (pending["status"], pending["reason"]) == ("True", "WaitingForBrokers")
     assert "broker-7" in pending["message"]
+    assert [scene.authority_of(each) for each in MEMBERS] == [1, 1, 1], "it signs nothing yet"
     scene.annotate(names.ANNOTATION_BROKERS_TRUST, "2")
     scene.looks(12)
     assert [scene.authority_of(each) for each in MEMBERS] == [2, 2, 2]
@@ -297,8 +298,9 @@ def test_everything_has_expired_while_no_operator_was_there() -> None:
 
 def test_a_secret_of_somebody_else_is_neither_used_nor_changed() -> None:
     scene = Scene()
+    meta = {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}}
     foreign: dict[str, Any] = {
-        "metadata": {"name": "demo-2-1-tls", "namespace": SPACE, "uid": "foreign", "labels": {}},
+        "metadata": {**meta, "resourceVersion": "7"},
         "data": {"tls.key": "c2VjcmV0"},
     }
     scene.api.objects[leaf_path(2)] = copy.deepcopy(foreign)
