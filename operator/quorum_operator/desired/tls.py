@@ -59,6 +59,8 @@ def properties() -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": f"{TLS_PATH}/ca.crt",
         "health.listener": f"http://0.0.0.0:{ADMIN_PORT}",
+        # Else a certificate would open every door of the quorum, whatever its role.
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     }
 
 

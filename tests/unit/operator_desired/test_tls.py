@@ -53,6 +53,8 @@ def test_properties_of_the_members_cannot_be_overridden_by_the_spec() -> None:
     found = config.properties(OWNER, asked, secured=True)
     assert found["ssl.truststore.location"] == "/etc/metadataquorum-tls/ca.crt"
     assert found["listener.security.protocol.map"] == "CONTROLLER:SSL"
+    assert found["authorizer.class.name"].endswith(".StandardAuthorizer")
+    assert "authorizer.class.name" not in config.properties(OWNER, {}, secured=False)
 
 
 def test_the_policy_opens_the_metrics_to_whom_it_names_and_to_nobody_else() -> None:
