@@ -14,7 +14,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from quorum_operator.config_crd import rules as config_rules
 from quorum_operator.network_policy_crd import NetworkPolicySpec
+from quorum_operator.pod_template_crd import PodTemplateSpec
 from quorum_operator.quorum_loss_crd import QuorumLossStatus
 from quorum_operator.tls_crd import TLS_RULES, TlsSpec, TlsStatus
 
@@ -25,31 +27,6 @@ PLURAL = "metadataquorums"
 MAX_NAME_LENGTH = 40
 MAX_REPLICAS = 7
 MIN_AWAY_S = 10
-
-CONFIG_KEYS = (
-    "admin.membership.on.controller.listener",
-    "connections.max.idle.ms",
-    "controller.quorum.election.backoff.max.ms",
-    "controller.quorum.election.timeout.ms",
-    "controller.quorum.fetch.timeout.ms",
-    "controller.quorum.request.timeout.ms",
-    "controller.quorum.retry.backoff.max.ms",
-    "controller.quorum.retry.backoff.ms",
-    "listener.name.admin.max.connections",
-    "listener.name.admin.max.connections.per.ip",
-    "listener.name.controller.max.connections",
-    "listener.name.controller.max.connections.per.ip",
-    "max.connection.creation.rate",
-    "max.connections",
-    "max.connections.per.ip",
-    "max.connections.per.ip.overrides",
-    "metadata.log.reserve.bytes",
-    "metadata.log.scrub.bytes.per.second",
-    "metadata.log.segment.bytes",
-    "queued.max.request.bytes",
-    "quorum.request.receive.timeout.ms",
-)
-"""Node properties that a resource may set; the rest belongs to the operator."""
 
 
 def rule(expression: str, message: str) -> dict[str, str]:
@@ -244,13 +221,7 @@ class MetadataQuorumSpec(_Model):
                 " || self.clusterId == self.earlierClaims.clusterId",
                 "spec.earlierClaims.clusterId is another cluster than spec.clusterId: name the same, or leave one out",
             ),
-            rule(
-                "!has(self.config) || self.config.all(key, key in ["
-                + ", ".join(f"'{key}'" for key in CONFIG_KEYS)
-                + "])",
-                "spec.config holds a property that is not open to change; allowed are "
-                + ", ".join(CONFIG_KEYS),
-            ),
+            *(rule(*each) for each in config_rules()),
             *(rule(*each) for each in TLS_RULES),
         )
     )
@@ -273,7 +244,7 @@ class MetadataQuorumSpec(_Model):
     )
     config: dict[str, str] | None = Field(
         default=None,
-        json_schema_extra={"maxProperties": 32},
+        json_schema_extra={"maxProperties": 64},
         description="Properties of the node, by their names in its configuration file.",
     )
     cluster_id: str | None = Field(
@@ -327,6 +298,9 @@ class MetadataQuorumSpec(_Model):
     )
     tls: TlsSpec | None = Field(
         default=None, description="Certificates of the members: docs/how-to/certificates.md."
+    )
+    pod_template: PodTemplateSpec | None = Field(
+        default=None, description="Additions to the pods: docs/how-to/pod-template.md."
     )
     spread: Spread = Field(
         default=Spread.PREFERRED,

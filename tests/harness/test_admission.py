@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from quorum_operator.config_crd import CONFIG_KEYS, REFUSED
 from support.harness.cluster import HarnessCluster
 from support.harness.kube_api import ApiError, Json
 from support.harness.quorum import HarnessQuorum
@@ -21,7 +22,27 @@ _WRONG: dict[str, tuple[Json, str]] = {
     "not a number": ({"replicas": "three"}, "integer"),
     "tiny disk": ({"storage": {"size": "1Ki"}}, "at least 64Mi"),
     "no quantity": ({"storage": {"size": "big"}}, "quantity"),
-    "operator's property": ({"config": {"node.id": "7"}}, "not open to change"),
+    "operator's property": ({"config": {"node.id": "7"}}, "list its id in spec.retire"),
+    "unknown property": ({"config": {"node.ids": "7"}}, "docs/configuration.md lists them"),
+    "a certificate": ({"config": {"ssl.keystore.key": "x"}}, "Set spec.tls"),
+    "one of a listener": (
+        {"config": {"listener.name.admin.ssl.client.auth": "none"}},
+        "Set spec.tls",
+    ),
+    **{f"refused {each.keys[0]}": ({"config": {each.keys[-1]: "1"}}, each.why) for each in REFUSED},
+    "operator's label": (
+        {"podTemplate": {"labels": {"app.kubernetes.io/name": "x"}}},
+        "choose other keys",
+    ),
+    "operator's annotation": (
+        {"podTemplate": {"annotations": {"metadataquorum.dev/restart-hash": "x"}}},
+        "choose other keys",
+    ),
+    "root": ({"podTemplate": {"securityContext": {"runAsUser": 0}}}, "do not run as root"),
+    "a variable twice": (
+        {"podTemplate": {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}},
+        "Duplicate value",
+    ),
     "node id 0": ({"retire": [0]}, "start at 1"),
     "unknown policy": ({"deletionPolicy": "Maybe"}, "Retain"),
     "unknown order": ({"replacementOrder": "Never"}, "AddFirst"),
@@ -35,6 +56,22 @@ _RIGHT: dict[str, Json] = {
     "even on purpose": {"replicas": 4, "allowEvenReplicas": True},
     "all config": {"config": {"controller.quorum.fetch.timeout.ms": "2000"}},
     "nothing said": {},
+    "many properties": {"config": dict.fromkeys(CONFIG_KEYS[:64], "1")},
+    "a pod template": {
+        "podTemplate": {
+            "labels": {"team": "a", "metadataquorum.example.org/x": "y"},
+            "annotations": {"example.org/a": "b"},
+            "imagePullSecrets": [{"name": "registry"}],
+            "priorityClassName": "high",
+            "serviceAccountName": "members",
+            "env": [
+                {"name": "TZ", "value": "UTC"},
+                {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+            ],
+            "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
+            "zoneSpread": "Preferred",
+        }
+    },
 }
 
 _WRONG_NAMES = {"q" * 41: "choose a shorter name", "1q": "start with a letter"}

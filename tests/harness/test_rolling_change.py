@@ -48,6 +48,7 @@ def wait_rolled(quorum: HarnessQuorum, before: set[str], members: int) -> Descri
         {"config": {_PROPERTY: "2500"}},
         {"image": OTHER_NODE_IMAGE},
         {"resources": {"requests": {"cpu": "20m"}}},
+        {"podTemplate": {"env": [{"name": "TZ", "value": "UTC"}], "labels": {"team": "a"}}},
     ],
     ids=lambda change: next(iter(change)),
 )

@@ -10,7 +10,7 @@ from quorum_node.configuration.keys import controller, listeners, log, node, quo
 from quorum_node.configuration.keys.table import all_keys, known_names
 from quorum_node.security.rights import reference as rights
 from quorum_node.server.observing.metric_specs import markdown
-from quorum_operator.crd import CONFIG_KEYS
+from quorum_operator.config_crd import CONFIG_KEYS, OF_TLS, REFUSED
 from quorum_operator.desired.config import properties
 from quorum_operator.desired.names import Owner as OwnerOfObjects
 from quorum_operator.desired.stateful_set import Member, overrides
@@ -66,6 +66,23 @@ def test_the_table_says_which_keys_are_the_operators() -> None:
     assert set(CONFIG_KEYS) <= known_names()
     of_listeners = {key.name for key in all_keys() if key.scope is Scope.LISTENER}
     assert "max.connections" in of_listeners
+
+
+def test_every_documented_key_may_stand_in_a_resource_or_is_refused_with_a_reason() -> None:
+    """`spec.config` of a MetadataQuorum. A new key goes into `CONFIG_KEYS`, or into `REFUSED` with what to do instead."""
+    refused = [key for each in REFUSED for key in each.keys]
+    told = [*CONFIG_KEYS, *refused]
+    assert len(set(told)) == len(told)
+    of_tls = {key for key in known_names() if key.startswith(OF_TLS) or f".{OF_TLS}" in key}
+    assert set(told) == known_names() - of_tls
+    owned = {key.name for key in all_keys() if key.owner is Owner.OPERATOR}
+    assert owned <= set(refused)
+    section = (DOCS / "configuration.md").read_text().split("\n## In a MetadataQuorum\n")[1]
+    for each in REFUSED:
+        keys = ", ".join(f"`{key}`" for key in each.keys)
+        assert f"| {keys} | {each.why} |\n" in section
+    written_with_tls = set(properties(OWNER, {}, secured=True))
+    assert written_with_tls <= set(refused) | of_tls
 
 
 def test_the_table_of_rights_is_the_code() -> None:

@@ -63,8 +63,7 @@ class ElectLeadersResponse(Message):
     """ElectLeaders response."""
 
     throttle_time_ms: int = wire(INT32, default=0)
-    error_code: int = wire(INT16, since=1, default=0, ignorable=True)
-    """Version 0 says it for each partition alone."""
+    error_code: int = wire(INT16, since=1, default=0)
     replica_election_results: tuple[ReplicaElectionResult, ...] = wire(Array(ReplicaElectionResult))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
-from quorum_operator.desired import config, tls
+from quorum_operator.desired import config, pod_template, tls
 from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
@@ -39,7 +39,6 @@ from quorum_operator.desired.names import (
     LABEL_QUORUM,
     LATCH_PATH,
     TOKEN_PATH,
-    USER_ID,
     Owner,
     metadata,
 )
@@ -151,7 +150,7 @@ def _template_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> st
 def _restart_hash(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> str:
     """Only what a running pod must be restarted for: image, resources, properties, a recovery."""
     common = config.properties(owner, spec.config or {}, secured=member.identity.tls)
-    parts = [spec.image, _resources(spec), common]
+    parts = [spec.image, _resources(spec), common, *pod_template.restarts(spec)]
     return _digest([*parts, str(member.recovery)] if member.recovery is not None else parts)
 
 
@@ -203,18 +202,10 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
     """The pod template."""
     secured = member.identity.tls
     pod: dict[str, Any] = {
-        "serviceAccountName": "default",
+        **pod_template.of_pod(spec),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
         "containers": [_container(owner, spec, member)],
         "volumes": [
             {"name": "config", "configMap": {"name": owner.config_map}},
@@ -225,29 +216,31 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
         **_placement(owner, spec),
     }
     return {
-        "metadata": {
-            "labels": labels(owner, member.node_id, member.number, member.identity.index),
-            "annotations": {ANNOTATION_RESTART: _restart_hash(owner, spec, member)},
-        },
+        "metadata": pod_template.with_metadata(
+            spec,
+            labels(owner, member.node_id, member.number, member.identity.index),
+            {ANNOTATION_RESTART: _restart_hash(owner, spec, member)},
+        ),
         "spec": pod,
     }
 
 
 def _placement(owner: Owner, spec: MetadataQuorumSpec) -> dict[str, Any]:
     placement: dict[str, Any] = {}
+    selector = {"matchLabels": {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}}
+    spread = pod_template.zones(spec, selector)
     if spec.spread is not Spread.NONE:
         # Preferred must never keep a newcomer from starting: the failed member's host may be gone.
         required = spec.spread is Spread.REQUIRED
-        placement["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": _HOST_TOPOLOGY,
-                "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
-                "labelSelector": {
-                    "matchLabels": {key: owner.labels[key] for key in (LABEL_NAME, LABEL_INSTANCE)}
-                },
-            }
-        ]
+        hosts = {
+            "maxSkew": 1,
+            "topologyKey": _HOST_TOPOLOGY,
+            "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
+            "labelSelector": selector,
+        }
+        spread = [hosts, *spread]
+    if spread:
+        placement["topologySpreadConstraints"] = spread
     if spec.affinity is not None:
         placement["affinity"] = spec.affinity
     if spec.tolerations is not None:
@@ -290,6 +283,7 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
         "startupProbe": _probe("/livez", health, period=1, failures=60),
         "livenessProbe": _probe("/livez", health, period=5, failures=4),
         "readinessProbe": _probe("/readyz", health, period=1, failures=2),
+        **pod_template.of_container(spec),
     }
     if spec.resources is not None:
         container["resources"] = _resources(spec)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from quorum_operator.crd import CONFIG_KEYS, MetadataQuorumSpec
+from quorum_operator.config_crd import CONFIG_KEYS
+from quorum_operator.crd import MetadataQuorumSpec
 from quorum_operator.crd_document import DEFINITIONS, Definition, build, render
 from quorum_operator.reassignment_crd import (
     MAX_PARTITIONS,

@@ -93,14 +93,14 @@ class KafkaApi:
             return
         found = guard.request(inbound, body)
         if isinstance(found, Denial):
-            inbound.reply(self._refused(inbound, body, found))
+            inbound.reply(self._refused(body, found))
         else:
             self._serve(inbound, found)
 
-    def _refused(self, inbound: InboundRequest, body: Message, denial: Denial) -> Message:
+    def _refused(self, body: Message, denial: Denial) -> Message:
         if self._controller.api.serves(body):
             return self._controller.api.refuse(body, denial.error, denial.text)
-        return refuse_request(body, denial.error, denial.text, inbound.request.version)
+        return refuse_request(body, denial.error, denial.text)
 
     def _serve(self, inbound: InboundRequest, rights: Rights = UNRESTRICTED) -> None:
         """Answer now, or when a replica has."""

@@ -48,19 +48,18 @@ from quorum_node.protocol.voters import (
 )
 from quorum_node.schema.schema import Message
 from quorum_node.server.wire.alter_quorum import refuse_alter_quorum
-from quorum_node.server.wire.fetch import TOPIC_BY_ID_SINCE
 
 _Refusal = Callable[[Any, ErrorCode, str], Message]
 
 
-def refuse_request(body: Message, error: ErrorCode, text: str, version: int) -> Message:
-    """The answer. `text` reaches the caller where the API has room for it. `version`: of the request."""
-    if isinstance(body, FetchRequest) and version >= TOPIC_BY_ID_SINCE:
-        return FetchResponse(error_code=error, session_id=body.session_id, responses=())
+def refuse_request(body: Message, error: ErrorCode, text: str) -> Message:
+    """The answer. `text` reaches the caller where the API has room for it."""
     return _REFUSALS[type(body)](body, error, text)
 
 
 def _fetch(body: FetchRequest, error: ErrorCode, text: str) -> Message:
+    if any(topic.topic_id is not None for topic in body.topics):  # versions with an error on top
+        return FetchResponse(error_code=error, session_id=body.session_id, responses=())
     return FetchResponse(
         error_code=error,
         session_id=body.session_id,

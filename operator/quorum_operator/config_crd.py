@@ -1,0 +1,194 @@
+"""`spec.config` of a MetadataQuorum: which properties of the node it may hold, and why not the others.
+
+Every key of docs/configuration.md stands here, and in one place only; a test compares. The operator knows the node by its admin
+API, so the names are written down here a second time.
+"""
+
+from dataclasses import dataclass
+
+_LISTENERS = ("controller", "admin")
+
+_OF_LISTENERS = (
+    "connections.max.idle.ms",
+    "max.connection.creation.rate",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "queued.max.request.bytes",
+    "quorum.request.receive.timeout.ms",
+)
+"""Also as listener.name.NAME.KEY."""
+
+_OF_NODES = (
+    "admin.membership.on.controller.listener",
+    "auto.leader.rebalance.enable",
+    "broker.metadata.max.age.ms",
+    "broker.session.timeout.ms",
+    "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.request.timeout.ms",
+    "controller.quorum.retry.backoff.max.ms",
+    "controller.quorum.retry.backoff.ms",
+    "default.replication.factor",
+    "leader.imbalance.check.interval.seconds",
+    "log.level",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+    "metadata.log.reserve.bytes",
+    "metadata.log.scrub.bytes.per.second",
+    "metadata.log.segment.bytes",
+    "metadata.max.retention.bytes",
+    "metadata.max.retention.ms",
+    "num.partitions",
+    "quorum.files.poll.ms",
+    "quorum.handshake.timeout.ms",
+    "quorum.handshakes.max",
+    "quorum.reassignments.max",
+    "quorum.snapshot.handover",
+    "quorum.snapshot.heartbeat.interval.ms",
+    "quorum.snapshot.lagging.factor",
+    "socket.request.max.bytes",
+)
+
+_OF_TOPICS = (
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "log.cleaner.delete.retention.ms",
+    "log.cleaner.max.compaction.lag.ms",
+    "log.cleaner.min.cleanable.ratio",
+    "log.cleaner.min.compaction.lag.ms",
+    "log.cleanup.policy",
+    "log.flush.interval.messages",
+    "log.flush.interval.ms",
+    "log.flush.scheduler.interval.ms",
+    "log.index.interval.bytes",
+    "log.index.size.max.bytes",
+    "log.local.retention.bytes",
+    "log.local.retention.ms",
+    "log.message.timestamp.after.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.type",
+    "log.preallocate",
+    "log.retention.bytes",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.retention.ms",
+    "log.roll.hours",
+    "log.roll.jitter.hours",
+    "log.roll.jitter.ms",
+    "log.roll.ms",
+    "log.segment.bytes",
+    "log.segment.delete.delay.ms",
+    "message.max.bytes",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+
+CONFIG_KEYS = tuple(
+    sorted(
+        (
+            *_OF_NODES,
+            *_OF_TOPICS,
+            *_OF_LISTENERS,
+            *(f"listener.name.{name}.{key}" for name in _LISTENERS for key in _OF_LISTENERS),
+        )
+    )
+)
+"""Node properties that a resource may set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Keys that a resource may not set, why, and what to do instead."""
+
+    keys: tuple[str, ...]
+    why: str
+
+
+REFUSED = (
+    Refused(
+        ("node.id",),
+        "the operator gives each member its id. To replace a member list its id in spec.retire",
+    ),
+    Refused(("cluster.id",), "it is one for the whole quorum. Set spec.clusterId"),
+    Refused(("metadata.log.dir",), "it is on the member's volume. Set spec.storage"),
+    Refused(
+        (
+            "listeners",
+            "advertised.listeners",
+            "admin.listener",
+            "admin.advertised.listener",
+            "controller.listener.names",
+            "health.listener",
+        ),
+        "members listen where the quorum's Services and probes look for them. spec.networkPolicy says who reaches them",
+    ),
+    Refused(
+        ("listener.security.protocol.map", "quorum.identity.binding", "quorum.role.mapping.rules"),
+        "the operator makes the certificates, and members go by them. Set spec.tls",
+    ),
+    Refused(
+        (
+            "controller.quorum.bootstrap.servers",
+            "controller.quorum.voters",
+            "controller.quorum.auto.join.enable",
+            "formation.bootstrap",
+            "formation.founder.id",
+            "formation.founder.uuid",
+            "formation.initial.voters",
+        ),
+        "the operator forms the quorum and moves its voters. Set spec.replicas",
+    ),
+    Refused(
+        ("process.roles", "quorum.partitions", "quorum.witness"),
+        "the operator runs quorums of one partition whose members can all lead. Leave it out",
+    ),
+    Refused(
+        ("admin.token.file", "failure.latch.file", "termination.message.file"),
+        "the operator mounts these files and reads them. The token is in the Secret NAME-admin",
+    ),
+    Refused(
+        (
+            "authorizer.class.name",
+            "super.users",
+            "allow.everyone.if.no.acl.found",
+            "admin.metrics.open",
+        ),
+        "the operator and the probes need to read from members whatever the ACLs say. Limit who reaches the members by"
+        " spec.networkPolicy",
+    ),
+)
+OF_TLS = "ssl."
+"""What the keys of certificates begin with, by themselves or behind the name of a listener."""
+
+
+def rules() -> list[tuple[str, str]]:
+    """CEL rules of the whole spec, each with its message."""
+    known = (*CONFIG_KEYS, *(key for each in REFUSED for key in each.keys))
+    of_tls = f"key.startsWith('{OF_TLS}') || key.contains('.{OF_TLS}')"
+    return [
+        *((_without(each.keys), _says(", ".join(each.keys), each.why)) for each in REFUSED),
+        (
+            f"!has(self.config) || !self.config.exists(key, {of_tls})",
+            _says("keys of ssl", "the operator makes and mounts the certificates. Set spec.tls"),
+        ),
+        (
+            f"!has(self.config) || self.config.all(key, key in [{_listed(known)}] || {of_tls})",
+            "spec.config holds a property that the node does not know: docs/configuration.md lists them all, in small letters",
+        ),
+    ]
+
+
+def _without(keys: tuple[str, ...]) -> str:
+    return f"!has(self.config) || [{_listed(keys)}].all(key, !(key in self.config))"
+
+
+def _says(what: str, why: str) -> str:
+    return f"spec.config may not hold {what}: {why}"
+
+
+def _listed(keys: tuple[str, ...]) -> str:
+    return ", ".join(f"'{key}'" for key in keys)

@@ -1,0 +1,99 @@
+"""What `spec.podTemplate` adds to the pod of a member. Pure.
+
+Without the field nothing here changes a template, and so no hash of one: `tests/unit/operator_desired/test_pod_template.py`.
+"""
+
+from typing import Any
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired.names import USER_ID
+from quorum_operator.pod_template_crd import PodTemplateSpec, ZoneSpread
+
+_ZONE_TOPOLOGY = "topology.kubernetes.io/zone"
+_NOTHING = PodTemplateSpec()
+
+Object = dict[str, Any]
+
+
+def asked(spec: MetadataQuorumSpec) -> PodTemplateSpec:
+    """What the resource says."""
+    return spec.pod_template or _NOTHING
+
+
+def of_pod(spec: MetadataQuorumSpec) -> Object:
+    """Fields of the pod; also those that a pod always has."""
+    wanted = asked(spec)
+    made: Object = {
+        "serviceAccountName": wanted.service_account_name or "default",
+        "securityContext": _security(wanted),
+    }
+    if wanted.image_pull_secrets:
+        made["imagePullSecrets"] = [{"name": each.name} for each in wanted.image_pull_secrets]
+    if wanted.priority_class_name:
+        made["priorityClassName"] = wanted.priority_class_name
+    return made
+
+
+def of_container(spec: MetadataQuorumSpec) -> Object:
+    """Fields of the node's container."""
+    variables = asked(spec).env
+    if not variables:
+        return {}
+    return {"env": [_plain(each) for each in variables]}
+
+
+def with_metadata(
+    spec: MetadataQuorumSpec, labels: dict[str, str], notes: dict[str, str]
+) -> Object:
+    """Metadata of the template; the operator's own labels and annotations win."""
+    wanted = asked(spec)
+    return {
+        "labels": {**(wanted.labels or {}), **labels},
+        "annotations": {**(wanted.annotations or {}), **notes},
+    }
+
+
+def zones(spec: MetadataQuorumSpec, selector: Object) -> list[Object]:
+    """The constraint that spreads members over zones, if any."""
+    spread = asked(spec).zone_spread
+    if spread is None or spread is ZoneSpread.NONE:
+        return []
+    required = spread is ZoneSpread.REQUIRED
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": _ZONE_TOPOLOGY,
+            "whenUnsatisfiable": "DoNotSchedule" if required else "ScheduleAnyway",
+            "labelSelector": selector,
+        }
+    ]
+
+
+def restarts(spec: MetadataQuorumSpec) -> list[object]:
+    """What of it a running pod must be restarted for; empty without any."""
+    wanted = asked(spec)
+    parts: Object = {}
+    if wanted.service_account_name and wanted.service_account_name != "default":
+        parts["serviceAccountName"] = wanted.service_account_name
+    if wanted.env:
+        parts.update(of_container(spec))
+    if wanted.security_context is not None:
+        parts["securityContext"] = _security(wanted)
+    return [parts] if parts else []
+
+
+def _security(wanted: PodTemplateSpec) -> Object:
+    always: Object = {"runAsNonRoot": True}
+    last: Object = {
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if wanted.security_context is None:
+        ids: Object = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
+        return {**always, **ids, **last}
+    return {**always, **_plain(wanted.security_context), **last}
+
+
+def _plain(model: Any) -> Object:
+    found: Object = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return found

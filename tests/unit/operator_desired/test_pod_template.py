@@ -1,0 +1,156 @@
+"""`spec.podTemplate`: it reaches the pod, restarts only where it must, and changes nothing where it is left out."""
+
+from typing import Any
+
+import pytest
+
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import stateful_set
+from quorum_operator.desired.names import ANNOTATION_RESTART, LABEL_QUORUM, Owner
+from quorum_operator.desired.stateful_set import Member
+from quorum_operator.planner.observed import Identity
+
+OWNER = Owner("demo", "space", "uid-1")
+IDENTITY = Identity(1, "cluster", 1, "founder-uuid", 3, formed=True)
+MEMBER = Member(2, 1, IDENTITY)
+
+_MUCH = {
+    "image": "r/n:1",
+    "resources": {"requests": {"cpu": "100m"}},
+    "config": {"metadata.log.segment.bytes": "1048576"},
+    "spread": "Required",
+    "nodeSelector": {"a": "b"},
+    "tolerations": [{"key": "k"}],
+    "affinity": {"nodeAffinity": {}},
+}
+SPECS: dict[str, dict[str, Any]] = {"plain": {}, "much": _MUCH, "none": {"spread": "None"}}
+
+BEFORE = {
+    "plain": ("8c5701d3e40aa216", "fcba577777fca77e"),
+    "much": ("12f80abd49365a38", "831f11b1b30990e7"),
+    "none": ("245b107040a76005", "fcba577777fca77e"),
+}
+"""Template hash and restart hash as the version before the field made them. Another value here would restart the members of
+every quorum when the operator is upgraded."""
+
+
+def spec_of(asked: dict[str, Any], **more: Any) -> MetadataQuorumSpec:
+    return MetadataQuorumSpec.model_validate({"podTemplate": asked, **more})
+
+
+def template(spec: MetadataQuorumSpec) -> dict[str, Any]:
+    return stateful_set.build_template(OWNER, spec, MEMBER)
+
+
+def restart_hash(spec: MetadataQuorumSpec) -> str:
+    return stateful_set.hashes(OWNER, spec, MEMBER).restart_hash
+
+
+@pytest.mark.parametrize("case", BEFORE)
+@pytest.mark.parametrize("left_out", [{}, {"podTemplate": {}}, {"podTemplate": {"labels": {}}}])
+def test_an_upgrade_restarts_no_pod(case: str, left_out: dict[str, Any]) -> None:
+    spec = MetadataQuorumSpec.model_validate({**SPECS[case], **left_out})
+    found = stateful_set.hashes(OWNER, spec, MEMBER)
+    assert (found.template_hash, found.restart_hash) == BEFORE[case]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"labels": {"team": "a"}},
+        {"annotations": {"x": "y"}},
+        {"imagePullSecrets": [{"name": "r"}]},
+        {"priorityClassName": "high"},
+        {"zoneSpread": "Required"},
+        {"serviceAccountName": "default"},
+    ],
+    ids=str,
+)
+def test_what_no_process_notices_waits_for_the_next_restart(asked: dict[str, Any]) -> None:
+    assert restart_hash(spec_of(asked)) == restart_hash(MetadataQuorumSpec())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"env": [{"name": "A", "value": "1"}]},
+        {"serviceAccountName": "members"},
+        {"securityContext": {}},
+        {"securityContext": {"runAsUser": 7}},
+    ],
+    ids=str,
+)
+def test_what_the_process_runs_with_restarts_it(asked: dict[str, Any]) -> None:
+    assert restart_hash(spec_of(asked)) != restart_hash(MetadataQuorumSpec())
+
+
+def test_every_field_reaches_the_pod() -> None:
+    made = template(
+        spec_of(
+            {
+                "labels": {"team": "a"},
+                "annotations": {"x": "y"},
+                "imagePullSecrets": [{"name": "r"}],
+                "priorityClassName": "high",
+                "serviceAccountName": "members",
+                "env": [
+                    {"name": "A", "value": ""},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+                ],
+            }
+        )
+    )
+    pod = made["spec"]
+    assert made["metadata"]["labels"]["team"] == "a"
+    assert made["metadata"]["annotations"]["x"] == "y"
+    assert pod["imagePullSecrets"] == [{"name": "r"}]
+    assert (pod["priorityClassName"], pod["serviceAccountName"]) == ("high", "members")
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["containers"][0]["env"] == [
+        {"name": "A", "value": ""},
+        {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+    ]
+
+
+def test_what_the_operator_finds_its_pods_by_can_not_be_changed() -> None:
+    own = template(MetadataQuorumSpec())["metadata"]
+    forged = spec_of(
+        {"labels": {LABEL_QUORUM: "other"}, "annotations": {ANNOTATION_RESTART: "other"}}
+    )
+    assert template(forged)["metadata"] == own
+
+
+def test_ids_that_are_left_out_are_the_clusters_and_root_is_never_allowed() -> None:
+    def security(asked: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = template(spec_of(asked))["spec"]["securityContext"]
+        return found
+
+    assert security({})["runAsUser"] == 65532
+    free = security({"securityContext": {}})
+    assert free["runAsNonRoot"] is True
+    assert free["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"runAsUser", "runAsGroup", "fsGroup"} & free.keys()
+    chosen = security({"securityContext": {"runAsUser": 1000, "supplementalGroups": [5]}})
+    assert (chosen["runAsUser"], chosen["supplementalGroups"]) == (1000, [5])
+    assert "fsGroup" not in chosen
+
+
+@pytest.mark.parametrize(
+    ("zones", "spread", "found"),
+    [
+        ("Preferred", "Preferred", [("hostname", "ScheduleAnyway"), ("zone", "ScheduleAnyway")]),
+        ("Required", "None", [("zone", "DoNotSchedule")]),
+        ("None", "Required", [("hostname", "DoNotSchedule")]),
+    ],
+)
+def test_members_are_spread_over_zones_beside_hosts(
+    zones: str, spread: str, found: list[tuple[str, str]]
+) -> None:
+    pod = template(spec_of({"zoneSpread": zones}, spread=spread))["spec"]
+    told = [
+        (each["topologyKey"].rsplit("/", 1)[1], each["whenUnsatisfiable"])
+        for each in pod["topologySpreadConstraints"]
+    ]
+    assert told == found
+    selectors = [each["labelSelector"] for each in pod["topologySpreadConstraints"]]
+    assert all(each == selectors[0] for each in selectors)
