@@ -12,7 +12,7 @@ from support.delta_records import node_state
 
 SHORT = settings(
     deadline=None,
-    max_examples=120,
+    max_examples=60,
     phases=set(Phase) - {Phase.explain},
     suppress_health_check=list(HealthCheck),
 )

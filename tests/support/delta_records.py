@@ -115,6 +115,14 @@ ANY_RECORD = st.one_of(
     _TOPIC, _PARTITION, _CHANGE, _CLEAR, _BOUNDARY, _BROKER, _CONFIG, _OTHERS,
     st.builds(md.RemoveTopicRecord, topic_id=_IDS),
 ).map(_encoded) | st.just(_MALFORMED)  # fmt: skip
+ABOUT_ELR = st.one_of(
+    _CLEAR,
+    _CLEAR,
+    st.builds(
+        md.PartitionChangeRecord, partition_id=st.just(0), topic_id=_IDS, eligible_leader_replicas=_ELR,
+        last_known_elr=_ELR,
+    ),
+).map(_encoded)  # fmt: skip
 BEGUN = [
     _encoded(md.TopicRecord(name=name, topic_id=UUID(int=number)))
     for number, name in ((1, "a"), (2, "b"))
@@ -142,6 +150,7 @@ LOGS = st.one_of(
     histories(max_size=60),
     _begun(ABOUT_PARTITIONS, 24),
     _begun(ABOUT_NAMES, 24),
+    _begun(ABOUT_ELR, 16),
     st.lists(ABOUT_BROKERS, min_size=4, max_size=24),
     _begun(ANY_RECORD, 30),
 )

@@ -35,9 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = classes_file(SPARK_HOME / "jars")
     if file is None:
         raise PipelineError("Spark needs Java 17: put `java` on the path, or set JAVA_HOME")
-    import_module(
-        "quorum_pipeline.compaction.compaction"
-    )  # what `state` runs is compiled when it is imported
+    # What `state` runs, in this process and on executors, is compiled when it is imported.
+    import_module("quorum_pipeline.state.squeezed")
     fresh = file.with_suffix(".new")
     with TemporaryDirectory(prefix="quorum-pipeline-") as scratch:
         _write_log(Path(scratch) / "log")

@@ -100,6 +100,7 @@ def _topics(delta: Delta, number: int, count: int) -> Delta:
             for key, offset in delta.needs_partitions.items()
             if key[0] % count == number
         },
+        asked={key: asked for key, asked in delta.asked.items() if key[0] % count == number},
         wrong=delta.wrong if number == 0 else None,
     )
 

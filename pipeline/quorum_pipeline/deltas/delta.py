@@ -78,6 +78,8 @@ class Delta:
     needs_topics: dict[int, int] = field(default_factory=dict)
     """Topics that must be there before, and the offset of the first record that needs it."""
     needs_partitions: dict[tuple[int, int], int] = field(default_factory=dict)
+    asked: dict[tuple[int, int], Change] = field(default_factory=dict)
+    """What changes have asked of partitions from before which are gone since, or told anew."""
     wrong: Contradiction | None = None
     """The first contradiction that is certain, whatever was before."""
 
@@ -122,7 +124,7 @@ class Delta:
         except ValueError as error:
             self.fail(offset, str(error))
             return
-        self.partitions.setdefault(number, {})[record.partition_id] = new
+        self._set(number, record.partition_id, new)
 
     def replay_change(self, offset: int, number: int, partition_id: int, change: Change) -> None:
         """Some fields of a partition change."""
@@ -187,6 +189,7 @@ class Delta:
             for partition_id, op in ops.items():
                 if isinstance(op, Change):
                     ops[partition_id] = change_told_at(op, offset)
+        self.asked = {key: change_told_at(each, offset) for key, each in self.asked.items()}
         return self
 
     def finish(self) -> None:
@@ -211,6 +214,8 @@ class Delta:
                 self.fail(offset, _no_partition(number, partition_id))
             else:
                 self.needs_partitions.setdefault(key, offset)
+        for (number, partition_id), asked in other.asked.items():
+            self._ask(number, partition_id, asked)
 
     def _replace_topic(self, number: int, topic: TopicDelta) -> None:
         before = self.topics.get(number)
@@ -229,7 +234,7 @@ class Delta:
             mine = self.partitions.setdefault(number, {})
             for partition_id, op in ops.items():
                 if isinstance(op, Partition):
-                    mine[partition_id] = op
+                    self._set(number, partition_id, op)
                 elif partition_id in mine or number not in self.topics:
                     self._change(number, partition_id, op)
         if other.all_cleared:
@@ -264,8 +269,30 @@ class Delta:
             elif op.eligible_leader_replicas or op.last_known_elr:
                 ops[partition_id] = without_elr(op)
 
+    def _set(self, number: int, partition_id: int, partition: Partition) -> None:
+        ops = self.partitions.setdefault(number, {})
+        self._keep_asked(number, partition_id, ops.get(partition_id))
+        ops[partition_id] = partition
+
+    def _ask(self, number: int, partition_id: int, asked: Change) -> None:
+        """Of a partition that is gone, or told anew, afterwards."""
+        before = self.partitions.get(number, {}).get(partition_id)
+        if isinstance(before, Partition):
+            self.fail(applied(asked, before)[1], _WRONG_COUNT)
+        elif before is not None:
+            self.partitions[number][partition_id], wrong = composed(before, asked)
+            self.fail(wrong, _WRONG_COUNT)
+        elif number not in self.topics:
+            self.asked[number, partition_id] = asked
+
+    def _keep_asked(self, number: int, partition_id: int, op: Partition | Change | None) -> None:
+        asked = op.asked() if isinstance(op, Change) else None
+        if asked is not None:
+            self.asked[number, partition_id] = asked
+
     def _drop_partitions(self, number: int) -> None:
-        self.partitions.pop(number, None)
+        for partition_id, op in self.partitions.pop(number, {}).items():
+            self._keep_asked(number, partition_id, op)
         self.cleared.discard(number)
 
     def _remove_name(self, name: str, offset: int) -> None:

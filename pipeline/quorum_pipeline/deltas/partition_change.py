@@ -47,6 +47,12 @@ class Change:
     replica_count: Lengths | None = None
     directory_count: Lengths | None = None
 
+    def asked(self) -> "Change | None":
+        """What it asks of the partition before, alone: that has to hold, whatever comes of the change."""
+        if self.replica_count is None and self.directory_count is None:
+            return None
+        return Change(replica_count=self.replica_count, directory_count=self.directory_count)
+
 
 CLEARED = Change(told=ELR | LAST_KNOWN_ELR, cleared_if=ELR | LAST_KNOWN_ELR)
 """Eligible leader replicas are cleared. It asks for no partition to be there."""

@@ -14,6 +14,7 @@ from quorum_node.schema.primitives import MalformedRecord
 from quorum_pipeline.deltas.chain import Chain
 from quorum_pipeline.deltas.contradiction import Contradiction
 from quorum_pipeline.deltas.delta import Delta
+from quorum_pipeline.deltas.partition_change import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Span:
             else:
                 self.replay(offset, record)
         return self.malformed is None
+
+    def change(self, offset: int, topic: int, partition_id: int, change: Change) -> None:
+        """Changes of one partition, the first of them at `offset`: as one record."""
+        self._current().deltas[-1].replay_change(offset, topic, partition_id, change)
 
     def replay(self, offset: int, record: md.AnyMetadata) -> None:
         """The next record."""

@@ -10,14 +10,18 @@ from dataclasses import dataclass, replace
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records
 from quorum_node.records.metadata_batch import decode_batch
 from quorum_node.schema.primitives import MalformedRecord
-from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.deltas.contradiction import Contradiction, first_of
 from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.files.log_directory import LogSpan
-from quorum_pipeline.files.log_span import Damage, read_span
+from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 
 Reduced = tuple[Span, Summary]
+WORTH_BYTES = 4 << 20
+"""A shorter span is reduced before compiled loops are loaded."""
+BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
+"""So much is put together at once."""
 BEFORE_THE_LOG = -(1 << 62)
 """Added to the offsets of a snapshot: what it says was before every record of the log."""
 
@@ -34,42 +38,39 @@ class SpanTask:
     def reduced(self) -> Reduced:
         """See above. Raises OSError."""
         found, at = Span(), Summary(self.start_offset, self.start_offset)
+        size_bytes = self.span.end_position - self.span.position
+        pending = _Pending(found, compiled=size_bytes >= WORTH_BYTES)
         for each in read_span(self.span):
-            if isinstance(each, Damage):
-                if each.offset < self.end_offset:
-                    at = _stopped(
-                        found, at, Contradiction(max(each.offset, self.start_offset), str(each))
-                    )
+            at = self._read(each, at, pending)
+            if at.stop or at.end_offset >= self.end_offset:
                 break
-            header = each.batch.header
-            if header.end_offset <= self.start_offset:
-                continue
-            if header.base_offset >= self.end_offset:
-                break
-            if self.time_ms is not None and header.max_timestamp_ms > self.time_ms:
-                at = _stopped(found, at, None)
-                break
-            at = self._batch(found, at, each.batch)
-            if at.stop:
-                break
+        wrong = pending.reduce() or found.malformed
+        if wrong is not None:
+            at = replace(at, stop=True, wrong=first_of(wrong, at.wrong))
+        found.stopped = at.stop
         return found, at
 
-    def _batch(self, found: Span, at: Summary, batch: Batch) -> Summary:
-        header = batch.header
+    def _read(self, each: PlacedBatch | Damage, at: Summary, pending: "_Pending") -> Summary:
+        if isinstance(each, Damage):
+            wrong = Contradiction(max(each.offset, self.start_offset), str(each))
+            return at if each.offset >= self.end_offset else replace(at, stop=True, wrong=wrong)
+        header = each.batch.header
+        if header.end_offset <= self.start_offset:
+            return at
+        if self.time_ms is not None and header.max_timestamp_ms > self.time_ms:
+            return replace(at, stop=True)
         end = min(header.end_offset, self.end_offset)
         begin = max(header.base_offset, self.start_offset)
         if begin != at.end_offset:
             reason = f"offset {begin} where {at.end_offset} must follow: records are missing, or there twice"
-            return _stopped(found, at, Contradiction(at.end_offset, reason))
+            return replace(at, stop=True, wrong=Contradiction(at.end_offset, reason))
         try:
             if header.is_control:
-                at = _control(at, batch, begin, end)
-            else:
-                _metadata(found, batch, begin, end)
-        except CorruptBatch as error:
-            return _stopped(found, at, Contradiction(header.base_offset, str(error)))
-        except MalformedRecord as error:
-            return _stopped(found, at, Contradiction(begin, str(error)))
+                at = _control(at, each.batch, begin, end)
+            elif bad := pending.add(each.batch, begin, end):
+                return replace(at, stop=True, wrong=bad)
+        except (CorruptBatch, MalformedRecord) as error:
+            return replace(at, stop=True, wrong=Contradiction(begin, str(error)))
         return replace(
             at,
             end_offset=end,
@@ -77,9 +78,42 @@ class SpanTask:
             timestamp_ms=header.max_timestamp_ms,
             records=at.records + end - begin,
             size_bytes=at.size_bytes + header.size_bytes,
-            stop=found.malformed is not None,
-            wrong=found.malformed,
         )
+
+
+class _Pending:
+    """Batches of metadata that were read and not reduced yet: many together, if loops are compiled for them."""
+
+    def __init__(self, found: Span, *, compiled: bool) -> None:
+        self._found = found
+        self._compiled = compiled
+        self._batches: list[Batch] = []
+        self._count = self._size_bytes = 0
+
+    def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
+        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is seen."""
+        header = batch.header
+        if self._compiled and (begin, end) == (header.base_offset, header.end_offset):
+            self._batches.append(batch)
+            self._count += header.record_count
+            self._size_bytes += header.size_bytes
+            many = self._count >= BLOCK_RECORDS or self._size_bytes >= BLOCK_BYTES
+            return self.reduce() if many else None
+        return self.reduce() or _metadata(self._found, batch, begin, end)
+
+    def reduce(self) -> Contradiction | None:
+        """All of them. What is wrong first."""
+        batches, count = self._batches, self._count
+        self._batches, self._count, self._size_bytes = [], 0, 0
+        if not batches or self._found.malformed is not None:
+            return None
+        if not _squeezed(self._found, batches, count):
+            for each in batches:
+                header = each.header
+                wrong = _metadata(self._found, each, header.base_offset, header.end_offset)
+                if wrong is not None or self._found.malformed is not None:
+                    return wrong
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +142,6 @@ class SnapshotTask:
 Task = SpanTask | SnapshotTask
 
 
-def _stopped(found: Span, at: Summary, wrong: Contradiction | None) -> Summary:
-    found.stopped = True
-    return replace(at, stop=True, wrong=wrong)
-
-
 def _control(at: Summary, batch: Batch, begin: int, end: int) -> Summary:
     for record in decode_records(batch):
         if begin <= record.offset < end:
@@ -120,20 +149,44 @@ def _control(at: Summary, batch: Batch, begin: int, end: int) -> Summary:
     return at
 
 
-def _metadata(found: Span, batch: Batch, begin: int, end: int) -> None:
+def _squeezed(found: Span, batches: list[Batch], count: int) -> bool:
+    """Whether compiled loops know all of these records; else nothing has changed."""
+    from quorum_pipeline.compaction.compaction import run_of_batches
+    from quorum_pipeline.plain_form import Unusual
+    from quorum_pipeline.state.squeezed import squeezed
+
+    offset = batches[0].header.base_offset
+    try:
+        left = squeezed(run_of_batches(bytearray().join(each.data for each in batches), count))
+    except Unusual:
+        return False
+    for index, each in left:
+        if not isinstance(each, bytes):
+            found.change(offset + index, *each)
+        elif not found.value(offset + index, each):
+            break
+    return True
+
+
+def _metadata(found: Span, batch: Batch, begin: int, end: int) -> Contradiction | None:
+    """Record by record. What is wrong with the batch."""
     header = batch.header
-    if (begin, end) == (header.base_offset, header.end_offset):
-        try:
-            records = decode_batch(batch)
-        except MalformedRecord:
-            records = []  # told record by record: which one it is
-        if len(records) == header.record_count:
-            for offset, record in enumerate(records, begin):
-                found.replay(offset, record)
-            return
-    for offset, value in _values(batch):
-        if begin <= offset < end and not found.value(offset, value):
-            return
+    try:
+        if (begin, end) == (header.base_offset, header.end_offset):
+            try:
+                records = decode_batch(batch)
+            except MalformedRecord:
+                records = []  # told record by record: which one it is
+            if len(records) == header.record_count:
+                for offset, record in enumerate(records, begin):
+                    found.replay(offset, record)
+                return None
+        for offset, value in _values(batch):
+            if begin <= offset < end and not found.value(offset, value):
+                break
+    except CorruptBatch as error:
+        return Contradiction(header.base_offset, str(error))
+    return None
 
 
 def _values(batch: Batch) -> Iterator[tuple[int, bytes]]:

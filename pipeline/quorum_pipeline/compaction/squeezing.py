@@ -1,0 +1,219 @@
+"""Records of a run that later ones overtake, whatever was before the run; and changes of one partition put together. PURE, compiled.
+
+Owns what can be put together without knowing the state: changes of a partition between two records that say something else of it,
+config values between two boundaries of transactions, records that say nothing. What a change asks of the state (only replicas told, or
+only directories) stays a record. Anything unusual raises Unusual: then the records are reduced one by one.
+Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories); KIP-966 (eligible leader replicas).
+"""
+
+import numpy as np
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction import columns as c
+from quorum_pipeline.compaction.columns import (
+    NONE,
+    PARTITION_KEY_BYTES,
+    UUID_BYTES,
+    partition_row,
+    row_of,
+)
+from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.values import (
+    ABSENT,
+    MOST_BYTES,
+    array_count,
+    array_end,
+    check_tags,
+    int8,
+    no_tags,
+    tag,
+    text_end,
+    uvarint,
+)
+from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
+from quorum_pipeline.plain_form import Unusual, int32, int64
+
+_TOPIC, _REMOVE_TOPIC = md.TopicRecord.RECORD_TYPE, md.RemoveTopicRecord.RECORD_TYPE
+_PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.RECORD_TYPE
+_CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
+_NO_OP = md.NoOpRecord.RECORD_TYPE
+_BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
+_ABORT = md.AbortTransactionRecord.RECORD_TYPE
+_LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHANGED
+
+FIRST, KEY_AT, COUNT, LEADERS, LEADER, RECOVERY = range(6)
+ISR, REPLICAS, REMOVING, ADDING, DIRECTORIES, ELR, LAST_KNOWN_ELR = range(6, 13)
+PERIOD, SUM_COLUMNS = 13, 14
+"""Of changes put together: number of the first record, where the key stands, how many there are, how many of them tell a leader, the last
+leader and recovery state, positions of the arrays told last or ABSENT; between which boundaries they stand."""
+LEFT_OUT, KEPT, SUMMED = 0, 1, 2
+"""Of a record: it says nothing that lasts, it stays, or it stands for changes put together."""
+
+
+@inner
+def _directories_fit(data: Bytes, told: Numbers) -> bool:
+    """One for each replica, or none known."""
+    count = array_count(data, told[DIRECTORIES])
+    if count == array_count(data, told[REPLICAS]):
+        return True
+    at = told[DIRECTORIES] + 1
+    known = int64(0)
+    for index in range(at, at + count * UUID_BYTES):
+        known |= int64(data[index])
+    return known == 0
+
+
+@inner
+def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
+    """What one record tells; whether it asks nothing of the state."""
+    at = begin + PARTITION_KEY_BYTES
+    if at > end:
+        raise Unusual
+    told[LEADER], told[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
+    for column in range(ISR, PERIOD):
+        told[column] = ABSENT
+    version = data[begin - 1]
+    count, at = uvarint(data, at, end)
+    last = -1
+    for _ in range(count):
+        last, at, stop = tag(data, at, end, last)
+        if last == 1 or last == 5:
+            if stop != at + (4 if last == 1 else 1):
+                raise Unusual
+            if last == 1:
+                told[LEADER] = int32(data, at)
+            else:
+                told[RECOVERY] = int8(data, at)
+        elif last == 8:
+            if version < 1 or array_end(data, at, stop, UUID_BYTES) != stop:
+                raise Unusual
+            if data[at]:
+                told[DIRECTORIES] = at
+        elif last > 8 or (last > 5 and version < 2) or array_end(data, at, stop, 4) != stop:
+            raise Unusual
+        elif data[at]:
+            if last == 0:
+                told[ISR] = at
+            elif last <= 4:
+                told[REPLICAS + last - 2] = at
+            else:
+                told[ELR + last - 6] = at
+        at = stop
+    if at != end:
+        raise Unusual
+    if (told[REPLICAS] < 0) != (told[DIRECTORIES] < 0):
+        return False
+    return told[REPLICAS] < 0 or _directories_fit(data, told)
+
+
+@inner
+def _add(sums: Numbers, told: Numbers) -> None:
+    sums[COUNT] += 1
+    if told[LEADER] != _LEADER_UNCHANGED:
+        sums[LEADERS] += 1
+        sums[LEADER] = told[LEADER]
+    if told[RECOVERY] != _RECOVERY_UNCHANGED:
+        sums[RECOVERY] = told[RECOVERY]
+    for column in range(ISR, PERIOD):
+        if told[column] >= 0:
+            sums[column] = told[column]
+
+
+@inner
+def _row_of_partition(data: Bytes, begin: int, topics: Table, partitions: Table) -> int:
+    """In the list of its topic."""
+    known = partitions.rows[0, 0]
+    row = partition_row(partitions, data, begin, True)
+    if row > known:
+        topic = row_of(topics, data, begin + 4, UUID_BYTES, True)
+        partitions.rows[row, c.NEXT_PARTITION] = topics.rows[topic, c.FIRST_PARTITION]
+        topics.rows[topic, c.FIRST_PARTITION] = row
+    return row
+
+
+@inner
+def _close_topic(data: Bytes, id_at: int, end: int, topics: Table, partitions: Table) -> None:
+    """What comes is about another topic of that id."""
+    if id_at + UUID_BYTES > end:
+        raise Unusual
+    topic = row_of(topics, data, id_at, UUID_BYTES, False)
+    if topic:
+        row = topics.rows[topic, c.FIRST_PARTITION]
+        while row:
+            partitions.rows[row, c.THERE] = NONE
+            row = partitions.rows[row, c.NEXT_PARTITION]
+
+
+@inner
+def _squeeze_config(
+    data: Bytes, begin: int, end: int, index: int, period: int, configs: Table, kept: Bytes
+) -> None:
+    if begin >= end:
+        raise Unusual
+    value_at = text_end(data, text_end(data, begin + 1, end, False), end, False)
+    no_tags(data, text_end(data, value_at, end, True), end)
+    row = row_of(configs, data, begin, value_at - begin, True)
+    before = configs.rows[row, c.VALUE]
+    if before and configs.rows[row, c.NEXT_CONFIG] == period:
+        kept[before - 1] = LEFT_OUT
+    configs.rows[row, c.VALUE], configs.rows[row, c.NEXT_CONFIG] = index + 1, period
+
+
+@compiled
+def squeeze(
+    data: Bytes,
+    begins: Numbers,
+    ends: Numbers,
+    kinds: Bytes,
+    topics: Table,
+    partitions: Table,
+    configs: Table,
+    sums: Table,
+    kept: Bytes,
+) -> int:
+    """Fills in `kept` and the rows of `sums`; how many sums there are. Raises Unusual."""
+    told = np.zeros(SUM_COLUMNS, np.int64)
+    period, count = int64(1), int64(0)
+    for index in range(len(begins)):
+        kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
+        if end - begin > MOST_BYTES and kind != _CONFIG:
+            raise Unusual
+        kept[index] = KEPT
+        if kind == _CHANGE:
+            simple = _read_change(data, begin, end, told)
+            row = _row_of_partition(data, begin, topics, partitions)
+            if not simple:
+                partitions.rows[row, c.THERE] = NONE
+                continue
+            known = partitions.rows[row, c.THERE]
+            if known and sums.rows[known, PERIOD] == period:
+                kept[index] = LEFT_OUT
+            else:
+                count += 1
+                known = count
+                partitions.rows[row, c.THERE] = count
+                fresh = sums.rows[known]
+                fresh[FIRST], fresh[KEY_AT], fresh[COUNT], fresh[LEADERS] = index, begin, 0, 0
+                fresh[LEADER], fresh[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
+                fresh[ISR:PERIOD] = ABSENT
+                fresh[PERIOD] = period
+                kept[index] = SUMMED
+            _add(sums.rows[known], told)
+        elif kind == _PARTITION:
+            if begin + PARTITION_KEY_BYTES > end:
+                raise Unusual
+            row = partition_row(partitions, data, begin, False)
+            if row:
+                partitions.rows[row, c.THERE] = NONE
+        elif kind == _CONFIG:
+            _squeeze_config(data, begin, end, index, period, configs, kept)
+        elif kind == _NO_OP:
+            check_tags(data, begin, end)
+            kept[index] = LEFT_OUT
+        elif kind == _TOPIC:
+            _close_topic(data, text_end(data, begin, end, False), end, topics, partitions)
+        elif kind == _REMOVE_TOPIC:
+            _close_topic(data, begin, end, topics, partitions)
+        elif kind in (_CLEAR_ELR, _BEGIN, _END, _ABORT):
+            period += 1
+    return count

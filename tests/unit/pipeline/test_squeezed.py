@@ -1,0 +1,99 @@
+"""What compiled loops put together before it is reduced gives the same delta as record by record, and the same state as a node has."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+
+from quorum_node.records import metadata as md
+from quorum_node.records.batches import Batch, encode_values, split_batches
+from quorum_pipeline.compaction.compaction import run_of_values
+from quorum_pipeline.deltas.span import Span
+from quorum_pipeline.files.reduced_span import _Pending, _squeezed
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.state.squeezed import Changed, squeezed
+from support.delta_checks import CUTS, SHORT, assert_as_a_node, reduced
+from support.delta_records import BEGUN, LOGS
+from support.metadata_histories import histories
+from support.written_log import TOPIC_ID
+
+
+def batches_of(values: list[bytes], borders: list[int], start: int) -> list[Batch]:
+    places = sorted({0, len(values), *(each for each in borders if each < len(values))})
+    data = b"".join(
+        encode_values(
+            base_offset=start + begin, leader_epoch=1, timestamp_ms=5, values=values[begin:end]
+        )
+        for begin, end in itertools.pairwise(places)
+    )
+    return split_batches(data)[0]
+
+
+def compiled(values: list[bytes], start: int, borders: list[int]) -> Span:
+    found = Span()
+    pending = _Pending(found, compiled=True)
+    for batch in batches_of(values, borders, start):
+        pending.add(batch, batch.header.base_offset, batch.header.end_offset)
+    assert pending.reduce() is None, "whole batches"
+    return found
+
+
+@SHORT
+@given(LOGS, CUTS, CUTS)
+@pytest.mark.requirement("SP-03")
+def test_compiled_loops_records_and_a_node_agree(
+    values: list[bytes], cuts: list[int], borders: list[int]
+) -> None:
+    places = sorted({0, len(values), *(each for each in cuts if each < len(values))})
+    spans = [
+        (compiled(values[begin:end], begin, borders), reduced(values, begin, end))
+        for begin, end in itertools.pairwise(places)
+    ]
+    for fast, slow in spans:
+        assert fast.malformed == slow.malformed
+        if fast.malformed is None:
+            assert fast == slow
+    whole = Span()
+    for fast, _ in spans:
+        whole.then(fast)
+    assert_as_a_node(values, whole.finish())
+
+
+@settings(SHORT, max_examples=3_000)
+@given(LOGS, CUTS, CUTS)
+@pytest.mark.long
+@pytest.mark.requirement("SP-03")
+def test_compiled_loops_records_and_a_node_agree_many_times(
+    values: list[bytes], cuts: list[int], borders: list[int]
+) -> None:
+    test_compiled_loops_records_and_a_node_agree.hypothesis.inner_test(values, cuts, borders)  # type: ignore[attr-defined]
+
+
+@settings(SHORT, max_examples=40)
+@given(histories(max_size=60, newer=False))
+@pytest.mark.requirement("SP-03")
+def test_what_controllers_write_is_not_unusual(values: list[bytes]) -> None:
+    assert _squeezed(Span(), batches_of(values, [], 0), len(values))
+
+
+def change(**fields: object) -> bytes:
+    record = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **fields)  # type: ignore[arg-type]
+    return md.encode_metadata(record, record.HIGHEST_VERSION)
+
+
+def test_a_hundred_thousand_changes_of_one_partition_are_one() -> None:
+    values = [change(isr=(1, 2), leader=number % 3) for number in range(100)] * 1_000
+    ((index, left),) = squeezed(run_of_values(values))
+    assert isinstance(left, Changed)
+    assert (index, left.topic, left.change.changes, left.change.leaders) == (
+        0,
+        77,
+        100_000,
+        100_000,
+    )
+    assert (left.change.leader, left.change.isr) == (0, (1, 2))
+
+
+def test_a_field_of_a_newer_version_is_not_decided_by_the_loops() -> None:
+    with pytest.raises(Unusual):
+        squeezed(run_of_values([*BEGUN, change(tagged_fields=((900, b"newer"),))]))
