@@ -19,10 +19,11 @@ Break = Callable[..., None]
 
 
 class BreakFiles:
-    """All of them. A file has BY_SIMULATION, BY_SCENARIO, BY_TEST and FAULTS_FOR, as far as it needs."""
+    """All of them. A file has BY_SIMULATION, BY_BROKERS, BY_SCENARIO, BY_TEST and FAULTS_FOR, as far as it needs."""
 
     def __init__(self) -> None:
         self.by_simulation: list[Break] = []
+        self.by_brokers: list[Break] = []
         self.by_scenario: list[tuple[Break, str]] = []
         self.by_test: list[tuple[Break, str]] = []
         self.faults_for: dict[object, frozenset[str]] = {}
@@ -32,6 +33,7 @@ class BreakFiles:
             module = load(path)
             self._modules.append(module)
             self.by_simulation += getattr(module, "BY_SIMULATION", ())
+            self.by_brokers += getattr(module, "BY_BROKERS", ())
             self.by_scenario += getattr(module, "BY_SCENARIO", ())
             self.by_test += getattr(module, "BY_TEST", ())
             self.faults_for |= getattr(module, "FAULTS_FOR", {})
@@ -51,6 +53,8 @@ class BreakFiles:
         found: dict[Break, list[str]] = {}
         for broken in self.by_simulation:
             found.setdefault(broken, []).append("simulation")
+        for broken in self.by_brokers:
+            found.setdefault(broken, []).append("simulation of brokers")
         for broken, scenario in self.by_scenario:
             found.setdefault(broken, []).append(f"scenario `{scenario}`")
         for broken, place in self.by_test:

@@ -19,6 +19,7 @@ PACKAGES = (
 )
 # These decide and touch nothing. `state` holds the image that records build.
 PURE_PACKAGES = (
+    "node/quorum_node/broker",
     "node/quorum_node/controller",
     "node/quorum_node/image",
     "node/quorum_node/protocol",

@@ -1,0 +1,37 @@
+"""A batch of records as replication sees it. PURE.
+
+Owns the facts of a batch that decide. Must not know records, nor bytes: `data` is carried through.
+Source: Kafka's documentation, "Record Batch".
+"""
+
+from typing import NamedTuple
+
+NO_PRODUCER = -1
+SEQUENCES = 1 << 31
+"""Sequence numbers wrap behind 2^31 - 1."""
+
+
+class Batch(NamedTuple):
+    """One whole batch. Before the leader has placed it, its base offset is 0 and its epoch -1."""
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    size_bytes: int
+    data: object
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    max_timestamp_ms: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; meaningless without a producer id."""
+        return (self.base_sequence + self.end_offset - self.base_offset - 1) % SEQUENCES
+
+    def placed(self, base_offset: int, leader_epoch: int) -> "Batch":
+        """As the leader of `leader_epoch` writes it at `base_offset`."""
+        count = self.end_offset - self.base_offset
+        return self._replace(
+            base_offset=base_offset, end_offset=base_offset + count, leader_epoch=leader_epoch
+        )

@@ -1,0 +1,40 @@
+"""Why a request on a partition was not done. PURE.
+
+Owns the outcomes of the data path. Must not know their numbers on the wire: each has the name of Kafka's error code.
+Source: Kafka's protocol guide, "Error Codes".
+"""
+
+from enum import Enum
+
+
+class BrokerError(Enum):
+    """NONE, or why not. The value is the text for people."""
+
+    NONE = "ok"
+    OFFSET_OUT_OF_RANGE = "the log has no such offset"
+    NOT_LEADER_OR_FOLLOWER = "this broker does not lead the partition"
+    REQUEST_TIMED_OUT = "not replicated within the request's timeout"
+    NOT_ENOUGH_REPLICAS = "fewer replicas are in sync than min.insync.replicas asks for"
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
+        "written, but fewer replicas are in sync than min.insync.replicas asks for"
+    )
+    INVALID_REQUIRED_ACKS = "acks is neither -1, 0 nor 1"
+    OUT_OF_ORDER_SEQUENCE_NUMBER = "the producer's sequence number is not the next one"
+    INVALID_PRODUCER_EPOCH = "the producer's epoch is older than the known one"
+    KAFKA_STORAGE_ERROR = "the log directory of this replica failed"
+    FENCED_LEADER_EPOCH = "the leader epoch is older than the known one"
+    UNKNOWN_LEADER_EPOCH = "the leader epoch is newer than the known one"
+    OFFSET_NOT_AVAILABLE = "the leader does not know its high watermark yet"
+    UNKNOWN_TOPIC_OR_PARTITION = "there is no such partition here"
+
+
+class IsrError(Enum):
+    """Why the controller did not take over a proposed ISR."""
+
+    NOT_ATTEMPTED = "another part of the request failed"
+    INELIGIBLE_REPLICA = "a member is fenced, is shutting down or was restarted"
+    OVERTAKEN = "the partition changed meanwhile, or is gone"
+    """FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_*: metadata that
+    this broker has not applied yet says more."""
+    UNANSWERED = "no controller answered"
+    """Whether it was taken over is unknown: the same is asked again."""

@@ -1,0 +1,179 @@
+"""What can happen to a replica of a partition: the input of `PartitionReplica.step`. PURE.
+
+Owns the event types. Must not know who raises them: the server, or the simulation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.epoch_history import EpochEnd
+from quorum_node.broker.errors import BrokerError, IsrError
+from quorum_node.broker.producers import ProducerEntry
+from quorum_node.broker.settings import PartitionSettings
+from quorum_node.image.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """The committed state of the partition, and broker id → broker epoch of all that may be in an ISR."""
+
+    partition: Partition
+    active_brokers: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """The topic's or the broker's configuration changed."""
+
+    settings: PartitionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStopped:
+    """The replica is no longer assigned to this broker, its topic is deleted, or the broker shuts down."""
+
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """One batch of a produce request, valid in itself. `acks`: -1 (all), 0 or 1."""
+
+    request_id: int
+    batch: Batch
+    acks: int
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerFetched:
+    """A follower asks for what follows `fetch_offset`: it has written everything before.
+
+    `last_fetched_epoch` is NO_EPOCH if it has none. `behind_bytes`: size of the leader's log from `fetch_offset` on.
+    """
+
+    request_id: int
+    replica_id: int
+    broker_epoch: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    behind_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFetched:
+    """A consumer asks for what follows `fetch_offset`. `leader_epoch`: None if it knows none."""
+
+    request_id: int
+    fetch_offset: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesFetched:
+    """The leader's answer to the fetch at `fetch_offset` in `leader_epoch`; perhaps without batches."""
+
+    leader_epoch: int
+    fetch_offset: int
+    batches: tuple[Batch, ...]
+    high_watermark: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDiverged:
+    """The leader does not have the record before `fetch_offset`; `leader` is the newest epoch that both may share."""
+
+    leader_epoch: int
+    fetch_offset: int
+    leader: EpochEnd
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRefused:
+    """The leader answered a fetch with an error."""
+
+    leader_epoch: int
+    fetch_offset: int
+    error: BrokerError
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAnswered:
+    """Where the leader's log begins and ends, asked after OFFSET_OUT_OF_RANGE."""
+
+    leader_epoch: int
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The writer is done with all appends below `end_offset`."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """A TruncateLog is carried out; always the next event after it. `producers`: rebuilt from what is left."""
+
+    producers: tuple[ProducerEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartOffsetMoved:
+    """Retention or DeleteRecords removed what is before `start_offset`."""
+
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class IsrTaken:
+    """The controller changed the ISR as `proposal_id` asked. `partition_epoch`: of the partition afterwards."""
+
+    proposal_id: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrRefused:
+    """It did not, or nobody knows."""
+
+    proposal_id: int
+    error: IsrError
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time passed: raised at least twice in replica.lag.time.max.ms, and more often while requests wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFailed:
+    """The log directory failed: nothing of this replica can be read or written any more."""
+
+
+Event = (
+    MetadataChanged
+    | SettingsChanged
+    | ReplicaStopped
+    | Produced
+    | FollowerFetched
+    | ConsumerFetched
+    | BatchesFetched
+    | LogDiverged
+    | FetchRefused
+    | RangeAnswered
+    | Written
+    | Truncated
+    | StartOffsetMoved
+    | IsrTaken
+    | IsrRefused
+    | Ticked
+    | StorageFailed
+)

@@ -1,0 +1,169 @@
+"""A follower of a partition in one leader epoch. PURE.
+
+Owns what is fetched next, truncation, and what it learns of the high watermark. Must not know connections.
+Source: the replication design V3, "Follower"; KIP-101, KIP-279, KIP-595 (divergence in the fetch answer).
+
+V3 has a follower truncate to its high watermark. That loses what is committed and not yet known to be; so it is done only
+where the log knows no epoch (KIP-101 tells why).
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.epoch_history import NO_EPOCH, truncation_offset
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import (
+    BatchesFetched,
+    FetchRefused,
+    LogDiverged,
+    RangeAnswered,
+    Truncated,
+)
+from quorum_node.broker.outputs import (
+    AskRange,
+    DeleteBefore,
+    ReadableMoved,
+    RestartLog,
+    SaveEpochs,
+    StartFetching,
+    StopFetching,
+    TruncateLog,
+)
+from quorum_node.broker.producers import ProducerStates
+from quorum_node.broker.replica_state import ReplicaState
+from quorum_node.image.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPosition:
+    """What the next fetch says: everything before `fetch_offset` is written here."""
+
+    leader_id: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+class Follower:
+    """Without a leader it waits for metadata."""
+
+    __slots__ = ("_stopped", "_truncates", "asks_range", "leader_id", "state")
+
+    def __init__(self, state: ReplicaState, partition: Partition) -> None:
+        self.state = state
+        self.leader_id = partition.leader
+        self._truncates = False
+        self.asks_range = False
+        self._stopped = not partition.has_leader
+        if self._stopped:
+            state.emit(StopFetching())
+            return
+        state.emit(StartFetching(partition.leader, partition.leader_epoch))
+        log = state.log
+        if log.epochs.latest == NO_EPOCH and log.high_watermark < log.end_offset:
+            self._truncate(log.high_watermark)
+
+    @property
+    def fetch_position(self) -> FetchPosition | None:
+        """None while something has to be written, cut or asked first."""
+        log = self.state.log
+        if self._stopped or self._truncates or self.asks_range or not log.is_written:
+            return None
+        return FetchPosition(
+            self.leader_id, self.state.leader_epoch, log.end_offset, log.epochs.latest
+        )
+
+    def batches_fetched(self, event: BatchesFetched) -> None:
+        """Append what follows the own log, and learn the high watermark."""
+        if not self._is_current(event.leader_epoch, event.fetch_offset):
+            return
+        state = self.state
+        batches = _usable(event.batches, state.log.end_offset, event.leader_epoch)
+        if batches:
+            state.append(batches)
+        if event.log_start_offset > state.log.start_offset:
+            self._delete_before(min(event.log_start_offset, state.log.end_offset))
+        self.learn_high_watermark(event.high_watermark)
+
+    def learn_high_watermark(self, leader_high_watermark: int) -> None:
+        """It is known here as far as the log reaches."""
+        self.state.raise_high_watermark(min(leader_high_watermark, self.state.log.end_offset))
+
+    def diverged(self, event: LogDiverged) -> None:
+        """Cut what the leader does not have."""
+        if not self._is_current(event.leader_epoch, event.fetch_offset):
+            return
+        log = self.state.log
+        self._truncate(truncation_offset(log.epochs, log.end_offset, event.leader))
+
+    def refused(self, event: FetchRefused) -> None:
+        """Some errors end fetching until metadata says more; others pass."""
+        if not self._is_current(event.leader_epoch, event.fetch_offset):
+            return
+        if event.error is BrokerError.FENCED_LEADER_EPOCH:
+            self._stopped = True
+            self.state.emit(StopFetching())
+        elif event.error is BrokerError.OFFSET_OUT_OF_RANGE:
+            self.asks_range = True
+            self.state.emit(AskRange(self.leader_id, self.state.leader_epoch))
+
+    def range_answered(self, event: RangeAnswered) -> None:
+        """The leader's log ends before the own one, or begins behind it."""
+        if not self.asks_range or event.leader_epoch != self.state.leader_epoch:
+            return
+        self.asks_range = False
+        log = self.state.log
+        if event.end_offset < log.end_offset:
+            self._truncate(event.end_offset)
+        elif event.start_offset > log.end_offset:
+            self._truncates = True
+            log.restart_at(event.start_offset)
+            self.state.emit(SaveEpochs(log.epochs.starts))
+            self.state.emit(RestartLog(event.start_offset))
+
+    def truncated(self, event: Truncated) -> None:
+        """The log is cut: fetch on."""
+        self._truncates = False
+        self.state.producers = ProducerStates(event.producers)
+        self.state.emit(ReadableMoved())
+
+    def _is_current(self, leader_epoch: int, fetch_offset: int) -> bool:
+        """Whether an answer belongs to the log as it is now."""
+        position = self.fetch_position
+        return position is not None and (position.leader_epoch, position.fetch_offset) == (
+            leader_epoch,
+            fetch_offset,
+        )
+
+    def _truncate(self, end_offset: int) -> None:
+        state = self.state
+        end_offset = max(end_offset, state.log.start_offset)
+        if end_offset >= state.log.end_offset:
+            # Nothing to cut but an epoch that was entered here and never written to.
+            state.log.epochs.cut_end(end_offset)
+            state.emit(SaveEpochs(state.log.epochs.starts))
+            return
+        state.log.truncate(end_offset)
+        self._truncates = True
+        state.emit(TruncateLog(end_offset))
+        state.emit(SaveEpochs(state.log.epochs.starts))
+
+    def _delete_before(self, start_offset: int) -> None:
+        self.state.log.begin_at(start_offset)
+        self.state.producers.begin_at(start_offset)
+        self.state.emit(DeleteBefore(start_offset))
+        self.state.emit(SaveEpochs(self.state.log.epochs.starts))
+
+
+def _usable(batches: tuple[Batch, ...], end_offset: int, leader_epoch: int) -> tuple[Batch, ...]:
+    """Those that follow the own log without going back, up to the first one of a newer epoch than was asked for.
+
+    A batch of a newer epoch would be appended without the check for divergence that a fetch in that epoch makes.
+    """
+    usable: list[Batch] = []
+    for batch in batches:
+        if batch.leader_epoch > leader_epoch or batch.base_offset < end_offset:
+            break
+        usable.append(batch)
+        end_offset = batch.end_offset
+    return tuple(usable)

@@ -1,0 +1,75 @@
+"""What replication has to know of a partition's log: ends, epochs, high watermark. PURE.
+
+Owns how appends and truncations move them. Must not know bytes on disk.
+Source: the replication design V3, "Log"; KIP-101.
+"""
+
+from dataclasses import dataclass
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.epoch_history import EpochHistory
+from quorum_node.broker.producers import ProducerEntry
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """What storage found when it opened the log; all of it is written.
+
+    `high_watermark`: from replication-offset-checkpoint, 0 if there is none. `producers`: rebuilt from the newest
+    snapshot and the batches behind it.
+    """
+
+    start_offset: int = 0
+    end_offset: int = 0
+    high_watermark: int = 0
+    epoch_starts: tuple[tuple[int, int], ...] = ()
+    producers: tuple[ProducerEntry, ...] = ()
+
+
+class LogShape:
+    """`end_offset` counts what was handed to the writer, `written_offset` what the writer is done with."""
+
+    __slots__ = ("end_offset", "epochs", "high_watermark", "start_offset", "written_offset")
+
+    def __init__(self, opened: OpenedLog) -> None:
+        self.start_offset = opened.start_offset
+        self.end_offset = self.written_offset = opened.end_offset
+        self.epochs = EpochHistory(opened.epoch_starts)
+        self.high_watermark = min(
+            max(opened.high_watermark, opened.start_offset), opened.end_offset
+        )
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing is on its way to the disk."""
+        return self.written_offset == self.end_offset
+
+    def append(self, batch: Batch) -> None:
+        """A batch went to the writer."""
+        assert batch.base_offset >= self.end_offset, "offsets ascend"
+        self.epochs.enter(batch.leader_epoch, batch.base_offset)
+        self.end_offset = batch.end_offset
+
+    def written(self, end_offset: int) -> None:
+        """The writer is done with everything below `end_offset`."""
+        self.written_offset = max(self.written_offset, min(end_offset, self.end_offset))
+
+    def truncate(self, end_offset: int) -> None:
+        """Everything from `end_offset` on is dropped, epochs without records included."""
+        assert self.is_written, "nothing is cut that the writer still has"
+        self.epochs.cut_end(end_offset)
+        self.end_offset = self.written_offset = min(self.end_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, self.end_offset)
+
+    def restart_at(self, start_offset: int) -> None:
+        """Everything is dropped, and the log goes on at an offset behind its end."""
+        self.epochs.cut_end(0)
+        self.start_offset = self.end_offset = self.written_offset = start_offset
+        self.high_watermark = start_offset
+
+    def begin_at(self, start_offset: int) -> None:
+        """Records before `start_offset` are deleted."""
+        if start_offset > self.start_offset:
+            self.start_offset = start_offset
+            self.epochs.cut_start(start_offset)
+            self.high_watermark = max(self.high_watermark, start_offset)

@@ -1,0 +1,238 @@
+"""A replica of a partition on one broker: the entry point of the data path's core. PURE.
+
+Owns its role and when it changes: only by metadata that is newer than what was applied before. Must not know clocks,
+disks or connections: `step` takes one event and returns what is to be done, in order. Times are monotonic.
+Source: the replication design V3, "Broker", becomeLeader, becomeFollower and stopReplica.
+"""
+
+from quorum_node.broker import fetch_serving
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import (
+    BatchesFetched,
+    ConsumerFetched,
+    Event,
+    FetchRefused,
+    FollowerFetched,
+    IsrRefused,
+    IsrTaken,
+    LogDiverged,
+    MetadataChanged,
+    Produced,
+    RangeAnswered,
+    ReplicaStopped,
+    SettingsChanged,
+    StartOffsetMoved,
+    StorageFailed,
+    Ticked,
+    Truncated,
+    Written,
+)
+from quorum_node.broker.follower import FetchPosition, Follower
+from quorum_node.broker.leader import Leader
+from quorum_node.broker.log_shape import OpenedLog
+from quorum_node.broker.outputs import (
+    DeleteLog,
+    Output,
+    ProduceAnswered,
+    ReadableMoved,
+    RefuseFetch,
+    SaveEpochs,
+    StopFetching,
+)
+from quorum_node.broker.producers import ProducerEntry
+from quorum_node.broker.replica_state import ReplicaState
+from quorum_node.broker.settings import PartitionSettings
+
+
+class PartitionReplica:
+    """`role` is None before the first metadata, after a stop and after its storage failed."""
+
+    __slots__ = ("_ended", "_state", "role")
+
+    def __init__(self, broker_id: int, opened: OpenedLog, settings: PartitionSettings) -> None:
+        self._state = ReplicaState(broker_id, opened, settings)
+        self._ended: BrokerError | None = None
+        self.role: Leader | Follower | None = None
+
+    # -- what others may know
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the newest metadata; -1 before the first."""
+        return self._state.leader_epoch
+
+    @property
+    def partition_epoch(self) -> int:
+        """The same."""
+        return self._state.partition_epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """For replication-offset-checkpoint and for consumers."""
+        return self._state.log.high_watermark
+
+    @property
+    def start_offset(self) -> int:
+        """First offset of the log."""
+        return self._state.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last record, written or not."""
+        return self._state.log.end_offset
+
+    @property
+    def written_offset(self) -> int:
+        """Behind the last record that is written."""
+        return self._state.log.written_offset
+
+    @property
+    def epoch_starts(self) -> tuple[tuple[int, int], ...]:
+        """For leader-epoch-checkpoint."""
+        return self._state.log.epochs.starts
+
+    @property
+    def fetch_position(self) -> FetchPosition | None:
+        """What the fetcher asks next; None while there is nothing to ask."""
+        return self.role.fetch_position if isinstance(self.role, Follower) else None
+
+    @property
+    def asks_range(self) -> bool:
+        """Whether an AskRange has not been answered yet: it has to be asked again after a while."""
+        return isinstance(self.role, Follower) and self.role.asks_range
+
+    def producers(self) -> tuple[ProducerEntry, ...]:
+        """For a producer snapshot."""
+        return self._state.producers.snapshot()
+
+    def latest_offset(self) -> int | BrokerError:
+        """Where a consumer that begins at the end begins. A new leader may not know it yet."""
+        if not isinstance(self.role, Leader):
+            return self._ended or BrokerError.NOT_LEADER_OR_FOLLOWER
+        if self._state.log.high_watermark < self.role.epoch_start_offset:
+            return BrokerError.OFFSET_NOT_AVAILABLE
+        return self._state.log.high_watermark
+
+    # -- what happens
+
+    def step(self, event: Event, now_ms: float) -> list[Output]:
+        """Take one event; returns what is to be done, in order."""
+        if self._ended is not None:
+            self._refuse(event, self._ended)
+        elif isinstance(event, ReplicaStopped):
+            self._stop(event)
+        elif isinstance(event, StorageFailed):
+            self._end(BrokerError.KAFKA_STORAGE_ERROR)
+        elif isinstance(event, MetadataChanged):
+            self._metadata_changed(event, now_ms)
+        elif isinstance(event, SettingsChanged):
+            self._state.settings = event.settings
+            if isinstance(self.role, Leader):
+                self.role.advance(now_ms)
+        elif isinstance(event, Written):
+            self._written(event, now_ms)
+        elif isinstance(event, StartOffsetMoved):
+            self._start_moved(event)
+        elif isinstance(self.role, Leader):
+            self._lead(self.role, event, now_ms)
+        elif isinstance(self.role, Follower):
+            self._follow(self.role, event)
+        else:
+            self._refuse(event, BrokerError.NOT_LEADER_OR_FOLLOWER)
+        outputs, self._state.outputs = self._state.outputs, []
+        return outputs
+
+    def _lead(self, leader: Leader, event: Event, now_ms: float) -> None:
+        match event:
+            case Produced():
+                leader.produce(event, now_ms)
+            case FollowerFetched():
+                leader.follower_fetched(event, now_ms)
+            case ConsumerFetched():
+                leader.consumer_fetched(event)
+            case IsrTaken():
+                leader.isr_taken(event, now_ms)
+            case IsrRefused():
+                leader.isr_refused(event, now_ms)
+            case Ticked():
+                leader.ticked(now_ms)
+            case _:
+                """An answer to a follower that this replica was before."""
+
+    def _follow(self, follower: Follower, event: Event) -> None:
+        match event:
+            case BatchesFetched():
+                follower.batches_fetched(event)
+            case LogDiverged():
+                follower.diverged(event)
+            case FetchRefused():
+                follower.refused(event)
+            case RangeAnswered():
+                follower.range_answered(event)
+            case Truncated():
+                follower.truncated(event)
+            case ConsumerFetched() if event.leader_epoch is not None:
+                self._state.emit(fetch_serving.for_consumer(self._state, event))
+            case _:
+                self._refuse(event, BrokerError.NOT_LEADER_OR_FOLLOWER)
+
+    def _metadata_changed(self, event: MetadataChanged, now_ms: float) -> None:
+        """What is older than what was applied changes nothing, whatever brought it."""
+        state, partition = self._state, event.partition
+        if partition.partition_epoch < state.partition_epoch:
+            return
+        assert partition.leader_epoch >= state.leader_epoch, (
+            "leader epochs rise with the partition's"
+        )
+        state.active_brokers = event.active_brokers
+        is_new_epoch = partition.leader_epoch > state.leader_epoch
+        state.partition_epoch = partition.partition_epoch
+        state.leader_epoch = partition.leader_epoch
+        state.replicas = partition.replicas
+        if not is_new_epoch:
+            if isinstance(self.role, Leader):
+                self.role.told(partition, now_ms)
+            return
+        if isinstance(self.role, Leader):
+            self.role.resign(BrokerError.NOT_LEADER_OR_FOLLOWER)
+        elif isinstance(self.role, Follower) and partition.leader == state.broker_id:
+            state.emit(StopFetching())
+        if partition.leader == state.broker_id:
+            self.role = Leader(state, partition, now_ms)
+        else:
+            self.role = Follower(state, partition)
+        state.emit(ReadableMoved())
+
+    def _written(self, event: Written, now_ms: float) -> None:
+        self._state.log.written(event.end_offset)
+        if isinstance(self.role, Leader):
+            self.role.written(now_ms)
+
+    def _start_moved(self, event: StartOffsetMoved) -> None:
+        """Retention never goes beyond the high watermark."""
+        assert event.start_offset <= self._state.log.high_watermark, "what is deleted is committed"
+        self._state.log.begin_at(event.start_offset)
+        self._state.producers.begin_at(event.start_offset)
+        self._state.emit(SaveEpochs(self._state.log.epochs.starts))
+
+    def _stop(self, event: ReplicaStopped) -> None:
+        self._end(BrokerError.NOT_LEADER_OR_FOLLOWER)
+        if event.delete:
+            self._ended = BrokerError.UNKNOWN_TOPIC_OR_PARTITION
+            self._state.emit(DeleteLog())
+
+    def _end(self, error: BrokerError) -> None:
+        """Neither lead nor follow any more."""
+        if isinstance(self.role, Leader):
+            self.role.resign(error)
+        else:
+            self._state.emit(StopFetching())
+        self._state.emit(ReadableMoved())
+        self.role, self._ended = None, error
+
+    def _refuse(self, event: Event, error: BrokerError) -> None:
+        """Who asks gets an answer; everything else is over."""
+        if isinstance(event, Produced):
+            self._state.emit(ProduceAnswered(event.request_id, error))
+        elif isinstance(event, FollowerFetched | ConsumerFetched):
+            self._state.emit(RefuseFetch(event.request_id, error))

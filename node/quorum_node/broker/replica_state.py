@@ -1,0 +1,71 @@
+"""What a replica of a partition knows in every role. PURE.
+
+Owns the fields that leader and follower share, and the list of outputs of the present step.
+"""
+
+from collections.abc import Mapping
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.log_shape import LogShape, OpenedLog
+from quorum_node.broker.outputs import AppendBatches, Output, ReadableMoved, SaveEpochs
+from quorum_node.broker.producers import ProducerStates
+from quorum_node.broker.settings import PartitionSettings
+
+NOT_TOLD = -1
+
+
+class ReplicaState:
+    """`leader_epoch` and `partition_epoch`: of the newest metadata that was applied; NOT_TOLD before."""
+
+    __slots__ = (
+        "active_brokers",
+        "broker_id",
+        "leader_epoch",
+        "log",
+        "next_proposal_id",
+        "outputs",
+        "partition_epoch",
+        "producers",
+        "replicas",
+        "settings",
+    )
+
+    def __init__(self, broker_id: int, opened: OpenedLog, settings: PartitionSettings) -> None:
+        self.broker_id = broker_id
+        self.log = LogShape(opened)
+        self.producers = ProducerStates(opened.producers)
+        self.settings = settings
+        self.leader_epoch = NOT_TOLD
+        self.partition_epoch = NOT_TOLD
+        self.replicas: tuple[int, ...] = ()
+        self.active_brokers: Mapping[int, int] = {}
+        self.next_proposal_id = 1
+        self.outputs: list[Output] = []
+
+    def emit(self, output: Output) -> None:
+        """One more thing to do."""
+        self.outputs.append(output)
+
+    def enter_epoch(self, epoch: int) -> None:
+        """Batches of `epoch` follow from the end of the log on."""
+        if epoch != self.log.epochs.latest:
+            self.log.epochs.enter(epoch, self.log.end_offset)
+            self.emit(SaveEpochs(self.log.epochs.starts))
+
+    def append(self, batches: tuple[Batch, ...]) -> None:
+        """Placed batches go to the writer, their epochs to the checkpoint before."""
+        known = self.log.epochs.latest
+        for batch in batches:
+            self.log.append(batch)
+            self.producers.append(batch)
+        if self.log.epochs.latest != known:
+            self.emit(SaveEpochs(self.log.epochs.starts))
+        self.emit(AppendBatches(batches))
+
+    def raise_high_watermark(self, offset: int) -> bool:
+        """It never goes back; True if it moved."""
+        if offset <= self.log.high_watermark:
+            return False
+        self.log.high_watermark = offset
+        self.emit(ReadableMoved())
+        return True

@@ -1,0 +1,1 @@
+"""The simulation of brokers: the real core of the data path on simulated disks, networks and a stand-in for the controller."""

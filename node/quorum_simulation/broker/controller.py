@@ -1,0 +1,143 @@
+"""A stand-in for the controller: partitions and brokers by the rules of the image, told late and in jumps.
+
+Owns elections, fencing and conditional changes of ISRs. The rules of replay are the real ones (`image.partition`); the decisions
+are the controller's in their smallest form. Never elects outside of the ISR.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from quorum_node.broker.errors import IsrError
+from quorum_node.broker.events import IsrRefused, IsrTaken
+from quorum_node.broker.outputs import ProposeIsr
+from quorum_node.image.partition import Partition, changed
+from quorum_node.records.metadata import (
+    LEADER_UNCHANGED,
+    NO_LEADER,
+    UNASSIGNED,
+    PartitionChangeRecord,
+)
+
+TOPIC_ID = UUID(int=1 << 70)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One version of the metadata. `active`: broker id → broker epoch."""
+
+    partitions: tuple[Partition, ...]
+    active: dict[int, int]
+
+
+class ControllerStandIn:
+    """`images`: all versions, oldest first."""
+
+    def __init__(self, broker_ids: tuple[int, ...], partitions: int) -> None:
+        self.epochs: dict[int, int] = dict.fromkeys(broker_ids, -1)
+        self.fenced = set(broker_ids)
+        self.heard_ms: dict[int, float] = {}
+        self.partitions = [_new(number, broker_ids) for number in range(partitions)]
+        self.images: list[Image] = []
+        self.elections = self.isr_changes = 0
+        self._epoch = 0
+        self._publish()
+
+    def register(self, broker_id: int, now_ms: float) -> tuple[int, int]:
+        """A new run of a broker's process: fenced until it beats; (broker epoch, version that says so)."""
+        self._fence(broker_id)
+        self._epoch += 1
+        self.epochs[broker_id] = self._epoch
+        self.heard_ms[broker_id] = now_ms
+        self._publish()
+        return self._epoch, len(self.images) - 1
+
+    def beat(self, broker_id: int, broker_epoch: int, now_ms: float) -> None:
+        """A heartbeat of a broker that has caught up."""
+        if self.epochs[broker_id] != broker_epoch:
+            return
+        self.heard_ms[broker_id] = now_ms
+        if broker_id in self.fenced:
+            self.fenced.discard(broker_id)
+            self._repair()
+            self._publish()
+
+    def expire(self, session_ms: float, now_ms: float) -> None:
+        """Who was silent for too long is fenced."""
+        for broker_id, heard_ms in self.heard_ms.items():
+            if broker_id not in self.fenced and now_ms - heard_ms > session_ms:
+                self._fence(broker_id)
+                self._publish()
+
+    def move_leader(self, number: int, broker_id: int) -> None:
+        """Another member of the ISR leads, as after the election of a preferred leader."""
+        now = self.partitions[number]
+        if broker_id in now.isr and broker_id != now.leader and broker_id not in self.fenced:
+            self._change(number, leader=broker_id)
+            self._publish()
+
+    def alter(
+        self, number: int, broker_id: int, broker_epoch: int, asked: ProposeIsr
+    ) -> IsrTaken | IsrRefused:
+        """AlterPartition of one partition."""
+        now = self.partitions[number]
+        isr = tuple(each for each, _ in asked.members)
+        stale = (
+            self.epochs[broker_id] != broker_epoch
+            or broker_id != now.leader
+            or asked.leader_epoch != now.leader_epoch
+            or asked.partition_epoch != now.partition_epoch
+        )
+        if stale:
+            return IsrRefused(asked.proposal_id, IsrError.OVERTAKEN)
+        for member, epoch in asked.members:
+            if member in self.fenced or epoch not in (-1, self.epochs[member]):
+                return IsrRefused(asked.proposal_id, IsrError.INELIGIBLE_REPLICA)
+        self._change(number, isr=isr)
+        self.isr_changes += 1
+        self._publish()
+        now = self.partitions[number]
+        return IsrTaken(asked.proposal_id, now.leader_epoch, now.partition_epoch, now.isr)
+
+    def _fence(self, broker_id: int) -> None:
+        self.fenced.add(broker_id)
+        for number, now in enumerate(self.partitions):
+            rest = tuple(each for each in now.isr if each != broker_id)
+            if now.leader == broker_id:
+                leader = next((each for each in rest if each not in self.fenced), NO_LEADER)
+                self._change(number, leader=leader, isr=rest or now.isr)
+            elif broker_id in now.isr and rest:
+                self._change(number, isr=rest)
+
+    def _repair(self) -> None:
+        for number, now in enumerate(self.partitions):
+            leader = next((each for each in now.isr if each not in self.fenced), NO_LEADER)
+            if not now.has_leader and leader != NO_LEADER:
+                self._change(number, leader=leader)
+
+    def _change(
+        self, number: int, leader: int = LEADER_UNCHANGED, isr: tuple[int, ...] | None = None
+    ) -> None:
+        record = PartitionChangeRecord(
+            partition_id=number, topic_id=TOPIC_ID, isr=isr, leader=leader
+        )
+        self.partitions[number] = changed(self.partitions[number], record)
+        self.elections += leader not in (LEADER_UNCHANGED, NO_LEADER)
+
+    def _publish(self) -> None:
+        active = {each: epoch for each, epoch in self.epochs.items() if each not in self.fenced}
+        self.images.append(Image(tuple(self.partitions), active))
+
+
+def _new(number: int, broker_ids: tuple[int, ...]) -> Partition:
+    """Nobody is there yet, so nobody leads."""
+    replicas = broker_ids[number % len(broker_ids) :] + broker_ids[: number % len(broker_ids)]
+    return Partition(
+        partition_id=number,
+        topic_id=TOPIC_ID,
+        replicas=replicas,
+        isr=replicas,
+        leader=NO_LEADER,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=(UNASSIGNED,) * len(replicas),
+    )

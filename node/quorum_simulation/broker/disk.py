@@ -1,0 +1,79 @@
+"""The log of one partition on a simulated disk: what is handed over, written, and synced.
+
+Owns what survives which fault. A killed process loses what was not written yet, a power cut what was not synced. The
+epoch checkpoint is durable at once, as the order of its writes demands of a real one.
+"""
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.log_shape import OpenedLog
+from quorum_node.broker.producers import ProducerEntry, ProducerStates
+
+
+class PartitionDisk:
+    """`batches` holds all that was handed over; `written` and `synced` are offsets."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.epoch_starts: tuple[tuple[int, int], ...] = ()
+        self.high_watermark = 0
+        self.written = 0
+        self.synced = 0
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last batch."""
+        return self.batches[-1].end_offset if self.batches else 0
+
+    def append(self, batches: tuple[Batch, ...]) -> None:
+        """Hand over."""
+        for batch in batches:
+            assert batch.base_offset == self.end_offset, "no gaps in this world"
+            self.batches.append(batch)
+
+    def wrote(self, end_offset: int) -> None:
+        """The page cache has it."""
+        self.written = max(self.written, min(end_offset, self.end_offset))
+
+    def sync(self) -> None:
+        """The platter has it."""
+        self.synced = self.written
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop whole batches from the offset on."""
+        while self.batches and self.batches[-1].end_offset > end_offset:
+            self.batches.pop()
+        self.written, self.synced = min(self.written, end_offset), min(self.synced, end_offset)
+
+    def lose_process(self) -> None:
+        """Kill -9."""
+        self.truncate(self.written)
+
+    def lose_power(self) -> None:
+        """The page cache is gone."""
+        self.truncate(self.synced)
+
+    def read(self, start_offset: int, end_offset: int, limit: int) -> tuple[Batch, ...]:
+        """Whole batches within the range."""
+        found = [
+            each
+            for each in self.batches
+            if each.base_offset >= start_offset and each.end_offset <= end_offset
+        ]
+        return tuple(found[:limit])
+
+    def producers(self) -> tuple[ProducerEntry, ...]:
+        """Rebuilt from the batches, as a broker does after a crash."""
+        states = ProducerStates()
+        for batch in self.batches:
+            states.append(batch)
+        return states.snapshot()
+
+    def open(self) -> OpenedLog:
+        """What a new process finds."""
+        starts = tuple(each for each in self.epoch_starts if each[1] <= self.end_offset)
+        return OpenedLog(
+            end_offset=self.end_offset,
+            high_watermark=self.high_watermark,
+            epoch_starts=starts,
+            producers=self.producers(),
+        )

@@ -1,0 +1,265 @@
+"""One simulated broker: the real replicas, and a shell around them that writes, fetches and asks the controller.
+
+Owns what `server` will own for a real one: it carries out outputs in order and brings back what became of them. Must not know
+faults, nor what is right.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.events import (
+    BatchesFetched,
+    ConsumerFetched,
+    Event,
+    FetchRefused,
+    FollowerFetched,
+    LogDiverged,
+    MetadataChanged,
+    Produced,
+    RangeAnswered,
+    Ticked,
+    Truncated,
+    Written,
+)
+from quorum_node.broker.follower import FetchPosition
+from quorum_node.broker.leader import Leader
+from quorum_node.broker.outputs import (
+    AppendBatches,
+    AskRange,
+    Output,
+    ProduceAnswered,
+    ProposeIsr,
+    RefuseFetch,
+    SaveEpochs,
+    ServeFetch,
+    StopFetching,
+    TellDivergence,
+    TruncateLog,
+)
+from quorum_node.broker.partition import PartitionReplica
+from quorum_simulation.broker.disk import PartitionDisk
+
+if TYPE_CHECKING:
+    from quorum_simulation.broker.world import World
+
+BATCHES_A_FETCH = 4
+FETCH_PAUSE_MS = 4.0
+FETCH_TIMEOUT_MS = 60.0
+TICK_MS = 25.0
+Answer = Callable[[object], None]
+
+
+class SimulatedBroker:
+    """`run` counts the runs of its process: what an older one set off is for nobody any more."""
+
+    def __init__(self, world: "World", broker_id: int, partitions: int) -> None:
+        self.world = world
+        self.id = broker_id
+        self.disks = [PartitionDisk() for _ in range(partitions)]
+        self.replicas: list[PartitionReplica] = []
+        self.up = False
+        self.paused = False
+        self.run = 0
+        self.broker_epoch = -1
+        self.version = -1
+        self._backlog: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._answers: dict[int, Answer] = {}
+        self._fetching: dict[int, int] = {}
+        self._request_id = 0
+
+    # -- the process
+
+    def start(self) -> None:
+        """Open the logs, and register."""
+        self.up, self.paused, self.run = True, False, self.run + 1
+        self.broker_epoch = self.version = -1
+        self._backlog, self._answers, self._fetching = [], {}, {}
+        self.replicas = [
+            PartitionReplica(self.id, disk.open(), self.world.settings) for disk in self.disks
+        ]
+        self.later(TICK_MS, self._tick)
+        self.world.register(self)
+
+    def kill(self, *, power: bool) -> None:
+        """The process ends here and now."""
+        self.up = False
+        for disk in self.disks:
+            disk.lose_power() if power else disk.lose_process()
+
+    def resume(self) -> None:
+        """What piled up during a pause happens now."""
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        for action, arguments in backlog:
+            self.do(self.run, action, *arguments)
+
+    def later(self, delay_ms: float, action: Callable[..., None], *arguments: object) -> None:
+        """In this run of the process only."""
+        self.world.scheduler.after(delay_ms, self.do, self.run, action, *arguments)
+
+    def do(self, run: int, action: Callable[..., None], *arguments: object) -> None:
+        """Now, or after the pause, or never."""
+        if not self.up or run != self.run:
+            return
+        if self.paused:
+            self._backlog.append((action, arguments))
+        else:
+            action(*arguments)
+
+    # -- metadata
+
+    def registered(self, broker_epoch: int, version: int) -> None:
+        """The controller knows this run. Nothing older than its registration is applied."""
+        if self.broker_epoch < 0:
+            self.broker_epoch = broker_epoch
+            self.learn(version)
+
+    def learn(self, version: int) -> None:
+        """Apply metadata up to a version, as a jump."""
+        if self.broker_epoch < 0 or version <= self.version:
+            return
+        self.version = version
+        image = self.world.controller.images[version]
+        for number, partition in enumerate(image.partitions):
+            self.step(number, MetadataChanged(partition, image.active))
+
+    def _tick(self) -> None:
+        for number in range(len(self.replicas)):
+            self.step(number, Ticked())
+            disk = self.disks[number]
+            if self.world.random.random() < 0.2:
+                disk.high_watermark = self.replicas[number].high_watermark
+            if self.world.random.random() < 0.2:
+                disk.sync()
+        self.later(TICK_MS * (0.5 + self.world.random.random()), self._tick)
+
+    # -- requests of others
+
+    def produce(self, number: int, event: Produced, answer: Answer) -> None:
+        """From a client."""
+        self._asked(number, event, answer)
+
+    def fetch(self, number: int, event: FollowerFetched | ConsumerFetched, answer: Answer) -> None:
+        """From a follower or a consumer."""
+        self._asked(number, event, answer)
+
+    def range(self, number: int, leader_epoch: int, answer: Answer) -> None:
+        """From a follower that is out of range."""
+        replica = self.replicas[number]
+        if isinstance(replica.role, Leader) and replica.leader_epoch == leader_epoch:
+            answer(RangeAnswered(leader_epoch, replica.start_offset, replica.end_offset))
+
+    def _asked(self, number: int, event: Event, answer: Answer) -> None:
+        request_id = event.request_id  # type: ignore[union-attr]  # only events of requests come here
+        self._answers[request_id] = answer
+        self.step(number, event)
+
+    def next_request_id(self) -> int:
+        """Request ids are the receiver's."""
+        self._request_id += 1
+        return self._request_id
+
+    # -- the core
+
+    def step(self, number: int, event: Event) -> None:
+        """One event and everything that it wants done."""
+        replica = self.replicas[number]
+        outputs = replica.step(event, self.world.scheduler.now_ms)
+        for output in outputs:
+            self._carry_out(number, output)
+        self.world.watch.stepped(self, number)
+        for output in outputs:
+            self._tell(number, output)
+        self._fetch_on(number)
+
+    def _carry_out(self, number: int, output: Output) -> None:
+        """What concerns the disk comes first: answers may tell of it."""
+        disk = self.disks[number]
+        if isinstance(output, AppendBatches):
+            disk.append(output.batches)
+            delay_ms = self.world.random.random() * self.world.write_ms
+            self.later(delay_ms, self._wrote, number, disk.end_offset)
+        elif isinstance(output, TruncateLog):
+            self.world.watch.truncates(self, number, output.end_offset)
+            disk.truncate(output.end_offset)
+            self.step(number, Truncated(disk.producers()))
+        elif isinstance(output, SaveEpochs):
+            disk.epoch_starts = output.starts
+
+    def _wrote(self, number: int, end_offset: int) -> None:
+        self.disks[number].wrote(end_offset)
+        self.step(number, Written(end_offset))
+
+    def _tell(self, number: int, output: Output) -> None:
+        if isinstance(output, ProduceAnswered | RefuseFetch | TellDivergence | ServeFetch):
+            answer = self._answers.pop(output.request_id)
+            if isinstance(output, ServeFetch):
+                disk = self.disks[number]
+                batches = disk.read(output.fetch_offset, output.end_offset, BATCHES_A_FETCH)
+                answer((output, batches))
+            else:
+                answer(output)
+        elif isinstance(output, ProposeIsr):
+            self.world.propose(self, number, output)
+        elif isinstance(output, AskRange):
+            self._ask_range(number, output)
+        elif isinstance(output, StopFetching):
+            self._fetching.pop(number, None)
+
+    # -- fetching
+
+    def _fetch_on(self, number: int) -> None:
+        if number not in self._fetching and self.replicas[number].fetch_position is not None:
+            self._fetching[number] = 0
+            self.later(self.world.random.random() * FETCH_PAUSE_MS, self._fetch, number)
+
+    def _fetch(self, number: int) -> None:
+        position = self.replicas[number].fetch_position
+        if position is None:
+            self._fetching.pop(number, None)
+            return
+        attempt = self._fetching[number] = self.world.scheduler.executed
+        self.world.fetch(
+            self, number, position, lambda answer: self._fetched(number, attempt, position, answer)
+        )
+        self.later(FETCH_TIMEOUT_MS, self._give_up, number, attempt)
+
+    def _give_up(self, number: int, attempt: int) -> None:
+        if self._fetching.get(number) == attempt:
+            del self._fetching[number]
+            self._fetch_on(number)
+
+    def _fetched(self, number: int, attempt: int, asked: FetchPosition, answer: object) -> None:
+        """A late answer is given to the core as well: it has to know better."""
+        if self._fetching.get(number) == attempt:
+            del self._fetching[number]
+        epoch, offset = asked.leader_epoch, asked.fetch_offset
+        if isinstance(answer, TellDivergence):
+            self.step(number, LogDiverged(epoch, offset, answer.leader))
+        elif isinstance(answer, RefuseFetch):
+            self.step(number, FetchRefused(epoch, offset, answer.error))
+        elif isinstance(answer, tuple):
+            serve, batches = answer
+            self.step(
+                number,
+                BatchesFetched(
+                    epoch, offset, batches, serve.high_watermark, serve.log_start_offset
+                ),
+            )
+
+    def _ask_range(self, number: int, output: AskRange) -> None:
+        self.world.ask_range(self, number, output)
+        self.later(FETCH_TIMEOUT_MS, self._ask_range_again, number, output)
+
+    def _ask_range_again(self, number: int, output: AskRange) -> None:
+        replica = self.replicas[number]
+        if replica.leader_epoch == output.leader_epoch and replica.asks_range:
+            self._ask_range(number, output)
+
+
+def refusal(answer: object) -> BrokerError | None:
+    """The error of an answer to a produce request or a fetch."""
+    if isinstance(answer, ProduceAnswered | RefuseFetch):
+        return answer.error if answer.error is not BrokerError.NONE else None
+    return None

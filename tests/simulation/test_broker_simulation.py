@@ -1,0 +1,50 @@
+"""Histories of brokers hold, and each way of breaking the data path is caught (see broker_breaks.py)."""
+
+from dataclasses import fields
+
+import pytest
+
+from quorum_simulation.broker.watch import Violation
+from quorum_simulation.broker.world import Outcome, play
+from quorum_simulation.scheduler import Spinning
+from support.break_table import BreakFiles
+
+SEEDS = range(1, 21)
+LONG_PARTS = 10
+PART_SEEDS = 500
+TRIED = range(1, 200)
+TRIED_FIRST = {"let_anyone_join": 59, "keep_producers_of_what_was_truncated": 15}
+"""What catches rare ones soonest, as the histories are now."""
+
+
+def test_twenty_histories_hold_and_have_everything_in_them() -> None:
+    outcomes = [play(seed) for seed in SEEDS]
+    for field in fields(Outcome):
+        total = sum(getattr(each, field.name) for each in outcomes)
+        assert total > len(SEEDS), (field.name, total)
+
+
+def test_a_seed_is_one_history() -> None:
+    assert play(4) == play(4)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(LONG_PARTS))
+def test_thousands_hold(part: int) -> None:
+    first = 1001 + part * PART_SEEDS
+    for seed in range(first, first + PART_SEEDS):
+        play(seed)
+
+
+@pytest.mark.parametrize("broken", BreakFiles().by_brokers, ids=lambda each: each.__name__)
+def test_the_simulation_of_brokers_catches(broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert callable(broken)
+    broken(monkeypatch)
+    first = TRIED_FIRST.get(getattr(broken, "__name__", ""), TRIED[0])
+    for seed in sorted(TRIED, key=lambda seed: seed != first):
+        try:
+            play(seed)
+        except (Violation, AssertionError, Spinning):
+            return
+    pytest.fail(f"{len(TRIED)} histories went well with broken code")

@@ -1,0 +1,85 @@
+"""Idempotent producers: duplicates, gaps, epochs, wrap-around, expiry."""
+
+import pytest
+
+from quorum_node.broker.batch import SEQUENCES
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.producers import EXPIRY_MS, Duplicate, ProducerStates
+from support.replica_scene import batch
+
+P = 77
+OUT_OF_ORDER = BrokerError.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def after(*batches: object) -> ProducerStates:
+    states = ProducerStates()
+    for each in batches:
+        states.append(each)  # type: ignore[arg-type]
+    return states
+
+
+def test_the_next_batch_is_taken_and_the_last_five_are_known() -> None:
+    written = [batch(10 * n, 2, 0, P, 2 * n) for n in range(7)]
+    states = after(*written)
+    assert states.check(batch(0, 2, -1, P, 14)) is BrokerError.NONE
+    for each in written[2:]:
+        again = batch(0, 2, -1, P, each.base_sequence)
+        assert states.check(again) == Duplicate(each.base_offset, each.end_offset)
+    assert states.check(batch(0, 2, -1, P, 2)) is OUT_OF_ORDER
+
+
+@pytest.mark.parametrize(("count", "sequence"), [(1, 3), (3, 0), (1, 0), (2, 5)])
+def test_a_gap_or_another_cut_of_the_same_records_is_out_of_order(
+    count: int, sequence: int
+) -> None:
+    assert after(batch(0, 2, 0, P, 0)).check(batch(0, count, -1, P, sequence)) is OUT_OF_ORDER
+
+
+def test_an_unknown_producer_may_begin_anywhere_and_none_may_do_anything() -> None:
+    states = ProducerStates()
+    assert states.check(batch(0, 1, -1, P, 12)) is BrokerError.NONE
+    assert states.check(batch(0, 1, -1)) is BrokerError.NONE
+    states.append(batch(0, 1, 0))
+    assert states.snapshot() == ()
+
+
+def test_a_new_epoch_begins_at_0_and_an_older_one_is_fenced() -> None:
+    states = after(batch(0, 2, 0, P, 0)._replace(producer_epoch=4))
+    newer = batch(0, 1, -1, P, 0)._replace(producer_epoch=5)
+    assert states.check(newer) is BrokerError.NONE
+    assert states.check(newer._replace(base_sequence=2)) is OUT_OF_ORDER
+    assert states.check(newer._replace(producer_epoch=3)) is BrokerError.INVALID_PRODUCER_EPOCH
+    states.append(newer)
+    assert len(states.snapshot()[0].batches) == 1, (
+        "what was written in the last epoch is no duplicate"
+    )
+
+
+def test_sequences_wrap() -> None:
+    states = after(batch(0, 4, 0, P, SEQUENCES - 2))
+    assert states.check(batch(0, 1, -1, P, 2)) is BrokerError.NONE
+    assert states.check(batch(0, 4, -1, P, SEQUENCES - 2)) == Duplicate(0, 4)
+
+
+def test_a_snapshot_is_the_whole_state() -> None:
+    states = after(batch(0, 2, 0, P, 0), batch(2, 2, 0, P, 2), batch(4, 1, 0, P + 1, 0))
+    again = ProducerStates(states.snapshot())
+    assert again.check(batch(0, 2, -1, P, 0)) == Duplicate(0, 2)
+    assert again.snapshot() == states.snapshot()
+
+
+def test_deleted_batches_are_forgotten_but_the_last_one_of_a_producer() -> None:
+    states = after(batch(0, 2, 0, P, 0), batch(2, 2, 0, P, 2), batch(4, 2, 0, P, 4))
+    states.begin_at(4)
+    assert [each.base_offset for each in states.snapshot()[0].batches] == [4]
+    states.begin_at(6)
+    assert states.check(batch(0, 1, -1, P, 6)) is BrokerError.NONE
+    assert states.check(batch(0, 1, -1, P, 7)) is OUT_OF_ORDER
+
+
+def test_silent_producers_expire() -> None:
+    states = after(batch(0, 1, 0, P, 0)._replace(max_timestamp_ms=1000))
+    states.expire(999 + EXPIRY_MS)
+    assert states.snapshot()
+    states.expire(1000 + EXPIRY_MS)
+    assert states.snapshot() == ()
