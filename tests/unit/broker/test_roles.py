@@ -19,7 +19,7 @@ from support.replica_scene import ME, B, C, ReplicaScene, following, leading
 WITH_LOG = OpenedLog(end_offset=20, high_watermark=15, epoch_starts=((1, 0), (3, 10)))
 
 
-def test_a_leader_enters_its_epoch_at_the_end_of_its_log_before_the_first_append() -> None:
+def test_a_leader_enters_its_epoch_before_the_first_append() -> None:
     scene = ReplicaScene(WITH_LOG)
     scene.told(ME, 5, 9)
     assert isinstance(scene.replica.role, Leader)
