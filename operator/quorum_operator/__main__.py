@@ -6,11 +6,14 @@ process.
 
 import gc
 
+from quorum_node.missing_extra import brought_by
+
 
 def main() -> None:
     """Run until SIGTERM or SIGINT."""
     gc.disable()
-    from quorum_operator.run import main as run
+    with brought_by("operator"):
+        from quorum_operator.run import main as run
 
     gc.enable()
     run()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from quorum_node.missing_extra import brought_by
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.kept_loops import use_kept_loops
 
@@ -39,8 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, text in _COMMANDS.items():
         found = commands.add_parser(name, help=text, description=text)
         if given[:1] == [name]:
-            command = import_module(f"quorum_pipeline.commands.{name}")
-            command.add_arguments(found)
+            with brought_by("pipeline"):
+                command = import_module(f"quorum_pipeline.commands.{name}")
+                command.add_arguments(found)
     parsed = parser.parse_args(given)
     # States are millions of objects without cycles: looking for cycles among them takes as long as making them.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)

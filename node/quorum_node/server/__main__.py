@@ -7,11 +7,14 @@ process, and looking through it again and again was a quarter of the time that a
 import gc
 import sys
 
+from quorum_node.missing_extra import brought_by
+
 
 def main() -> int:
     """Run the node; returns the exit code. Collection is on again before anything is opened."""
     gc.disable()
-    from quorum_node.server.process.main import main as run
+    with brought_by("node"):
+        from quorum_node.server.process.main import main as run
 
     gc.enable()
     return run()
