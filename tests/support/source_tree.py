@@ -62,6 +62,7 @@ OF_THE_NODE_FOR_THE_OPERATOR = (
     "quorum_node.fresh_uuid",
     "quorum_node.quorum_arithmetic",
     "quorum_node.survivor",
+    "quorum_node.missing_extra",
     "quorum_node.exit_codes",
     "quorum_node.records.identity",
     "quorum_node.security.certificate_identity",
