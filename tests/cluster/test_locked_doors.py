@@ -206,6 +206,7 @@ def in_envelope(api: Api, body: Message, principal: str) -> EnvelopeRequest:
     )
 
 
+@pytest.mark.requirement("K631-12", "K595-24")
 @pytest.mark.parametrize("who", WHO)
 def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> None:
     leader, follower = quorum.leader, quorum.followers[0]
@@ -224,6 +225,7 @@ def test_membership_rpcs_ignore_authorizer(quorum: LockedQuorum, who: str) -> No
         assert inside.error_code == REFUSED, name
 
 
+@pytest.mark.requirement("K631-12")
 @pytest.mark.parametrize("who", WHO)
 def test_envelope_bypasses_authorizer(quorum: LockedQuorum, who: str) -> None:
     """A broker may pass on what a client asked for, and a client that it names lacks what that client lacks."""
@@ -257,6 +259,7 @@ def test_update_raft_voter_steals_admin_token(quorum: LockedQuorum, who: str) ->
             thief.accept()
 
 
+@pytest.mark.requirement("K631-12")
 def test_authorizer_shuts_out_own_controllers(quorum: LockedQuorum) -> None:
     wait_until(lambda: sorted(quorum.registered()) == [1, 2, 3], "all controllers registered")
 
