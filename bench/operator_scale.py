@@ -60,8 +60,9 @@ def measure(options: argparse.Namespace) -> Figures:
             finally:
                 if options.logs is not None:
                     shutil.copytree(folder, options.logs, dirs_exist_ok=True)
-                scene.remove()
-                api.close()
+                for operator in scene.operators:
+                    operator.kill()
+                api.close()  # the rest ends with the API server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

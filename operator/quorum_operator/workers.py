@@ -5,7 +5,8 @@ and lead to exactly one more.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +29,9 @@ RECONCILES_AT_ONCE = 100
 SIDE_BY_SIDE = 25
 """Reconciles of all resources of a kind. When an operator starts all are due at once: side by side, a hundred of them
 would all take longer than their limit, and begin again."""
+RESTING_AT_ONCE = 5
+"""Of these, looks at resources of which nothing has changed: when calls take long, they keep nobody waiting who has something
+to do."""
 
 _log = structlog.get_logger("quorum_operator")
 
@@ -83,6 +87,7 @@ class Workers:
         self._reconciler, self._metrics, self._resync_s = reconciler, metrics, resync_s
         self._workers: dict[tuple[str, str], _Worker] = {}
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._resting = asyncio.Semaphore(RESTING_AT_ONCE)
 
     def wake(self, namespace: str, name: str) -> None:
         """Look at this resource now, if it is known."""
@@ -147,19 +152,30 @@ class Workers:
             self._metrics.end(resource, error)
         return due, error
 
+    @asynccontextmanager
+    async def _place(self, wake: _Wake, *, rests: bool) -> AsyncIterator[None]:
+        """For one reconcile. `rests`: there is no reason for it but the time."""
+        holds = rests and await _first(self._resting, wake.any)
+        try:
+            async with self._places:
+                yield
+        finally:
+            if holds:
+                self._resting.release()
+
     async def _run(self, resource: Reconciled, wake: _Wake) -> None:
         failures, now = 0, asyncio.get_running_loop().time
         _, namespace, name = resource
         call_for(f"{self._kind}/{namespace}/{name}")
         limit = TokenBucket(RECONCILES_PER_S, RECONCILES_AT_ONCE, now)
         ended_at = due_at = now()
+        rests = False
         while True:
             own_s = limit.take()
             await asyncio.sleep(own_s)
-            async with self._places:
-                if (
-                    not failures
-                ):  # else it was held back, and what its own limit has cost is no other one's doing
+            async with self._place(wake, rests=rests and not wake.any.is_set()):
+                # Who was held back waits for nobody, and what its own limit has cost is no other one's doing.
+                if not failures:
                     self._metrics.waited(max(now() - wake.due_at(ended_at, due_at) - own_s, 0.0))
                 wake.clear()
                 due, error = await self._reconcile(resource)
@@ -170,6 +186,7 @@ class Workers:
             if failures:
                 after_s = delay_s(failures, RETRY_ERROR_S, RETRY_ERROR_MAX_S)
             self._metrics.wait(resource, after_s)
+            rests = due.after_s is None and not failures
             ended_at = now()
             due_at = ended_at + after_s
             if failures:
@@ -178,6 +195,23 @@ class Workers:
                 after_s -= at_least_s
             if not wake.changed.is_set():
                 await _wait(wake.any, after_s)
+
+
+async def _first(places: asyncio.Semaphore, wake: asyncio.Event) -> bool:
+    """Waits for a place or to be woken, whichever comes first; whether a place is held then."""
+    if not places.locked():
+        return await places.acquire()
+    place, woken = asyncio.create_task(places.acquire()), asyncio.create_task(wake.wait())
+    try:
+        await asyncio.wait({place, woken}, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        if place.done():
+            places.release()
+        raise
+    finally:
+        place.cancel()
+        woken.cancel()
+    return place.done()
 
 
 async def _wait(wake: asyncio.Event, after_s: float) -> None:

@@ -40,7 +40,7 @@ def test_a_version_that_the_api_server_has_forgotten_leads_to_a_list(
         async with KubeApi(configuration(api_server)) as api:
             watch = Watch(api, Collection(_QUORUMS), lambda *each: told.append(each))
             watch._version = "1"
-            watch.objects = {("", "ghost"): {"metadata": {"name": "ghost", "resourceVersion": "1"}}}
+            watch.copies.put(("", "ghost"), {"metadata": {"name": "ghost", "resourceVersion": "1"}})
             task = asyncio.create_task(watch.run())
             async with asyncio.timeout(30):
                 while ("", "ghost") in watch.objects or not watch.is_current():  # noqa: ASYNC110

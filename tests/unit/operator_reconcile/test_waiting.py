@@ -87,3 +87,57 @@ def test_who_is_held_back_after_an_error_waits_for_nobody() -> None:
 
     metrics = after(Takes(0.0, fail), 50.0, "a", (0.5, 1.5, 2.5))
     assert (told(metrics, COUNT), told(metrics, SUM)) == (1, 0.0)
+
+
+@pytest.mark.requirement("OP-03")
+def test_looks_without_a_reason_keep_nobody_waiting_who_has_one() -> None:
+    """Every call takes so long that looks at rest would take all places there are."""
+    takes = Takes(10.0, Next)
+    names = [f"q{number}" for number in range(100)]
+    woken: list[tuple[str, float]] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        workers = Workers("MetadataQuorum", takes, Metrics(), 10.0)
+        for name in names:
+            workers.ensure("s", name)
+        for at in (300.0, 301.0, 306.0, 313.0):
+            await asyncio.sleep(at - loop.time())
+            running = {name for name, begun in takes.begun if begun > at - 10.0}
+            name = next(each for each in reversed(names) if each not in running)
+            workers.wake("s", name)
+            woken.append((name, at))
+        await asyncio.sleep(1000.0)
+        await workers.stop()
+
+    run(story())
+    for each in woken:
+        assert each in takes.begun, each
+    assert {name for name, begun in takes.begun if begun > 350.0} == set(names), (
+        "all have their turn"
+    )
+
+
+@pytest.mark.parametrize("woken_every_s", [3.1, 7.3, 23.9])
+def test_a_look_at_rest_gives_its_place_back_however_it_ends(
+    woken_every_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its turn, woken while it waits for a place, or stopped."""
+    monkeypatch.setattr(module, "RESTING_AT_ONCE", 1)
+
+    async def story(until: float) -> None:
+        workers = Workers("MetadataQuorum", Takes(10.0, Next), Metrics(), 10.0)
+        now = asyncio.get_running_loop().time
+        for name in "abcde":
+            workers.ensure("s", name)
+        number = 0
+        while now() < until:
+            await asyncio.sleep(min(woken_every_s, until - now()))
+            workers.wake("s", "abcde"[number % 5])
+            number += 1
+        await workers.stop()
+        assert workers._resting._value == 1, until
+        assert workers._places._value == module.SIDE_BY_SIDE, until
+
+    for stopped_at in range(15, 300, 19):
+        run(story(float(stopped_at)))
