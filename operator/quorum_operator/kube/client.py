@@ -104,7 +104,7 @@ class KubeApi:
         """All objects that match, read live."""
         query = {"labelSelector": labels, "fieldSelector": fields}
         found = await self._call("GET", path, {k: v for k, v in query.items() if v is not None})
-        items: list[Object] = found["items"]
+        items: list[Object] = found["items"] or []
         return items
 
     async def names(self, path: str) -> frozenset[str]:
@@ -116,7 +116,8 @@ class KubeApi:
         query = {"limit": str(NAMES_CHUNK)}
         while True:
             page = await self._call("GET", path, query, accept=NAMES)
-            names.update(each["metadata"]["name"] for each in page["items"])
+            # An empty list of metadata alone is null in JSON.
+            names.update(each["metadata"]["name"] for each in page["items"] or ())
             token = page["metadata"].get("continue")
             if not token:
                 return frozenset(names)

@@ -137,7 +137,7 @@ class Watch:
             page = await self._api.page(self.collection.path, query)
             # Items of a list do not say what they are; whoever reads one by its name is told.
             kind = str(page.get("kind", "")).removesuffix("List")
-            for each in page["items"]:
+            for each in page["items"] or ():
                 each.setdefault("kind", kind)
                 each.setdefault("apiVersion", page.get("apiVersion"))
                 listed.put(key_of(each), self._keep(each))

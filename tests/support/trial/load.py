@@ -92,6 +92,8 @@ class Load:
         """Until so many records were acknowledged, and so many reads answered."""
 
         def enough() -> bool:
+            if not self.reads.exists():
+                return False  # the reader has not begun yet
             answered = sum(isinstance(event, history.Read) for event in history.load(self.reads))
             return answered >= at_least and self.acknowledged() >= at_least
 

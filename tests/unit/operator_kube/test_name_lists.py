@@ -141,6 +141,27 @@ def test_names_are_read_in_chunks_and_without_the_objects(monkeypatch: pytest.Mo
     assert all("as=PartialObjectMetadataList" in accept for accept, _ in asked)
 
 
+def test_a_collection_without_objects_has_no_names() -> None:
+    """An API server answers `"items": null` for an empty list of metadata alone."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"items": None, "metadata": {"resourceVersion": "7"}})
+
+    async def work() -> None:
+        app = web.Application()
+        app.router.add_get(PATH, answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with KubeApi(Configuration(host=host)) as api:
+            assert await api.names(PATH) == frozenset()
+            assert await api.find(PATH) == []
+        await runner.cleanup()
+
+    story(work)
+
+
 @pytest.mark.requirement("OP-03")
 def test_a_search_reads_no_object_of_another_quorum() -> None:
     api = MemberObjects()
