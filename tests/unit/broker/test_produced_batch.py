@@ -1,0 +1,85 @@
+"""Bytes of produce requests: the batch that they are, or the code that a stock leader gives."""
+
+from struct import pack_into
+
+import pytest
+from crc32c import crc32c
+
+from quorum_node.broker.batch import Batch
+from quorum_node.broker.errors import BrokerError
+from quorum_node.broker.produced_batch import BatchLimits, place, read_produced
+from quorum_node.records.batches import Record, encode_batch, split_batches
+
+LIMITS = BatchLimits()
+INVALID, CORRUPT = BrokerError.INVALID_RECORD, BrokerError.CORRUPT_MESSAGE
+
+
+def made(count: int = 3, base_offset: int = 0) -> bytes:
+    records = [Record(None, b"value %d" % number) for number in range(count)]
+    return encode_batch(
+        base_offset=base_offset,
+        leader_epoch=-1,
+        timestamp_ms=1_700_000_000_000,
+        records=records,
+    )
+
+
+def changed(at: int, code: str, *values: int) -> bytes:
+    """With other bytes, and a checksum that agrees."""
+    data = bytearray(made())
+    pack_into(code, data, at, *values)
+    pack_into(">I", data, 17, crc32c(data[21:]))
+    return bytes(data)
+
+
+def test_a_batch_is_read_and_placed_without_touching_what_the_checksum_covers() -> None:
+    data = changed(43, ">qhi", 77, 2, 40)
+    batch = read_produced(data, LIMITS)
+    assert isinstance(batch, Batch)
+    assert (batch.base_offset, batch.end_offset, batch.size_bytes) == (0, 3, len(data))
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (77, 2, 40)
+    assert (batch.last_sequence, batch.max_timestamp_ms) == (42, 1_700_000_000_000)
+    written = place(data, 1234, 9)
+    (found,), rest = split_batches(written)
+    assert (found.header.base_offset, found.header.end_offset, rest) == (1234, 1237, 0)
+    assert found.header.leader_epoch == 9
+    assert written[16:] == data[16:]
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", INVALID),
+        (bytes(16), INVALID),
+        (made()[:-1], INVALID),
+        (made()[:60], INVALID),
+        (made() + made(), INVALID),
+        (made(base_offset=5), INVALID),
+        (changed(16, ">b", 1), INVALID),
+        (changed(8, ">i", 20), CORRUPT),
+        (changed(23, ">i", 3), INVALID),
+        (changed(23, ">i", -1), INVALID),
+        (changed(57, ">i", 0), INVALID),
+        (changed(21, ">h", 0x20), INVALID),
+        (changed(21, ">h", 0x10), BrokerError.UNSUPPORTED_VERSION),
+        (changed(43, ">qhi", 77, 0, -1), INVALID),
+    ],
+    ids=range(14),
+)
+def test_what_is_wrong_is_refused(data: bytes, error: BrokerError) -> None:
+    assert read_produced(data, LIMITS) is error
+
+
+def test_every_flipped_bit_behind_the_checksum_is_found() -> None:
+    for position in range(17, len(made())):
+        data = bytearray(made())
+        data[position] ^= 1
+        assert read_produced(bytes(data), LIMITS) in (CORRUPT, INVALID), position
+
+
+def test_limits() -> None:
+    data = made()
+    size = len(data)
+    assert isinstance(read_produced(data, BatchLimits(size, size)), Batch)
+    assert read_produced(data, BatchLimits(size - 1, size)) is BrokerError.MESSAGE_TOO_LARGE
+    assert read_produced(data, BatchLimits(size, size - 1)) is BrokerError.RECORD_LIST_TOO_LARGE
