@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from quorum_node.protocol.api import Api
@@ -33,6 +34,7 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import CertificateIdentity, Role
 from quorum_node.security.rights.api_table import RULES
 from quorum_node.security.rights.http_table import ROUTES
+from quorum_node.server.admin.health_app import HealthApp
 from support.asked_bodies import request_of
 from support.broker_requests import registration
 from support.hosted_node import Node, OneConnection, with_node
@@ -109,7 +111,10 @@ def refuses(answer: Any) -> bool:
 
 
 def play(
-    folder: Path, scenario: Callable[[Node], Awaitable[None]], bound: frozenset[str] = BOUND
+    folder: Path,
+    scenario: Callable[[Node], Awaitable[None]],
+    bound: frozenset[str] = BOUND,
+    **properties: str,
 ) -> None:
     async def active(node: Node) -> None:
         for _ in range(1000):  # it takes over when its first record is applied
@@ -118,7 +123,7 @@ def play(
             await asyncio.sleep(0.01)
         await scenario(node)
 
-    with_node(folder, active, AUTHORIZER, bound)
+    with_node(folder, active, AUTHORIZER | properties, bound)
 
 
 async def allowed(node: Node, api: Api, body: Message) -> frozenset[str]:
@@ -266,6 +271,23 @@ def test_every_route_serves_whom_the_page_names(tmp_path: Path) -> None:
             assert wrong[route] == anonymous[route], route
 
     play(tmp_path, scenario)
+
+
+def test_metrics_can_be_closed_on_both_ports_and_probes_stay_open(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        for caller, metrics in ((None, 401), (CALLERS["stranger"], 403), (CALLERS["reader"], 200)):
+            async with node.client(TOKEN, caller) as client:
+                assert (await client.get("/metrics")).status_code == metrics
+                assert (await client.get("/livez")).status_code == 200
+        async with node.client(TOKEN) as client:
+            assert isinstance(client._transport, httpx.ASGITransport)
+            health = httpx.ASGITransport(HealthApp(client._transport.app))
+        async with httpx.AsyncClient(transport=health, base_url="http://node") as probe:
+            assert (await probe.get("/metrics")).status_code == 401
+            assert (await probe.get("/livez")).status_code == 200
+            assert (await probe.get("/v1/node")).status_code == 404
+
+    play(tmp_path, scenario, **{"admin.metrics.open": "false"})
 
 
 def test_what_is_no_route_is_not_there_for_anybody(tmp_path: Path) -> None:
