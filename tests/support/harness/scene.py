@@ -120,8 +120,10 @@ class Scene:
         }
         told = {**_SETTINGS, **(shared if lease else {}), **settings}
         access = self._own_access() if direct else None
+        # Another version is read anew: a copy has this one's code.
+        warm = self.warm and "PYTHONPATH" not in told
         operator = OperatorProcess(
-            self.folder / name, proxy.port, self.namespace, told, warm=self.warm, access=access
+            self.folder / name, proxy.port, self.namespace, told, warm=warm, access=access
         )
         self.operators.append(operator)
         return operator, proxy
