@@ -99,8 +99,16 @@ class Reconciler:
 
     async def reconcile(self, namespace: str, name: str) -> Next:
         """One pass; raises ApiError when the API server can't be used, or does not let the operator look."""
+        known = self._memory.known(namespace, name)
+        checked = known.checked if known is not None else None
         due = await self._glance(namespace, name)
-        return due if due is not None else await self._pass(namespace, name)
+        if due is not None:
+            return due
+        if known is not None and checked is not None:
+            known.checked = (
+                checked  # what the glance has checked the live look has to check as well
+            )
+        return await self._pass(namespace, name)
 
     async def _glance(self, namespace: str, name: str) -> Next | None:
         """A look at what watches have brought. None if there is anything to do or to tell: that needs a live look."""

@@ -111,7 +111,7 @@ def test_a_quota_that_refuses_pods_or_claims_to_their_controller_is_told(
     message = (quorum.condition("Refused") or {})["message"]
     for word in (*words, "exceeded quota: few", "Raise the ResourceQuota"):
         assert word in message
-    assert told(scene, "exceeded quota: few")
+    wait_for("an event tells it", lambda: told(scene, "exceeded quota: few"), timeout_s=30)
     wait_for(
         "the plan says what it waits for",
         lambda: "q-2-1 (no pod yet: " in quorum.status()["plan"].get("blockedBy", ""),

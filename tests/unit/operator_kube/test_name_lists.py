@@ -121,15 +121,21 @@ def test_names_are_read_in_chunks_and_without_the_objects(monkeypatch: pytest.Mo
             meta["continue"] = str(at + 2)
         return web.json_response({"items": items, "metadata": meta})
 
+    async def answer_nothing(request: web.Request) -> web.Response:
+        """As a real API server does, where there is nothing."""
+        return web.json_response({"items": None, "metadata": {"resourceVersion": "7"}})
+
     async def work() -> None:
         app = web.Application()
         app.router.add_get(PATH, answer)
+        app.router.add_get("/empty", answer_nothing)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with KubeApi(Configuration(host=host)) as api:
             assert await api.names(PATH) == {"p0", "p1", "p2", "p3", "p4"}
+            assert await api.names("/empty") == frozenset()
         await runner.cleanup()
 
     story(work)

@@ -168,6 +168,20 @@ def test_while_a_repair_waits_for_something_the_api_server_is_not_called() -> No
     assert not [path for path in read if path.endswith("/events")], "of events there is no copy"
 
 
+def test_what_is_checked_now_and_then_is_checked_by_the_look_that_acts() -> None:
+    """A pod whose configuration was made anew is only known by that check: the glance must not use it up."""
+    scene = Scene()
+    scene.fail_a_disk()
+    scene.bring()
+    known = scene._reconciler._memory.known(SPACE, NAME)
+    assert known is not None
+    known.checked = (0, float("-inf"))
+    read: list[str] = []
+    scene.live.refuse = lambda verb, path: read.append(path)
+    scene.look()
+    assert paths.namespaced("configmaps", SPACE, f"{NAME}-config") in read
+
+
 def test_what_a_copy_that_lags_behind_would_do_again_is_not_done_again() -> None:
     scene = Scene()
     scene.fail_a_disk()
