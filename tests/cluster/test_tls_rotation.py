@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from quorum_node.exit_codes import ExitCode
-from support.local_quorum import wait_until
+from support.local_quorum import LocalNode, wait_until
 from support.made_certificates import Issued
 from support.tls_quorum import (
     TlsQuorum,
@@ -97,6 +97,17 @@ def held_connection(port: int, folder: Path) -> socket.socket:
     return client_context(folder, folder / "ca.crt").wrap_socket(plain, server_hostname="127.0.0.1")
 
 
+def gauge(node: LocalNode, quorum: TlsQuorum, name: str) -> float:
+    """Of the listener by which members dial each other."""
+    text = quorum.client.get(f"{node.admin_url}/metrics").text
+    (line,) = (
+        each
+        for each in text.splitlines()
+        if each.startswith(f'metadata_quorum_{name}{{listener="controller"}}')
+    )
+    return float(line.split()[-1])
+
+
 def epoch(quorum: TlsQuorum) -> int:
     return int(quorum.describe()["leaderEpoch"])
 
@@ -164,9 +175,18 @@ def test_a_pair_that_does_not_match_changes_nothing_and_is_told(quorum: TlsQuoru
     assert fingerprint(quorum, node.id) == before
     quorum.put("still", "1")
     assert "goes on with the certificate from before" in node.log_text
+    assert gauge(node, quorum, "certificate_problem") == 1.0
     quorum.issue_for("member", node.id)
     wait_until(lambda: fingerprint(quorum, node.id) != before, "the mended pair is used")
     assert quorum.local(node.id)["tls"]["problem"] is None
+    assert gauge(node, quorum, "certificate_problem") == 0.0
+    ends = gauge(node, quorum, "certificate_not_after_seconds")
+    assert (
+        0
+        < ends - time.time()
+        <= 3600
+        < gauge(node, quorum, "authority_not_after_seconds") - time.time()
+    )
 
 
 def test_voters_come_and_go_with_certificates(quorum: TlsQuorum) -> None:

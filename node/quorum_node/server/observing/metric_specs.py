@@ -144,6 +144,24 @@ STATE = (
         "Bytes on the Kafka listener of requests that are not complete",
         partition=False,
     ),
+    _gauge(
+        "certificate_not_after_seconds",
+        "When the certificate that a listener shows ends, in seconds since 1970; nothing in clear text",
+        "listener",
+        partition=False,
+    ),
+    _gauge(
+        "authority_not_after_seconds",
+        "When the first of the authorities that a listener trusts ends, in seconds since 1970; nothing in clear text",
+        "listener",
+        partition=False,
+    ),
+    _gauge(
+        "certificate_problem",
+        "1 while a listener goes on with the certificate from before, since the files as they are now can't be used",
+        "listener",
+        partition=False,
+    ),
 )
 
 LATENCIES = (
@@ -263,7 +281,7 @@ COUNTS = (
     ),
     _counter(
         "connections_closed",
-        "Connections closed because of a limit, by listener and the key of the limit",
+        "Connections closed because of a limit, by listener and the key of the limit; or the reason `handshake` or `certificate`, of those that TLS does not let in",
         "limit",
     ),
     _counter(

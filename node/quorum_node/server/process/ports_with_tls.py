@@ -5,6 +5,7 @@ from collections.abc import Callable
 from quorum_node.api import TlsDescription
 from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.security.tls.material import Material
+from quorum_node.security.tls.peers import next_expiry
 from quorum_node.server.admin.tls_view import tls_document
 from quorum_node.server.listener.tls_gate import TlsGate
 from quorum_node.server.observing.metrics import Metrics
@@ -37,6 +38,7 @@ class PortsWithTls:
         self.dialling = (
             None if dialled is None else TlsDialling(dialled, config.tls, reports, voter_at)
         )
+        metrics.ask_at_scrape(self._gauges)
         self._rotation: TlsRotation | None = None
         self._described: tuple[Material, TlsDescription] | None = None
 
@@ -48,6 +50,21 @@ class PortsWithTls:
             self._described = material, tls_document(material)
         text = None if problem is None else str(problem)
         return self._described[1].model_copy(update={"problem": text})
+
+    def _gauges(self) -> dict[str, float | dict[str, float]]:
+        own, authorities, problems = dict[str, float](), dict[str, float](), dict[str, float]()
+        for name, files in self._tls.items():
+            label, trust = name.lower(), files.trust
+            own[label] = files.material.pair.leaf.not_valid_after_utc.timestamp()
+            first = next_expiry(() if trust is None else trust.certificates)
+            if first is not None:
+                authorities[label] = first.timestamp()
+            problems[label] = float(files.problem is not None)
+        return {
+            "certificate_not_after_seconds": own,
+            "authority_not_after_seconds": authorities,
+            "certificate_problem": problems,
+        }
 
     def start(self, renew: Callable[..., None]) -> None:
         """See `SecuredPorts`."""
