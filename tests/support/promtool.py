@@ -13,3 +13,11 @@ def promtool() -> Path:
     if found is None:
         pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
     return Path(found)
+
+
+def beside_promtool(name: str) -> Path:
+    """Another program of the same package."""
+    found = promtool().with_name(name)
+    if not found.exists():
+        pytest.skip(f"no {name} beside promtool")
+    return found
