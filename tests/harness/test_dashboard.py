@@ -86,6 +86,7 @@ class Prometheus:
         answer = httpx.get(
             f"{self._url}/api/v1/query_range", params={"query": query, **span}, trust_env=False
         )
+        answer.raise_for_status()
         document = answer.json()
         assert document["status"] == "success", (query, document)
         found: list[Json] = document["data"]["result"]
@@ -95,7 +96,7 @@ class Prometheus:
         """Whether it is answered yet; not before Prometheus listens."""
         try:
             return bool(self.samples(query, since))
-        except httpx.TransportError:
+        except (httpx.TransportError, httpx.HTTPStatusError):
             return False
 
 
