@@ -293,6 +293,42 @@ def lower_the_high_watermark(patch: Patch) -> None:
     patch.setattr("quorum_node.broker.replica_state.ReplicaState.raise_high_watermark", follow)
 
 
+def take_answers_to_other_fetches(patch: Patch) -> None:
+    """A follower takes every answer for that to its last fetch.
+
+    Would: append what does not follow its log, or cut what a leader of an earlier epoch lacks.
+    """
+    patch.setattr(Follower, "_is_current", lambda replica, leader_epoch, fetch_offset: True)
+
+
+def believe_the_leaders_high_watermark(patch: Patch) -> None:
+    """A follower takes over the leader's high watermark, however much it has itself.
+
+    Would: make a leader that shows offsets as committed which it does not have.
+    """
+    patch.setattr(
+        Follower,
+        "learn_high_watermark",
+        lambda replica, offset: replica.state.raise_high_watermark(offset),
+    )
+
+
+def ignore_min_insync_replicas(patch: Patch) -> None:
+    """A leader that is alone in the ISR takes acks=all.
+
+    Would: acknowledge what lies on fewer disks than was asked for.
+    """
+    patch.setattr(Leader, "is_under_min_isr", property(lambda self: False))
+
+
+def never_shrink(patch: Patch) -> None:
+    """A follower that stays behind stays in the ISR.
+
+    Would: have every producer wait for a follower that hangs.
+    """
+    patch.setattr(isr_changes, "_lags", lambda leader, progress, now_ms: False)
+
+
 BY_BROKERS: tuple[Break, ...] = (
     count_the_proposed_isr_on_a_shrink,
     count_the_committed_isr_on_an_expansion,
@@ -312,6 +348,7 @@ BY_BROKERS: tuple[Break, ...] = (
     read_behind_the_high_watermark,
     keep_the_isr_for_ever,
     lower_the_high_watermark,
+    take_answers_to_other_fetches,
 )
 
 BY_TEST: tuple[tuple[Break, str], ...] = (
@@ -326,5 +363,17 @@ BY_TEST: tuple[tuple[Break, str], ...] = (
     (
         forget_the_epoch_of_an_empty_leadership,
         "tests/unit/broker/test_roles.py::test_a_leader_enters_its_epoch_before_the_first_append",
+    ),
+    (
+        believe_the_leaders_high_watermark,
+        "tests/unit/broker/test_follower.py::test_the_high_watermark_is_known_as_far_as_the_log_reaches",
+    ),
+    (
+        ignore_min_insync_replicas,
+        "tests/unit/broker/test_leader.py::test_too_few_in_sync_take_no_acks_all",
+    ),
+    (
+        never_shrink,
+        "tests/unit/broker/test_isr.py::test_a_follower_that_stays_far_behind_falls_out_after_half_a_second",
     ),
 )
