@@ -54,6 +54,10 @@ class Rest:
     def api_per_s(self) -> float:
         return self.api.total() / self.seconds
 
+    def beside(self, rest: "Rest") -> float:
+        """Calls of the API server beyond those that are made at rest."""
+        return self.api.total() - rest.api_per_s * self.seconds
+
     @property
     def nodes_per_s(self) -> float:
         return self.nodes.total() / self.seconds
