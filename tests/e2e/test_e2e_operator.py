@@ -20,7 +20,7 @@ _WRONG: tuple[tuple[dict[str, object], str, str], ...] = (
     ({"replicas": 9}, "q", "at most"),
     ({"replicas": "three"}, "q", "integer"),
     ({}, "q" * 41, "40"),
-    ({"config": {"node.id": "7"}}, "q", "not open"),
+    ({"config": {"node.id": "7"}}, "q", "spec.retire"),
     ({"storage": {"size": "1Ki"}}, "q", "64Mi"),
 )
 """spec, name, and what the refusal has to say."""
