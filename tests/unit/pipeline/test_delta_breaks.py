@@ -41,7 +41,6 @@ CHANGES = (
     ("told=first.told | then.told", "told=then.told"),
     ("        return 1, first.cleared_if\n", "        return 0, first.cleared_if\n"),
     ("first.cleared_if | (asked & ~first.told)", "first.cleared_if | asked"),
-    ("directory_count = joined(directory_count, then.directory_count)", "pass"),
     ("        wrong.append(change.replica_count.violated_at(len(partition.replicas)))", "        pass"),
     ("        each != MIGRATING for each in partition.directories", "        True for each in partition.directories"),
     ("partition_epoch=partition.partition_epoch + change.changes + cleared", "partition_epoch=partition.partition_epoch + change.changes"),
@@ -72,7 +71,6 @@ DELTAS = (
 )  # fmt: skip
 OTHERS = (
     Break("broker_delta", "registration.broker_epoch != epoch", "False"),
-    Break("broker_delta", "{**self.changes, epoch: known}", "{epoch: known}"),
     Break("broker_delta", "        if other.told:\n            return other\n", ""),
     Break("chain", "        self.names.append(name)\n        self.deltas.append(Delta())", "        pass"),
     Break("chain", "if record.tagged_fields and kind not in TAGGED_FIELDS_KEPT:", "if False:"),
