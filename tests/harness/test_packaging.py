@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import chart
+from support.harness.kube_api import ApiError
 from support.kind import ControlPlane
 from support.trial import kube
 from support.trial.bed import TestbedError, programs, run
@@ -32,6 +33,7 @@ _QUORUM = {
 }
 
 
+_NOT_READY = 429
 _GONE_S = 240.0
 """The API server's own patience with what it deletes is a minute, and it tries again."""
 
@@ -53,19 +55,6 @@ class Empty:
             command += ["--set", setting]
         run([*command, chart.RELEASE, str(chart.CHART)], timeout_s=60)
 
-    def remove(self) -> None:
-        """Whatever is left of a release or of the plain manifests.
-
-        The quorum goes before its definition: an API server that is told to delete both looks for what is left
-        every 5 s, for a minute, and when it is too busy to have found nothing by then it backs off.
-        """
-        if self.api.find(_DEFINITION) is not None and self.has_quorum():
-            self.api.delete(kube.quorums("default", "q"))
-            wait_for("the quorum is gone", lambda: not self.has_quorum(), timeout_s=_GONE_S)
-        run([*self._helm, "uninstall", chart.RELEASE, "--ignore-not-found"], timeout_s=60)
-        self.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false", "--ignore-not-found")
-        self.wait_gone()
-
     def uninstall(self) -> None:
         run([*self._helm, "uninstall", chart.RELEASE, "--wait"], timeout_s=60)
 
@@ -83,6 +72,24 @@ class Empty:
 
     def has_quorum(self) -> bool:
         return self.api.find(kube.quorums("default", "q")) is not None
+
+    def wait_listed(self) -> None:
+        """Until resources of each kind can be listed. A definition that is deleted before that is tried again later
+        and later, as the API server can't tell what is left of it.
+        """
+
+        def listed() -> bool:
+            try:
+                return all(
+                    self.api.list(of("default")) is not None
+                    for of in (kube.quorums, kube.reassignments)
+                )
+            except ApiError as error:
+                if error.status == _NOT_READY:
+                    return False
+                raise
+
+        wait_for("resources are listed", listed, timeout_s=60)
 
     def wait_gone(self) -> None:
         """A definition goes after its last resource, and a namespace after its last object: one with
@@ -122,19 +129,13 @@ def running_operator(kubeconfig: Path, log: Path) -> Iterator[None]:
         process.wait(20)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ControlPlane]:
-    """Not the session's, on which the definition is there already."""
-    with ControlPlane() as running:
-        yield running
-
-
 @pytest.fixture
-def empty(server: ControlPlane) -> Iterator[Empty]:
-    made = Empty(server.kubeconfig)
-    yield made
-    made.remove()
-    made.api.close()
+def empty() -> Iterator[Empty]:
+    """One for each test: what a busy API server deletes may take it minutes, and the next test would wait for that."""
+    with ControlPlane() as running:
+        made = Empty(running.kubeconfig)
+        yield made
+        made.api.close()
 
 
 @pytest.mark.requirement("OP-02")
@@ -160,6 +161,7 @@ def test_plain_manifests_install_and_go_in_one_command_each(empty: Empty) -> Non
     assert empty.api.find(_DEPLOYMENT)
     empty.add_quorum()
     empty.kubectl("apply", "-f", str(chart.PLAIN))
+    empty.wait_listed()
     empty.kubectl("delete", "-f", str(chart.PLAIN), "--wait=false")
     empty.wait_gone()
 
