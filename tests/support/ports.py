@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from functools import cache
 
-_FIRST, _BLOCK, _BLOCKS = 10_000, 200, 100
+_FIRST, _BLOCK, _BLOCKS = 10_000, 400, 50
 
 
 def free_ports(count: int) -> list[int]:
@@ -17,7 +17,9 @@ def free_ports(count: int) -> list[int]:
 
     Raises RuntimeError when there are not so many.
     """
-    candidates = itertools.islice(_ports(), 2 * _BLOCK)
+    candidates = itertools.islice(
+        _ports(), _BLOCK
+    )  # each once: no port is given out twice in a call
     found = list(itertools.islice(filter(_is_free, candidates), count))
     if len(found) < count:
         raise RuntimeError(f"of this process's {_BLOCK} ports fewer than {count} are free")
@@ -48,6 +50,8 @@ def _claimed_block() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
+        # As servers do: what is left of connections that a server closed itself keeps nobody from listening.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
