@@ -7,18 +7,11 @@ drift is told from a difference in notation.
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
+
+from quorum_operator.crd_model import CrdModel, cel_rule
 
 _MOST_PEERS = 16
-
-
-def _rule(expression: str, message: str) -> dict[str, Any]:
-    return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 class NetworkPolicyMode(StrEnum):
@@ -37,7 +30,7 @@ class SelectorOperator(StrEnum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class LabelExpression(_Model):
+class LabelExpression(CrdModel):
     """One requirement on a label."""
 
     key: str = Field(min_length=1, max_length=316)
@@ -45,7 +38,7 @@ class LabelExpression(_Model):
     values: list[str] | None = Field(default=None, json_schema_extra={"maxItems": 64})
 
 
-class LabelSelector(_Model):
+class LabelSelector(CrdModel):
     """Objects by their labels; an empty one selects all."""
 
     match_labels: dict[str, str] | None = Field(
@@ -56,7 +49,7 @@ class LabelSelector(_Model):
     )
 
 
-class IpBlock(_Model):
+class IpBlock(CrdModel):
     """Addresses outside of the pod network."""
 
     cidr: str = Field(max_length=64, description="Such as 10.1.0.0/16 or 2001:db8::/64.")
@@ -65,11 +58,11 @@ class IpBlock(_Model):
     )
 
 
-class NetworkPeer(_Model):
+class NetworkPeer(CrdModel):
     """A peer as in a NetworkPolicy: pods by label, of one's own or of other namespaces, or a block of addresses."""
 
     model_config = ConfigDict(
-        json_schema_extra=_rule(
+        json_schema_extra=cel_rule(
             "has(self.ipBlock) != (has(self.podSelector) || has(self.namespaceSelector))",
             "a peer has either an ipBlock, or a podSelector, a namespaceSelector or both",
         )
@@ -83,7 +76,7 @@ class NetworkPeer(_Model):
 _PEERS: dict[str, Any] = {"maxItems": _MOST_PEERS}
 
 
-class NetworkPolicySpec(_Model):
+class NetworkPolicySpec(CrdModel):
     """A NetworkPolicy of the members. It lets in members, the operator, and pods of the namespace with the labels
     metadataquorum.dev/quorum (the quorum's name) and metadataquorum.dev/role (broker or client), and whom the lists name."""
 

@@ -6,8 +6,9 @@ Whatever is left out here leaves the pods as they were without this field, so th
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
+
+from quorum_operator.crd_model import CrdModel
 
 _OWN_PREFIX = "metadataquorum.dev/"
 OWN_LABELS = (
@@ -25,10 +26,6 @@ def _rules(*rules: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
-
-
 class ZoneSpread(StrEnum):
     """How members are kept in different zones, as spec.spread does with hosts."""
 
@@ -37,13 +34,13 @@ class ZoneSpread(StrEnum):
     NONE = "None"
 
 
-class PullSecret(_Model):
+class PullSecret(CrdModel):
     """A Secret of the quorum's namespace with the credentials of a registry."""
 
     name: str = Field(min_length=1, max_length=253)
 
 
-class EnvironmentVariable(_Model):
+class EnvironmentVariable(CrdModel):
     """As in a container."""
 
     name: str = Field(min_length=1, max_length=253, pattern="^[-._a-zA-Z][-._a-zA-Z0-9]*$")
@@ -51,7 +48,7 @@ class EnvironmentVariable(_Model):
     value_from: dict[str, Any] | None = Field(default=None, json_schema_extra=_FREE_FORM)
 
 
-class PodSecurity(_Model):
+class PodSecurity(CrdModel):
     """Ids that the pods run with. Members never run as root, and with no more rights than without this field."""
 
     model_config = ConfigDict(
@@ -74,7 +71,7 @@ class PodSecurity(_Model):
     se_linux_options: dict[str, Any] | None = Field(default=None, json_schema_extra=_FREE_FORM)
 
 
-class PodTemplateSpec(_Model):
+class PodTemplateSpec(CrdModel):
     """Additions to the members' pods."""
 
     model_config = ConfigDict(

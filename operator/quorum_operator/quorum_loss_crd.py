@@ -1,14 +1,11 @@
 """`status.quorumLoss` of a MetadataQuorum: what is known of a quorum without a majority."""
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from quorum_operator.crd_model import CrdModel
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
-
-
-class ReplicaAtLoss(_Model):
+class ReplicaAtLoss(CrdModel):
     """What is known of one replica while the quorum is lost."""
 
     id: int
@@ -25,7 +22,7 @@ class ReplicaAtLoss(_Model):
     )
 
 
-class RecoveryOffer(_Model):
+class RecoveryOffer(CrdModel):
     """The survivor of a lost quorum with the longest log."""
 
     id: int
@@ -34,7 +31,7 @@ class RecoveryOffer(_Model):
     end_offset: int
 
 
-class QuorumLossStatus(_Model):
+class QuorumLossStatus(CrdModel):
     """A quorum without a majority: who answers, who does not, and what to do."""
 
     message: str

@@ -1,10 +1,10 @@
 """`spec.tls` and `status.tls` of a MetadataQuorum: whether its members have certificates, and who else gets one."""
 
 from enum import StrEnum
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
+
+from quorum_operator.crd_model import CrdModel, cel_rule
 
 _MOST_IDENTITIES = 32
 _RESERVED = ("admin", "operator")
@@ -17,14 +17,6 @@ _FIXED = (
 )
 TLS_RULES = ((f"{_NOW} == {_BEFORE} || {_NOW} == '' || {_BEFORE} == ''", _FIXED),)
 """CEL rules of the whole spec, each with its message."""
-
-
-def _rule(expression: str, message: str) -> dict[str, Any]:
-    return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 class TlsMode(StrEnum):
@@ -43,11 +35,11 @@ class IdentityRole(StrEnum):
     ARCHIVER = "archiver"
 
 
-class TlsIdentity(_Model):
+class TlsIdentity(CrdModel):
     """A further holder of a certificate: the Secret QUORUM-NAME-tls."""
 
     model_config = ConfigDict(
-        json_schema_extra=_rule(
+        json_schema_extra=cel_rule(
             "(self.role == 'broker') == has(self.nodeId)",
             "a broker's certificate is bound to its node id: set nodeId with role broker, and with no other role",
         )
@@ -68,11 +60,11 @@ class TlsIdentity(_Model):
     )
 
 
-class TlsSpec(_Model):
+class TlsSpec(CrdModel):
     """Certificates of the members."""
 
     model_config = ConfigDict(
-        json_schema_extra=_rule(
+        json_schema_extra=cel_rule(
             "!has(self.identities) || self.identities.all(each, !(each.name in ["
             + ", ".join(f"'{each}'" for each in _RESERVED)
             + "]))",
@@ -97,7 +89,7 @@ class TlsSpec(_Model):
     )
 
 
-class TlsStatus(_Model):
+class TlsStatus(CrdModel):
     """The certificates of a quorum with mode Managed."""
 
     mode: TlsMode

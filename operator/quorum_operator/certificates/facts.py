@@ -6,7 +6,6 @@ Certificates are named by their fingerprints. Times are seconds since 1970, by t
 from dataclasses import dataclass, field
 
 from quorum_operator.certificates.holders import Holder
-from quorum_operator.certificates.lifetimes import Validity
 from quorum_operator.certificates.pem import Read
 
 
@@ -84,8 +83,3 @@ class Seen:
     """A person asks for another authority."""
     names_taken: frozenset[int] = field(default_factory=frozenset)
     """Generations whose Secret's name is used by something else."""
-
-
-def validity_of(secret: AuthoritySecret) -> Validity | None:
-    """Of its certificate, if there is one."""
-    return None if secret.certificate is None else secret.certificate.validity

@@ -40,12 +40,6 @@ def storage_class(name: str) -> str:
     return f"/apis/storage.k8s.io/v1/storageclasses/{quote(name)}"
 
 
-def all_quorums(namespace: str | None) -> str:
-    """Path of the MetadataQuorums of one namespace, or of all."""
-    base = _GROUPS[PLURAL]
-    return f"{base}/{PLURAL}" if namespace is None else namespaced(PLURAL, namespace)
-
-
 _PLURALS = {
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",

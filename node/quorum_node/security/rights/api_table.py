@@ -124,7 +124,6 @@ AS_A_READER: dict[int, Rule] = {
 }
 """In the place of the rule above, for a request that comes from no replica of the log (`claims.py`)."""
 
-_NOTHING: tuple[Need, ...] = ()
 STOCK: dict[int, tuple[Need, ...] | None] = {
     **{key: rule.needs for key, rule in RULES.items()},
     38: (on_named(_OP.CREATE_TOKENS, _ON.USER),),
