@@ -56,8 +56,8 @@ test: venv ## the short set: test-local, then kind with real disk failures; at m
 	@local=0; $(MAKE) test-local || local=$$?; $(MAKE) e2e && exit $$local
 
 .PHONY: test-long
-test-long: programs ## the long set: many seeds, many repairs, large numbers; writes docs/long-run.md
-	@$(PYTEST) $(SIDE_BY_SIDE) -m long --long-run-report=docs/long-run.md tests $(ARGS)
+test-long: programs ## the long set: many seeds, many repairs, large numbers; writes docs/evidence/long-run.md
+	@$(PYTEST) $(SIDE_BY_SIDE) -m long --long-run-report=docs/evidence/long-run.md tests $(ARGS)
 
 .PHONY: interop
 interop: programs ## stock Apache Kafka tools against our quorum
@@ -76,7 +76,7 @@ anything: venv ## rounds of random acts on kind: SEEDS="7 12..20", ARGS="--acts 
 	@PYTHONPATH=tests $(PY) -m support.anything $(or $(SEEDS),1..300) $(ARGS)
 
 .PHONY: requirements
-requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/requirements.md
+requirements: venv ## what is required, which tests show it, and what is stale or open (STRICT=1: fails on those); writes docs/evidence/requirements.md
 	@$(PYTEST) --requirements-table $(if $(STRICT),--requirements-strict) $(RESULTS:%=--requirements-results=%) tests
 
 # ---- Running it
@@ -86,7 +86,7 @@ demo: venv ## a quorum on kind: grows, loses its leader and a disk, heals, shrin
 	@PYTHONPATH=tests:tests/e2e $(PY) -m demo
 
 .PHONY: bench
-bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/benchmarks.md
+bench: venv ## side by side with etcd, ZooKeeper and Apache Kafka; writes docs/evidence/benchmarks.md
 	@$(PY) -m bench $(ARGS)
 
 .PHONY: bench-against
@@ -125,6 +125,10 @@ pipeline-image: venv ## the pipeline's image, with Spark and Java in it
 release: venv ## wheel, chart, images, bills of materials and checksums of the last commit, in build/release (ARGS=--no-images)
 	@$(PY) -m release $(ARGS)
 
+.PHONY: docs
+docs: venv ## the documentation as a site, in build/site; warnings and broken links are errors
+	@$(PY) docs/_site/build.py
+
 .PHONY: down
 down: venv ## remove the cluster and its disks; what was built stays in the cache
 	@$(CLUSTER) down
@@ -146,28 +150,28 @@ pins: venv ## solve requirements/*.txt again after a change in pyproject.toml (U
 	@$(PY) requirements/compile.py $(if $(UPGRADE),--upgrade)
 
 .PHONY: api-permissions-doc
-api-permissions-doc: venv ## docs/api-permissions.md, from the tables of what each API and route needs
+api-permissions-doc: venv ## docs/reference/api-permissions.md, from the tables of what each API and route needs
 	@$(PY) -c 'from quorum_node.security.rights.reference import markdown; print(markdown(), end="")' \
-		>docs/.new && mv docs/.new docs/api-permissions.md
+		>docs/.new && mv docs/.new docs/reference/api-permissions.md
 
 .PHONY: metrics-doc
-metrics-doc: venv ## docs/metrics.md, from the declarations of the metrics
-	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/metrics.md
+metrics-doc: venv ## docs/reference/metrics.md, from the declarations of the metrics
+	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/reference/metrics.md
 
 .PHONY: configuration-doc
-configuration-doc: venv ## the tables of docs/configuration.md, from the declarations of the keys
-	@$(PY) -m quorum_node.configuration.reference docs/configuration.md
+configuration-doc: venv ## the tables of docs/reference/configuration.md, from the declarations of the keys
+	@$(PY) -m quorum_node.configuration.reference docs/reference/configuration.md
 
 .PHONY: breaks-doc
-breaks-doc: venv ## the table of deliberate breaks in docs/reliability.md, from tests/simulation
+breaks-doc: venv ## the table of deliberate breaks in docs/explanation/reliability.md, from tests/simulation
 	@PYTHONPATH=tests $(PY) -m support.break_table
 
 .PHONY: simulation-doc
-simulation-doc: venv ## simulated hours and faults by kind in docs/reliability.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
-	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/reliability.md
+simulation-doc: venv ## simulated hours and faults by kind in docs/explanation/reliability.md (SEEDS=10001..20200 MINUTES=600 JOBS=2 AFRESH=1)
+	@$(PY) -m quorum_simulation --seeds $(or $(SEEDS),10001..20200) --minutes $(or $(MINUTES),600) --jobs $(or $(JOBS),$(shell nproc)) $(if $(AFRESH),--afresh) --write docs/explanation/reliability.md
 
 .PHONY: kafka-apis
-kafka-apis: venv ## docs/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers
+kafka-apis: venv ## docs/reference/kafka-apis.md: stock clients' calls on stock Kafka, and on stock brokers with our controllers
 	@PYTHONPATH=tests $(PY) -m support.kafka_apis
 
 .PHONY: crds

@@ -1,4 +1,4 @@
-"""`python -m bench`: runs the comparison and writes docs/benchmarks.md; the options are those of run.py."""
+"""`python -m bench`: runs the comparison and writes docs/evidence/benchmarks.md; the options are those of run.py."""
 
 import sys
 from pathlib import Path

@@ -4,7 +4,7 @@
 
 Both nodes come as archives of their commits (the working tree if there is no `--head`), and run on one interpreter. Both
 quorums are up at once and take load in turns, so that what else the machine does hits both alike; a ratio is taken within
-a round, and the median over the rounds counts. The section "Before and after" of docs/benchmarks.md is written.
+a round, and the median over the rounds counts. The section "Before and after" of docs/evidence/benchmarks.md is written.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from page import Target, number, replace_section, table, targets_table  # noqa: 
 from progress import Progress  # noqa: E402
 
 HEADING = "Before and after"
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAGE = REPOSITORY / "docs" / "evidence" / "benchmarks.md"
 CLIENTS = (1, 100)
 BEFORE, AFTER = "before", "after"
 WARMUP_SECONDS = 1.0
@@ -132,7 +132,7 @@ def ratio(rounds: list[dict[str, Any]], clients: int, key: str) -> float:
 
 
 def section(document: dict[str, Any]) -> str:
-    """The part of docs/benchmarks.md."""
+    """The part of docs/evidence/benchmarks.md."""
     rounds = document["rounds"]
     rows = []
     for clients in CLIENTS:

@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about the controller of brokers, and its picture.
+"""The part of docs/evidence/benchmarks.md about the controller of brokers, and its picture.
 
 Owns wording and tables of what brokers.py measured, and the section's place on the page. Medians over the rounds; a
 ratio is taken within a round. Figures that are missing were not measured, and are told so.
@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from page import Target, number, replace_section, save, table, targets_table
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "evidence"
 HEADING = "The controller of brokers"
 PICTURE = "benchmarks-controller.svg"
 LABELS = {"ours": "MetadataQuorum", "kafka": "Kafka 4.3.1"}

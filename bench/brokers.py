@@ -1,6 +1,6 @@
 """The controller of brokers: creating topics, brokers that fail, controllers that fail, a million partitions.
 
-Part of `make bench`; alone `make bench-controller`, which writes its own section of docs/benchmarks.md and leaves the
+Part of `make bench`; alone `make bench-controller`, which writes its own section of docs/evidence/benchmarks.md and leaves the
 rest of the page as it is:
 
     python bench/brokers.py [--rounds 3] [--sizes 1000,10000,100000] [--million 1000000] [--only creation,failures,million]

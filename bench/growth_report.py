@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about growth and about where the time goes, and its picture.
+"""The part of docs/evidence/benchmarks.md about growth and about where the time goes, and its picture.
 
 Owns wording and tables of what growth.py measured. Figures that are missing were not measured, and are told so.
 """

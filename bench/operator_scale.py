@@ -34,7 +34,7 @@ from support.harness.scene import CROWD_IMAGE, Scene, install_definitions  # noq
 from support.trial.kube import Kube  # noqa: E402
 
 HEADING = "The operator"
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAGE = REPOSITORY / "docs" / "evidence" / "benchmarks.md"
 MEMBERS = 5
 CONTROLLER_CALLS_PER_S = 500
 """Of each controller of Kubernetes. Usually it is 20: then twenty StatefulSets at once wait for that alone."""
@@ -134,7 +134,7 @@ def _short(seconds: list[float]) -> list[float]:
 
 
 def section(found: Figures) -> str:
-    """The section of docs/benchmarks.md."""
+    """The section of docs/evidence/benchmarks.md."""
     seconds = found["seconds"]
     calls = sorted(found["api"].items(), key=lambda each: -each[1])
     rows = [[f"API: {what}", number(count / seconds, 2)] for what, count in calls]

@@ -1,6 +1,6 @@
 """The pipeline over a long log: archive, state and plan, beside stock Kafka's dump tool and a plain reader in Python.
 
-Part of `make bench`; alone `make bench-pipeline`, which writes its own section of docs/benchmarks.md and leaves the rest
+Part of `make bench`; alone `make bench-pipeline`, which writes its own section of docs/evidence/benchmarks.md and leaves the rest
 of the page as it is:
 
     python bench/pipeline.py [--records 10000000] [--plan 1000000] [--only readers,archive,state,plan,memory]

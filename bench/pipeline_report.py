@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about the pipeline.
+"""The part of docs/evidence/benchmarks.md about the pipeline.
 
 Owns wording and tables of what pipeline.py measured, and the section's place on the page. Figures that are missing were
 not measured, and are told so.
@@ -9,7 +9,7 @@ from typing import Any
 
 from page import Target, number, replace_section, table, targets_table
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "evidence"
 HEADING = "The pipeline"
 DUMP = "kafka-dump-log"
 READERS = {

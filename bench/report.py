@@ -1,4 +1,4 @@
-"""Turns a run's JSON into docs/benchmarks.md and docs/benchmarks.svg.
+"""Turns a run's JSON into docs/evidence/benchmarks.md and docs/evidence/benchmarks.svg.
 
     python bench/report.py build/bench.json
 
@@ -24,7 +24,7 @@ from page import Target, number, save, section_of, table, targets_table
 from zookeeper_members import version as zookeeper_version
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAGE = REPOSITORY / "docs" / "evidence" / "benchmarks.md"
 OURS = "metadataquorum"
 LABELS = {
     OURS: "MetadataQuorum",
@@ -319,7 +319,7 @@ Resident memory of the largest member after the load: {memory}.
 def write(source: Path) -> None:
     """Reads a run's JSON, writes the page and the picture, prints the page."""
     results = Results(json.loads(source.read_text()))
-    docs = REPOSITORY / "docs"
+    docs = REPOSITORY / "docs" / "evidence"
     draw(results, docs / "benchmarks.svg")
     if "growth" in results.document:
         growth_report.draw(results.document["growth"], docs / "benchmarks-growth.svg")

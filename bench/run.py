@@ -6,7 +6,7 @@ One system runs at a time, because all share the machine's cores; the systems ta
 slow spell of the machine hits all of them. A system that fails in a round is told in the report, and loses only that
 round. Then growth.py measures what grows, brokers.py
 the controller of brokers, and pipeline.py the pipeline over a long log. Results go to a JSON file and, through
-bench/report.py, into docs/benchmarks.md with its picture.
+bench/report.py, into docs/evidence/benchmarks.md with its picture.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def parsed() -> argparse.Namespace:
         "--report",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="write docs/benchmarks.md and its picture",
+        help="write docs/evidence/benchmarks.md and its picture",
     )
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "bench.json")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Pins `node.txt`, `operator.txt`, `pipeline.txt`, `dev.txt` and `release.txt`, with hashes, from what `pyproject.toml` asks for.
+"""Pins `node.txt`, `operator.txt`, `pipeline.txt`, `dev.txt`, `release.txt` and `docs.txt`, with hashes, from what `pyproject.toml` asks for.
 
 Run it with the oldest Python that is supported, on Linux: the pins are what the images install.
 `dev.txt` is solved first and constrains the others, so that tests run what the images run.
@@ -14,6 +14,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
 EXTRAS = ("node", "operator", "pipeline")
+# Groups that run in environments of their own: nothing else constrains them.
+ALONE = ("docs", "release")
 OPTIONS = (
     "--quiet",
     "--generate-hashes",
@@ -44,7 +46,8 @@ def main() -> None:
             wanted[name].write_text("\n".join(group) + "\n")
         extras = [f"--extra={extra}" for extra in EXTRAS]
         compile_file("dev.txt", ["pyproject.toml", str(wanted["dev"])], extras + upgrade)
-        compile_file("release.txt", [str(wanted["release"])], upgrade)
+        for name in ALONE:
+            compile_file(f"{name}.txt", [str(wanted[name])], upgrade)
     constraint = [f"--constraint={HERE / 'dev.txt'}"]
     for extra in EXTRAS:
         compile_file(f"{extra}.txt", ["pyproject.toml"], [f"--extra={extra}", *constraint])

@@ -7,7 +7,7 @@ the history before only those that hold within each of the two quorums are kept.
 2. Links are cut and heal in any way, hosts crash, clients write to whoever leads, newcomers become voters of the
    recovered quorum.
 3. All links heal. The recovered quorum has the wanted voters and goes on; each old voter follows it, or has halted
-   because it knows more to be committed, or goes on with a majority of the old ones, which docs/recovery.md tells of.
+   because it knows more to be committed, or goes on with a majority of the old ones, which docs/how-to/recovery.md tells of.
 """
 
 from collections.abc import Callable

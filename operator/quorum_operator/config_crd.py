@@ -1,6 +1,6 @@
 """`spec.config` of a MetadataQuorum: which properties of the node it may hold, and why not the others.
 
-Every key of docs/configuration.md stands here, and in one place only; a test compares. The operator knows the node by its admin
+Every key of docs/reference/configuration.md stands here, and in one place only; a test compares. The operator knows the node by its admin
 API, so the names are written down here a second time.
 """
 
@@ -177,7 +177,7 @@ def rules() -> list[tuple[str, str]]:
         ),
         (
             f"!has(self.config) || self.config.all(key, key in [{_listed(known)}] || {of_tls})",
-            "spec.config holds a property that the node does not know: docs/configuration.md lists them all, in small letters",
+            "spec.config holds a property that the node does not know: docs/reference/configuration.md lists them all, in small letters",
         ),
     ]
 

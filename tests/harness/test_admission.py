@@ -23,7 +23,10 @@ _WRONG: dict[str, tuple[Json, str]] = {
     "tiny disk": ({"storage": {"size": "1Ki"}}, "at least 64Mi"),
     "no quantity": ({"storage": {"size": "big"}}, "quantity"),
     "operator's property": ({"config": {"node.id": "7"}}, "list its id in spec.retire"),
-    "unknown property": ({"config": {"node.ids": "7"}}, "docs/configuration.md lists them"),
+    "unknown property": (
+        {"config": {"node.ids": "7"}},
+        "docs/reference/configuration.md lists them",
+    ),
     "a certificate": ({"config": {"ssl.keystore.key": "x"}}, "Set spec.tls"),
     "one of a listener": (
         {"config": {"listener.name.admin.ssl.client.auth": "none"}},

@@ -1,6 +1,6 @@
 """`make bench` in its shortest form: four systems in one run, and a commit's time split into local and remote.
 
-Shows that it measures, not how fast anything is; docs/benchmarks.md is of a run in full length.
+Shows that it measures, not how fast anything is; docs/evidence/benchmarks.md is of a run in full length.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The deliberate breaks of tests/simulation/*breaks*.py, and the table of them in docs/reliability.md.
+"""The deliberate breaks of tests/simulation/*breaks*.py, and the table of them in docs/explanation/reliability.md.
 
 Owns how they are found and how the table reads. `python -m support.break_table` (in tests/) writes it:
 `make breaks-doc`.
@@ -13,7 +13,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 SIMULATION = ROOT / "tests" / "simulation"
-DOCUMENT = ROOT / "docs" / "reliability.md"
+DOCUMENT = ROOT / "docs" / "explanation" / "reliability.md"
 BEGIN, END = "<!-- breaks -->\n", "<!-- end of breaks -->\n"
 Break = Callable[..., None]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-_NO_ELR = "We keep no eligible leader replicas: `eligible.leader.replicas.version` stays 0 (docs/controller.md)."
+_NO_ELR = "We keep no eligible leader replicas: `eligible.leader.replicas.version` stays 0 (docs/explanation/controller.md)."
 _MIN_ISR = (
     "The value is the same. A stock controller writes `min.insync.replicas` down for all brokers when it "
     "finalizes `eligible.leader.replicas.version`, which we leave at 0."

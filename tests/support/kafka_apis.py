@@ -1,4 +1,4 @@
-"""The same calls on stock Kafka and on stock brokers with controllers of ours: docs/kafka-apis.md.
+"""The same calls on stock Kafka and on stock brokers with controllers of ours: docs/reference/kafka-apis.md.
 
 `make kafka-apis` runs both clusters, one after the other, and writes the page. Owns the sentences about what differs:
 a difference without one, and a sentence without a difference, are errors. Calls: tests/interop/kafka/AdminCalls.java.
@@ -29,7 +29,7 @@ from support.kafka_api_notes import CALLS, KEYS
 from support.local_quorum import LocalQuorum
 from support.one_request import ask
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "kafka-apis.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kafka-apis.md"
 _PROGRAM = "AdminCalls"
 _RUN_TIMEOUT_SECONDS = 400.0
 _NOT_THERE = "–"
@@ -203,7 +203,7 @@ def main() -> None:
     """Write the page, or print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--print", action="store_true", help="instead of writing docs/kafka-apis.md"
+        "--print", action="store_true", help="instead of writing docs/reference/kafka-apis.md"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

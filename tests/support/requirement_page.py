@@ -1,4 +1,4 @@
-"""What `make requirements` prints, and docs/requirements.md: rows, clauses, their states and tests."""
+"""What `make requirements` prints, and docs/evidence/requirements.md: rows, clauses, their states and tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -27,12 +27,12 @@ A row is `done` when all its clauses are shown, and `open` otherwise. The inputs
 `conftest.py` files above it, every module of the repository that these import, directly or through others,
 and for tests that start processes or read other files, what `tests/support/requirement_inputs.py` adds:
 whole packages, and images, chart and custom resource definitions for tests on kind. A hash over their names
-and contents is kept with each result in `docs/requirements-results.json`.
+and contents is kept with each result in `docs/evidence/requirements-results.json`.
 """
 
 
 def render_page(sections: Sequence[Section], standings: Mapping[str, Standing]) -> str:
-    """docs/requirements.md: per section a line per row, then the clauses of each row."""
+    """docs/evidence/requirements.md: per section a line per row, then the clauses of each row."""
     rows = list(rows_of(sections))
     done = sum(is_done(row, standings) for row in rows)
     lines = [_HEAD, f"Done: {done} of {len(rows)} rows. {counts(rows, standings)}."]

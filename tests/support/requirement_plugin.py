@@ -2,8 +2,8 @@
 
 Results are kept across runs in `.requirements/results.json`, which git ignores, each with a hash of what
 its test covered. `--requirements-table` runs nothing: it prints every row of docs/requirements.toml with
-its clauses, writes docs/requirements.md, and takes the newest results of the tests that clauses name into
-docs/requirements-results.json, so that a fresh clone shows the same table.
+its clauses, writes docs/evidence/requirements.md, and takes the newest results of the tests that clauses name into
+docs/evidence/requirements-results.json, so that a fresh clone shows the same table.
 """
 
 import time
@@ -19,8 +19,8 @@ from support.requirement_inputs import Inputs
 from support.requirement_page import render_listing, render_page
 
 KEPT = Path(".requirements/results.json")
-CHECKED_IN = Path("docs/requirements-results.json")
-TABLE = Path("docs/requirements.md")
+CHECKED_IN = Path("docs/evidence/requirements-results.json")
+TABLE = Path("docs/evidence/requirements.md")
 TEXTS = Path("docs/requirements.toml")
 DISAGREEMENTS = "requirement disagreements"
 
@@ -139,6 +139,7 @@ class RequirementPlugin:
         standings = self._standings(session.config.option.requirements_results)
         kept = {test: each.result for test, each in standings.items() if each.result is not None}
         results.save_results(self._root / CHECKED_IN, kept)
+        (self._root / TABLE).parent.mkdir(parents=True, exist_ok=True)
         (self._root / TABLE).write_text(render_page(self._sections, standings))
         self._listing = render_listing(self._sections, standings)
         counts = results.counts(rows.rows_of(self._sections), standings)

@@ -2,7 +2,7 @@
 
 A result belongs to the inputs that its test ran on (requirement_inputs.py). Two files hold results:
 `.requirements/results.json` the last few of every node id, written by every run;
-docs/requirements-results.json one per test that a clause names, so that a fresh clone shows the same table.
+docs/evidence/requirements-results.json one per test that a clause names, so that a fresh clone shows the same table.
 """
 
 import enum

@@ -18,7 +18,7 @@ from quorum_operator.planner.observed import Identity
 from support import break_table
 
 OWNER = OwnerOfObjects("demo", "space", "uid-1")
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 
 @pytest.mark.requirement("K595-28")

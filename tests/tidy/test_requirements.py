@@ -41,7 +41,7 @@ def test_a_named_test_is_marked() -> None:
 
 def test_the_page_has_one_line_per_row() -> None:
     """`make requirements` writes it."""
-    lines = LINE.findall((ROOT / "docs" / "requirements.md").read_text())
+    lines = LINE.findall((ROOT / "docs" / "evidence" / "requirements.md").read_text())
     assert [identifier for identifier, _, _ in lines] == IDS
     for identifier, state, tests in lines:
         assert tests.strip() or state == "open", f"{identifier} is done, and nothing shows it"

@@ -1,4 +1,4 @@
-"""The reference of all keys: a table for each section, put between marks into docs/configuration.md.
+"""The reference of all keys: a table for each section, put between marks into docs/reference/configuration.md.
 
 Owns the form of the tables. What stands between them in the document is written by people.
 """

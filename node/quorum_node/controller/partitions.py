@@ -1,7 +1,7 @@
 """CreatePartitions: more partitions for topics that there are. PURE.
 
 Owns the checks; a new partition's record is the same as at a topic's creation (`topics.py`). The other way there
-is none: see docs/controller.md on taking partitions away.
+is none: see docs/explanation/controller.md on taking partitions away.
 Source: KIP-195; the replication design V3, "on_partitions_add".
 """
 

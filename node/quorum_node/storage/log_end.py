@@ -1,6 +1,6 @@
 """Where a log ends after a crash: is what can't be read damage, or was it never synced?
 
-Pure. Owns the decision; `docs/reliability.md` says how it comes about and what stays undecidable.
+Pure. Owns the decision; `docs/explanation/reliability.md` says how it comes about and what stays undecidable.
 
 * Below what is known to be synced everything has to be there: whatever is not is damage.
 * Beyond it nobody was told of anything. Its sectors may have arrived in any order, or not at all, and a batch that

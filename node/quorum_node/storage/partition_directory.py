@@ -150,5 +150,5 @@ def _check_epoch(partition: Path, epoch: int) -> None:
         raise WrongDirectory(
             f"{partition} has epoch {epoch}, and epochs end at {MAX_EPOCH}: nobody can be elected in this"
             " quorum any more, and an epoch is never lowered. Begin a new cluster with its records:"
-            " quorum-pipeline restore --cluster-id NEW (see docs/recovery.md)"
+            " quorum-pipeline restore --cluster-id NEW (see docs/how-to/recovery.md)"
         )

@@ -64,7 +64,7 @@ class ForgeryFaults:
             self._scene.cluster.ask(host, forge(host), lambda response: None)
 
     def _vote(self, host: SimulatedHost) -> Request:
-        """A replica that is no voter yet and hears nobody is not raised: see docs/reliability.md, "What a peer is believed"."""
+        """A replica that is no voter yet and hears nobody is not raised: see docs/explanation/reliability.md, "What a peer is believed"."""
         replica = host.replica
         last_epoch = self._random.choice((replica.epochs.last_epoch, self._epoch(host)))
         return VoteRequest(

@@ -1,4 +1,4 @@
-"""Which reasons each condition can have. `docs/how-to/conditions/TYPE.md` has a page per type with a row per reason.
+"""Which reasons each condition can have. `docs/how-to/conditions/` has a page per type with a row per reason.
 
 A test compares this table with the pages, and with the reasons that the code gives.
 """

@@ -231,7 +231,7 @@ def _loss(status: Object, width: int) -> list[str]:
     if offer is None:
         return [*lines, *paragraph(f"No recovery is offered: {loss.get('noOffer') or '-'}", width)]
     lines += paragraph(
-        "Offered as a last resort; whatever is committed and not in this log is given up (docs/recovery.md):",
+        "Offered as a last resort; whatever is committed and not in this log is given up (docs/how-to/recovery.md):",
         width,
     )
     lines += ["  spec:", "    recovery:"]

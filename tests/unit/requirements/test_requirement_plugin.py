@@ -186,11 +186,13 @@ def test_what_changes_while_it_is_tested_has_no_result(small: Repository) -> Non
 def test_a_fresh_clone_shows_the_same(small: Repository) -> None:
     small.run()
     assert small.states() == ALL_SHOWN
-    page = (small.root / "docs/requirements.md").read_text()
+    page = (small.root / "docs/evidence/requirements.md").read_text()
     (small.root / ".requirements/results.json").unlink()
     assert small.states() == ALL_SHOWN
-    assert (small.root / "docs/requirements.md").read_text() == page
-    assert json.loads((small.root / "docs/requirements-results.json").read_text()).keys() == {
+    assert (small.root / "docs/evidence/requirements.md").read_text() == page
+    assert json.loads(
+        (small.root / "docs/evidence/requirements-results.json").read_text()
+    ).keys() == {
         "tests/unit/test_small.py::test_parameters",
         "tests/unit/test_small.py::test_parameters[2]",
         "tests/unit/test_alone.py::test_alone",

@@ -39,7 +39,7 @@ from support.asked_bodies import request_of
 from support.broker_requests import registration
 from support.hosted_node import Node, OneConnection, with_node
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "api-permissions.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "api-permissions.md"
 AUTHORIZER = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
 BOUND = frozenset({"CONTROLLER"})
 REFUSALS = frozenset(

@@ -42,7 +42,7 @@ AUTHORIZER_CLASS: Key[str | None] = Key(
     "authorizer.class.name",
     OneWord(STANDARD_AUTHORIZER, f"must be {STANDARD_AUTHORIZER}, or absent"),
     None,
-    "with it every request of either port needs its right (docs/api-permissions.md)",
+    "with it every request of either port needs its right (docs/reference/api-permissions.md)",
 )
 SUPER_USERS: Key[frozenset[str]] = Key(
     "super.users", Principals(), frozenset(), "principals that may do everything", shown=""

@@ -1,6 +1,6 @@
 """The table: what each API of the Kafka port needs. PURE.
 
-Owns the rows; `docs/api-permissions.md` is made from them. `STOCK` is what the ControllerApis of Apache Kafka 4.3.1 ask of the
+Owns the rows; `docs/reference/api-permissions.md` is made from them. `STOCK` is what the ControllerApis of Apache Kafka 4.3.1 ask of the
 authorizer. `RULES` is what this node asks. Where they differ the reason is in the row's note.
 """
 

@@ -1,4 +1,4 @@
-"""Every metric of the node, declared once: `docs/metrics.md` is generated from `SPECS`.
+"""Every metric of the node, declared once: `docs/reference/metrics.md` is generated from `SPECS`.
 
 Owns names, kinds, labels and meanings. Knows nothing of how values come about.
 Source: KIP-595, "Metrics" (the draft's own names are kept in `draft`) and "Quorum Performance" (latency
@@ -364,7 +364,7 @@ BY_NAME = {spec.name.removeprefix(PREFIX): spec for spec in SPECS}
 
 
 def markdown() -> str:
-    """The text of docs/metrics.md."""
+    """The text of docs/reference/metrics.md."""
     lines = [
         "# Metrics",
         "",

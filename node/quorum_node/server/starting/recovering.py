@@ -117,7 +117,7 @@ def _rewrite(
         if epoch > MAX_EPOCH:
             raise ConfigError(
                 f"--recover: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with"
-                " the records of this one: quorum-pipeline restore --cluster-id NEW (see docs/recovery.md)"
+                " the records of this one: quorum-pipeline restore --cluster-id NEW (see docs/how-to/recovery.md)"
             )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
         _LOG.info(f"the directory as it was is kept in {kept}")
