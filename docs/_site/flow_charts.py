@@ -34,9 +34,7 @@ class FlowChart(Directive):
             shown += nodes.list_item("", paragraph)
         return [shown]
 
-    def _node(
-        self, line: str, at: int, labels: dict[str, str], paragraph: nodes.paragraph
-    ) -> int:
+    def _node(self, line: str, at: int, labels: dict[str, str], paragraph: nodes.paragraph) -> int:
         found = _NODE.match(line, at)
         if found is None:
             raise self.error(f"not understood in a flow chart: {line}")
