@@ -5,9 +5,11 @@ program shows a renewed certificate on its next connection. Must not know what i
 """
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from quorum_node.client_sasl import ClientSasl, ClientSaslError, sasl_of
 from quorum_node.java_properties import parse_properties
 
 _PREFIX = "ssl."
@@ -16,6 +18,9 @@ _KEYSTORE, _TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
 _TYPES = ("ssl.keystore.type", "ssl.truststore.type")
 _PASSWORD, _HOST_CHECK = "ssl.key.password", "ssl.endpoint.identification.algorithm"
 _KNOWN = frozenset({_PROTOCOL, _KEYSTORE, _TRUSTSTORE, *_TYPES, _PASSWORD, _HOST_CHECK})
+
+_WITH_TLS = {"PLAINTEXT": False, "SSL": True, "SASL_PLAINTEXT": False, "SASL_SSL": True}
+"""Kafka's protocols, and which of them have TLS."""
 
 
 class ClientTlsError(ValueError):
@@ -58,6 +63,14 @@ class ClientTls:
         return context
 
 
+@dataclass(frozen=True, slots=True)
+class ClientSecurity:
+    """What a client of Kafka's protocol does before its first request; None of both: nothing."""
+
+    tls: ClientTls | None = None
+    sasl: ClientSasl | None = None
+
+
 def tls_of_folder(folder: Path) -> ClientTls:
     """`tls.crt`, `tls.key` and `ca.crt`, as Kubernetes mounts a Secret; `ca.crt` alone will do. Raises ClientTlsError."""
     chain, key, authorities = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
@@ -71,19 +84,42 @@ def tls_of_folder(folder: Path) -> ClientTls:
 
 def tls_of_command_config(path: Path) -> ClientTls | None:
     """From a properties file as Kafka's tools take it, with PEM stores; None for PLAINTEXT. Raises ClientTlsError."""
+    return _tls_of(path, _told(path), ("PLAINTEXT", "SSL"))
+
+
+def security_of_command_config(path: Path) -> ClientSecurity:
+    """The same for a listener of Kafka's protocol, where clients may have to log in. Raises ClientTlsError."""
+    told = _told(path)
+    tls = _tls_of(path, told, tuple(_WITH_TLS))
+    if not _protocol_of(told).startswith("SASL_"):
+        return ClientSecurity(tls)
     try:
-        told = parse_properties(path.read_text())
+        return ClientSecurity(tls, sasl_of(told))
+    except ClientSaslError as error:
+        raise ClientTlsError(f"{path}: {error}") from None
+
+
+def _told(path: Path) -> dict[str, str]:
+    try:
+        return parse_properties(path.read_text())
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise ClientTlsError(f"{path}: can't be read: {error}") from None
+
+
+def _protocol_of(told: Mapping[str, str]) -> str:
+    return told.get(_PROTOCOL, "PLAINTEXT").strip().upper()
+
+
+def _tls_of(path: Path, told: Mapping[str, str], served: tuple[str, ...]) -> ClientTls | None:
     for key in told:
         if key.startswith(_PREFIX) and key not in _KNOWN:
             known = ", ".join(sorted(each for each in _KNOWN if each.startswith(_PREFIX)))
             raise ClientTlsError(f"{path}: {key} is not served; of {_PREFIX}* there are {known}")
-    protocol = told.get(_PROTOCOL, "PLAINTEXT").strip().upper()
-    if protocol == "PLAINTEXT":
+    protocol = _protocol_of(told)
+    if protocol not in served:
+        raise ClientTlsError(f"{path}: {_PROTOCOL}={protocol}: write {' or '.join(served)}")
+    if not _WITH_TLS[protocol]:
         return None
-    if protocol != "SSL":
-        raise ClientTlsError(f"{path}: {_PROTOCOL}={protocol}: write PLAINTEXT or SSL")
     for key in _TYPES:
         if told.get(key, "PEM").strip().upper() != "PEM":
             raise ClientTlsError(f"{path}: {key}={told[key]}: write PEM; others can't be read here")

@@ -19,6 +19,13 @@ _OF_LISTENERS = (
 )
 """Also as listener.name.NAME.KEY."""
 
+_OF_LOGINS = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
+)
+"""Of listeners with SASL, also as listener.name.NAME.KEY."""
+
 _OF_NODES = (
     "admin.membership.on.controller.listener",
     "auto.leader.rebalance.enable",
@@ -132,6 +139,14 @@ REFUSED = (
     ),
     Refused(
         (
+            "connection.failed.authentication.delay.ms",
+            *_OF_LOGINS,
+            *(f"listener.name.{name}.{key}" for name in _LISTENERS for key in _OF_LOGINS),
+        ),
+        "nobody logs in to the listeners that the operator makes: clients show certificates. Set spec.tls",
+    ),
+    Refused(
+        (
             "controller.quorum.bootstrap.servers",
             "controller.quorum.voters",
             "controller.quorum.auto.join.enable",
@@ -139,6 +154,7 @@ REFUSED = (
             "formation.founder.id",
             "formation.founder.uuid",
             "formation.initial.voters",
+            "formation.scram.file",
         ),
         "the operator forms the quorum and moves its voters. Set spec.replicas",
     ),

@@ -13,6 +13,7 @@ it when it changes, and try again until their time is over. A refusal for good i
 
 from quorum_node.client.admin import QuorumAdminClient
 from quorum_node.client.errors import (
+    AuthenticationFailed,
     AuthorizationFailed,
     NoLeader,
     QuorumClientError,
@@ -22,6 +23,7 @@ from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDes
 
 __all__ = [
     "AlterQuorumInfo",
+    "AuthenticationFailed",
     "AuthorizationFailed",
     "NoLeader",
     "QuorumAdminClient",

@@ -26,6 +26,7 @@ from quorum_node.client.errors import (
     RequestRefused,
 )
 from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDescription
+from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
 from quorum_node.protocol import alter_quorum as alter
 from quorum_node.protocol import apis, voters
@@ -69,8 +70,9 @@ class _TryAgain(Exception):
 class QuorumAdminClient:
     """`bootstrap_servers`: controller listeners, host:port, of which one has to answer.
 
-    `timeout_ms` bounds every call, repetitions included. `tls`: for listeners that speak it (`client_tls.tls_of_folder`). Calls
-    raise ClientTlsError for files that can't be used.
+    `timeout_ms` bounds every call, repetitions included. `tls`: for listeners that speak it (`client_tls.tls_of_folder`); `sasl`: for
+    those where clients log in (`client_tls.security_of_command_config` has both). Calls raise ClientTlsError for files that
+    can't be used, and AuthenticationFailed.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class QuorumAdminClient:
         bootstrap_servers: Iterable[str],
         timeout_ms: int = 30_000,
         tls: ClientTls | None = None,
+        sasl: ClientSasl | None = None,
     ) -> None:
         self._known = [_address(server) for server in bootstrap_servers]
         if not self._known:
             raise ValueError("bootstrap_servers is empty: give host:port of a controller listener")
         self._timeout_seconds = timeout_ms / 1000
-        self._connections = Connections("quorum-admin-client", tls)
+        self._connections = Connections("quorum-admin-client", tls, sasl)
+        self._logs_in = sasl is not None
         self._newest: dict[tuple[str, int], int] = {}
         """Highest leader epoch that was told, by cluster id and partition: a leader of a lower one is none any more."""
 
@@ -220,6 +224,8 @@ class QuorumAdminClient:
 
     def _discover(self, partition: int, left: float) -> _Leader:
         """The leader, by whatever server names one."""
+        if self._logs_in and partition == 0:
+            return self._discover_at_listener(left)
         request = DiscoverBrokersRequest(replica_id=CLIENT_ID, partition_index=partition)
         why = ""
         for address in list(self._known):
@@ -246,6 +252,31 @@ class QuorumAdminClient:
                 leader = (found.leader_host, found.leader_port)
                 self._remember(leader)
                 return _Leader(leader, found.cluster_id)
+            why = f"{address[0]}:{address[1]} knows no leader"
+        raise _TryAgain(why)
+
+    def _discover_at_listener(self, left: float) -> _Leader:
+        """DiscoverBrokers names the listeners on which members dial each other, where nobody can log in."""
+        request = desc.DescribeClusterRequest(
+            include_cluster_authorized_operations=False,
+            endpoint_type=desc.ENDPOINTS_OF_CONTROLLERS,
+        )
+        why = ""
+        for address in list(self._known):
+            seconds = min(left, _ATTEMPT_SECONDS)
+            api, answer = apis.DESCRIBE_CLUSTER, desc.DescribeClusterResponse
+            try:
+                found = self._connections.ask(address, api, 1, request, answer, seconds)
+            except OSError as error:
+                why = f"{address[0]}:{address[1]}: {error}"
+                continue
+            _check(found.error_code, found.error_message or "")
+            for node in found.brokers:
+                self._remember((node.host, node.port), first=False)
+            for node in found.brokers:
+                if node.broker_id == found.controller_id:
+                    self._remember((node.host, node.port))
+                    return _Leader((node.host, node.port), found.cluster_id)
             why = f"{address[0]}:{address[1]} knows no leader"
         raise _TryAgain(why)
 

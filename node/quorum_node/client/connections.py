@@ -6,6 +6,8 @@ Owns sockets. Must not know what is asked. Any trouble on a connection ends it a
 import socket
 from typing import TypeVar
 
+from quorum_node.client.login import log_in
+from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.frames import (
@@ -24,9 +26,16 @@ _MAX_ANSWER_BYTES = 16 << 20
 
 
 class Connections:
-    """To be closed by whoever made them. `tls`: with it every connection begins with a handshake."""
+    """To be closed by whoever made them.
 
-    def __init__(self, client_id: str, tls: ClientTls | None = None) -> None:
+    `tls`: with it every connection begins with a handshake. `sasl`: with it the login comes next; then calls raise
+    AuthenticationFailed, too.
+    """
+
+    def __init__(
+        self, client_id: str, tls: ClientTls | None = None, sasl: ClientSasl | None = None
+    ) -> None:
+        self._sasl = sasl
         self._client_id = client_id
         self._tls = tls
         self._open: dict[Address, socket.socket] = {}
@@ -75,6 +84,35 @@ class Connections:
         if connection is None:
             connection = self._connected(address, timeout_seconds)
             self._open[address] = connection
+            if self._sasl is not None:
+                self._log_in(address, self._sasl, timeout_seconds)
+        message = self._asked(address, connection, frame, api, version, timeout_seconds)
+        assert isinstance(message, answer)
+        return message
+
+    def _log_in(self, address: Address, sasl: ClientSasl, timeout_seconds: float) -> None:
+        connection, asked = self._open[address], self._correlation_id
+
+        def ask(api: Api, version: int, body: Message) -> Message:
+            frame = encode_request(api, version, self._correlation_id, self._client_id, body)
+            return self._asked(address, connection, frame, api, version, timeout_seconds)
+
+        try:
+            log_in(sasl, ask)
+        except BaseException:
+            self._drop(address)
+            raise
+        assert self._correlation_id == asked, "the request that waits has this id"
+
+    def _asked(
+        self,
+        address: Address,
+        connection: socket.socket,
+        frame: bytes,
+        api: Api,
+        version: int,
+        timeout_seconds: float,
+    ) -> Message:
         connection.settimeout(timeout_seconds)
         connection.sendall(frame)
         try:
@@ -82,14 +120,12 @@ class Connections:
             response = _receive(connection, size)
             if response_correlation_id(response) != self._correlation_id:
                 raise MalformedMessage("an answer to another request")
-            message = decode_response(api, version, response)
+            return decode_response(api, version, response)
         except MalformedMessage as error:
             self._drop(address)
             raise ConnectionError(
                 f"{address[0]}:{address[1]} is no such server: {error}"
             ) from error
-        assert isinstance(message, answer)
-        return message
 
     def _connected(self, address: Address, timeout_seconds: float) -> socket.socket:
         plain = socket.create_connection(address, timeout_seconds)

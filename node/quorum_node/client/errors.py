@@ -9,6 +9,10 @@ class NoLeader(QuorumClientError):
     """No leader was found, or none answered, within the timeout. The outcome of a change is open."""
 
 
+class AuthenticationFailed(QuorumClientError):
+    """The login has failed: the user or the password is wrong, or the server is not the right one."""
+
+
 class RequestRefused(QuorumClientError):
     """The leader refused for good; `code` is Kafka's error code, by name where it has one."""
 

@@ -16,6 +16,7 @@ from quorum_node.configuration.properties import ConfigError, Properties
 from quorum_node.configuration.value_kinds import WILDCARDS
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.principals.mapping_rules import MappingRules
+from quorum_node.security.scram.mechanism import ScramMechanism
 from quorum_node.security.tls.listener_security import (
     ListenerSecurity,
     SecurityProtocol,
@@ -28,8 +29,27 @@ _CLIENT_AUTH = "ssl.client.auth"
 
 
 @dataclass(frozen=True, slots=True)
+class SaslConfig:
+    """How clients of a listener log in. `max_reauth_ms`: how long a login is good, 0: as long as its connection.
+
+    `max_request_bytes`: of a request before the login. `timeout_ms`, `logins_max`: how long a login may take, and how many
+    there may be at a time.
+    """
+
+    mechanisms: tuple[ScramMechanism, ...]
+    max_reauth_ms: int = security.MAX_REAUTH.default_of()
+    failed_delay_ms: int = security.FAILED_LOGIN_DELAY.default_of()
+    max_request_bytes: int = security.MAX_LOGIN_BYTES.default_of()
+    timeout_ms: int = security.HANDSHAKE_TIMEOUT.default_of()
+    logins_max: int = security.HANDSHAKES_MAX.default_of()
+
+
+@dataclass(frozen=True, slots=True)
 class ListenerConfig:
-    """One listener: `address` to bind, `advertised` for others, and what it allows. `ssl`: where it speaks TLS."""
+    """One listener: `address` to bind, `advertised` for others, and what it allows.
+
+    `ssl`: where it speaks TLS. `sasl`: where clients log in.
+    """
 
     address: ListenerAddress
     advertised: HostPort
@@ -37,6 +57,7 @@ class ListenerConfig:
     max_request_bytes: int
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ssl: SslSettings | None = None
+    sasl: SaslConfig | None = None
 
     @property
     def name(self) -> str:
@@ -84,6 +105,7 @@ def read_kafka_listeners(properties: Properties) -> tuple[ListenerConfig, ...]:
                 max_request_bytes,
                 security_.protocol,
                 security_.ssl,
+                _sasl(properties, security_),
             )
         )
     return tuple(found)
@@ -149,14 +171,24 @@ def _names(properties: Properties, addresses: Mapping[str, ListenerAddress]) -> 
 
 
 def _secured(properties: Properties, names: tuple[str, ...]) -> tuple[ListenerSecurity, ...]:
-    for name, protocol in properties.get(listeners.PROTOCOL_MAP).items():
-        if protocol.has_sasl and name in names:
-            why = f"this node serves PLAINTEXT and SSL: write {name}:SSL"
-            raise properties.wrong(listeners.PROTOCOL_MAP, why)
     try:
         return read_listeners(properties.raw, names, names[0])
     except SecuritySettingError as error:
         raise ConfigError(str(error)) from None
+
+
+def _sasl(properties: Properties, found: ListenerSecurity) -> SaslConfig | None:
+    if not found.protocol.has_sasl:
+        return None
+    name = found.name.lower()
+    return SaslConfig(
+        mechanisms=found.mechanisms,
+        max_reauth_ms=properties.get_for(security.MAX_REAUTH, name),
+        failed_delay_ms=properties.get(security.FAILED_LOGIN_DELAY),
+        max_request_bytes=properties.get_for(security.MAX_LOGIN_BYTES, name),
+        timeout_ms=properties.get(security.HANDSHAKE_TIMEOUT),
+        logins_max=properties.get(security.HANDSHAKES_MAX),
+    )
 
 
 def _seen_by_admin(raw: Mapping[str, str], dialled: str) -> dict[str, str]:

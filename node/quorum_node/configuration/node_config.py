@@ -57,6 +57,8 @@ class NodeConfig:
     """`formation.bootstrap`: whether this node may help to form a quorum that does not exist yet."""
     timeouts: QuorumTimeouts
     formation: Formation | None
+    first_scram_file: Path | None
+    """`formation.scram.file`: users of a quorum that does not exist yet."""
     witness: bool
     admin_token_file: Path | None
     membership_on_controller_listener: bool
@@ -106,6 +108,7 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         may_bootstrap=properties.get(quorum.MAY_BOOTSTRAP),
         timeouts=read_timeouts(properties),
         formation=formation,
+        first_scram_file=properties.get(quorum.FIRST_SCRAM),
         witness=properties.get(node.WITNESS),
         admin_token_file=properties.get(node.TOKEN_FILE),
         auto_join=properties.get(quorum.AUTO_JOIN),

@@ -29,10 +29,15 @@ from quorum_node.records.metadata import (
 from quorum_node.records.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 
 
-def begin(image: ClusterImage, *, in_transaction: bool) -> tuple[MetadataMessage, ...]:
+def begin(
+    image: ClusterImage,
+    *,
+    in_transaction: bool,
+    first_credentials: Sequence[MetadataMessage] = (),
+) -> tuple[MetadataMessage, ...]:
     """What a controller writes before anything else.
 
-    The levels of a new cluster, where no metadata.version is finalized yet; and the end of a transaction that
+    The levels of a new cluster, where no metadata.version is finalized yet, and its first users (KIP-900) beside them; and the end of a transaction that
     a controller before has left open (only stock ones open any).
     """
     records: list[MetadataMessage] = []
@@ -43,6 +48,7 @@ def begin(image: ClusterImage, *, in_transaction: bool) -> tuple[MetadataMessage
             FeatureLevelRecord(name=name, feature_level=level)
             for name, level in OF_A_NEW_CLUSTER.items()
         ]
+        records += first_credentials
     return tuple(records)
 
 

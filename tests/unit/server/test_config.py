@@ -202,7 +202,6 @@ def test_the_controllers_role_and_its_listener_alone(key: str, value: str, why: 
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("CONTROLLER:SASL_SSL", "this node serves PLAINTEXT and SSL: write CONTROLLER:SSL"),
         ("OTHER:PLAINTEXT", "does not say what listener CONTROLLER speaks"),
         ("CONTROLLER", "'CONTROLLER' is not LISTENER:PROTOCOL"),
         ("CONTROLLER:PLAIN", "'PLAIN' is none of PLAINTEXT"),

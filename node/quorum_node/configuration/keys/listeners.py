@@ -63,7 +63,7 @@ PROTOCOL_MAP: Key[Mapping[str, SecurityProtocol]] = Key(
     "listener.security.protocol.map",
     ProtocolMap(),
     {},
-    "what each listener speaks, `PLAINTEXT` or `SSL`; without this key all speak `PLAINTEXT`. A listener that a map forgets is refused",
+    "what each listener speaks: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`; without this key all speak `PLAINTEXT`. A listener that a map forgets is refused. Members dial each other by the first one, which has no SASL",
     shown="",
 )
 ADMIN = Key(

@@ -1,6 +1,7 @@
 """Keys: the quorum, how it comes to be, and the timeouts of the Raft protocol (KIP-595 "Configurations", KIP-853)."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from quorum_node.configuration.addresses import HostPort, VoterAddress
@@ -8,6 +9,7 @@ from quorum_node.configuration.key import REQUIRED, Key, Owner
 from quorum_node.configuration.value_kinds import (
     HOUR_MS,
     MANY,
+    AbsolutePath,
     Boolean,
     HostPorts,
     Integer,
@@ -70,6 +72,12 @@ MAY_BOOTSTRAP = Key(
     True,
     "`false`: this node never helps to form a quorum that does not exist yet",
 )
+FIRST_SCRAM: Key[Path | None] = Key(
+    "formation.scram.file",
+    AbsolutePath(),
+    None,
+    "ours: the first users of a new quorum. A line for each, as `kafka-storage format --add-scram` takes it: `SCRAM-SHA-512=[name=alice,password=…]`. The first leader writes them with the first records; afterwards the file is not needed",
+)
 
 FETCH_TIMEOUT = _timeout(
     "fetch.timeout.ms",
@@ -105,6 +113,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         FOUNDER_UUID,
         INITIAL_VOTERS,
         MAY_BOOTSTRAP,
+        FIRST_SCRAM,
     ),
     "Timeouts": (
         FETCH_TIMEOUT,

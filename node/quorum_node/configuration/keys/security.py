@@ -1,4 +1,4 @@
-"""Keys: what listeners that speak TLS present, trust and demand (KIP-651 for PEM), and who a certificate stands for.
+"""Keys: what listeners that speak TLS present, trust and demand (KIP-651 for PEM), who a certificate stands for, and SASL.
 
 `ssl.*` are texts here: what they say is read and checked together (`security/tls/ssl_settings.py`).
 """
@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from quorum_node.configuration.key import Key, Scope
-from quorum_node.configuration.value_kinds import HOUR_MS, Boolean, Integer, RoleRules, Text
+from quorum_node.configuration.value_kinds import (
+    HOUR_MS,
+    MANY,
+    Boolean,
+    Integer,
+    RoleRules,
+    Text,
+)
 from quorum_node.security.principals.mapping_rules import MappingRules
+from quorum_node.security.tls.listener_security import MECHANISMS_KEY
 from quorum_node.security.tls.ssl_settings import SSL_KEYS
 
 _PATH, _WORD, _PEM = "absolute path", "`PEM`", "PEM"
@@ -34,7 +42,7 @@ _DOCS: Mapping[str, tuple[str, str, str]] = {
     "ssl.client.auth": (
         "`required`, `none`",
         "`required`",
-        "whether a client has to show a certificate; `requested` is refused. Without this key the admin port takes a certificate, or the admin token",
+        "whether a client has to show a certificate; `requested` is refused. Without this key the admin port takes a certificate, or the admin token. For a listener with `SASL_SSL` the key counts with the listener's name alone, and without it no certificate is asked for, as in Kafka",
     ),
     "ssl.enabled.protocols": ("`TLSv1.3`, `TLSv1.2`", "`TLSv1.3`", "the versions of TLS"),
     "ssl.cipher.suites": ("names of suites, with commas", "OpenSSL's", "for TLS 1.2 alone"),
@@ -73,13 +81,13 @@ HANDSHAKE_TIMEOUT = Key(
     "quorum.handshake.timeout.ms",
     Integer(100, HOUR_MS),
     5000,
-    "ours: a handshake of TLS that has not ended by then ends its connection",
+    "ours: a handshake of TLS that has not ended by then ends its connection. After it a client of a SASL listener has as long to log in",
 )
 HANDSHAKES_MAX = Key(
     "quorum.handshakes.max",
     Integer(1, 10_000),
     64,
-    "ours: handshakes of a listener at a time. For one more the oldest of the address with the most is given up",
+    "ours: handshakes of a listener at a time, and as many clients that have not logged in. For one more the oldest of the address with the most is given up",
 )
 IDENTITY_BINDING = Key(
     "quorum.identity.binding",
@@ -94,6 +102,36 @@ ROLE_RULES: Key[MappingRules | None] = Key(
     "ours: from the subject of a certificate without such a name to one of the roles `operator`, `admin`, `reader`, `archiver`",
 )
 
+MECHANISMS = Key(
+    MECHANISMS_KEY,
+    Text("`SCRAM-SHA-512`, `SCRAM-SHA-256`"),
+    "",
+    "how clients log in to listeners with `SASL_PLAINTEXT` or `SASL_SSL`; such a listener needs this key",
+    scope=Scope.LISTENER,
+    shown="",
+)
+MAX_REAUTH = Key(
+    "connections.max.reauth.ms",
+    Integer(0, MANY),
+    0,
+    "a login by SASL is good for that long: a client that has not logged in again by then is disconnected. 0: as long as its connection",
+    scope=Scope.LISTENER,
+)
+FAILED_LOGIN_DELAY = Key(
+    "connection.failed.authentication.delay.ms",
+    Integer(0, 4000),
+    100,
+    "how late a failed login is answered",
+)
+MAX_LOGIN_BYTES = Key(
+    "sasl.server.max.receive.size",
+    Integer(1 << 10, 1 << 20),
+    64 << 10,
+    "a larger request is refused before the login",
+    scope=Scope.LISTENER,
+    shown="64 KiB",
+)
+
 SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     "Security": (
         *SSL.values(),
@@ -102,5 +140,9 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
         HANDSHAKES_MAX,
         IDENTITY_BINDING,
         ROLE_RULES,
+        MECHANISMS,
+        MAX_REAUTH,
+        FAILED_LOGIN_DELAY,
+        MAX_LOGIN_BYTES,
     ),
 }

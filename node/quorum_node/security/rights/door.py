@@ -23,6 +23,7 @@ from quorum_node.security.caller import Caller
 from quorum_node.security.certificate_identity import Role
 from quorum_node.security.rights.api_table import AS_A_READER, RULES
 from quorum_node.security.rights.claims import (
+    Claim,
     claim_of,
     own_voter_change,
     why_not_speaker,
@@ -46,12 +47,15 @@ class Denial:
 class DoorSettings:
     """`bound_listeners`: where callers speak for the node of their certificate alone (`quorum.identity.binding`).
 
-    A listener without TLS is not among them: nobody can show a certificate there. `auto_join`: whether members add
+    `login_listeners`: those with SASL. Whoever logs in speaks for no node, a super user neither: the credentials come from the
+    log, so a quorum whose members had to log in could not elect after a stop of all of them.
+    A listener without TLS is not among `bound_listeners`: nobody can show a certificate there. `auto_join`: whether members add
     themselves. `open_metrics`: for anybody.
     """
 
     authorizer: AuthorizerSettings
     bound_listeners: frozenset[str] = frozenset()
+    login_listeners: frozenset[str] = frozenset()
     auto_join: bool = False
     open_metrics: bool = True
 
@@ -75,13 +79,21 @@ class Door:
         rule = RULES[key] if claim is not None or key not in AS_A_READER else AS_A_READER[key]
         settings, text = self.settings, None
         asked = Asked(self, caller, rule)
-        if claim is not None and caller.listener in settings.bound_listeners:
-            text = why_not_speaker(caller, claim, self.voter_ids)
+        if claim is not None:
+            text = self._why_not_speaker(caller, claim)
         if text is None and settings.authorizer.enabled:
             itself = rule.own_voter and settings.auto_join
             if not (itself and own_voter_change(body, caller.identity)):
                 text = asked.why_not()
         return asked if text is None else Denial(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+
+    def _why_not_speaker(self, caller: Caller, claim: Claim) -> str | None:
+        if caller.listener in self.settings.login_listeners:
+            who = f"{caller.principal} speaks for {claim.text} at listener {caller.listener}"
+            return f"{who}: nodes show certificates, and do not log in by SASL"
+        if caller.listener in self.settings.bound_listeners:
+            return why_not_speaker(caller, claim, self.voter_ids)
+        return None
 
     def route(self, caller: Caller, method: str, path: str) -> "Asked | Denial | None":
         """Asked before the body of an HTTP request is read. None: there is no such route."""

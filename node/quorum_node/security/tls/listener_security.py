@@ -11,7 +11,9 @@ from enum import Enum
 from quorum_node.security.errors import SecuritySettingError
 from quorum_node.security.scram.mechanism import MECHANISMS, ScramMechanism
 from quorum_node.security.tls.ssl_settings import (
+    CLIENT_AUTH_KEY,
     SSL_KEYS,
+    ClientAuth,
     ListenerProperties,
     SslSettings,
     read_ssl_settings,
@@ -105,9 +107,17 @@ def _listener(
     return ListenerSecurity(
         name,
         protocol,
-        read_ssl_settings(properties, name) if protocol.has_tls else None,
+        _ssl(properties, name, protocol) if protocol.has_tls else None,
         _mechanisms(properties, name) if protocol.has_sasl else (),
     )
+
+
+def _ssl(properties: Mapping[str, str], listener: str, protocol: SecurityProtocol) -> SslSettings:
+    """As in Kafka, clients that log in show a certificate only where this very listener asks for one."""
+    own = f"listener.name.{listener.lower()}.{CLIENT_AUTH_KEY}"
+    if protocol.has_sasl and not properties.get(own, "").strip():
+        properties = {**properties, own: ClientAuth.NONE.value}
+    return read_ssl_settings(properties, listener)
 
 
 def _mechanisms(properties: Mapping[str, str], listener: str) -> tuple[ScramMechanism, ...]:

@@ -23,7 +23,7 @@ _CHAIN, _KEY, _TRUSTED = (
     f"{_TRUSTSTORE}.certificates",
 )
 _KEY_PASSWORD = "ssl.key.password"
-_CLIENT_AUTH = "ssl.client.auth"
+CLIENT_AUTH_KEY = "ssl.client.auth"
 _PROTOCOLS, _CIPHERS = "ssl.enabled.protocols", "ssl.cipher.suites"
 _RULES = "ssl.principal.mapping.rules"
 _HOST_CHECK = "ssl.endpoint.identification.algorithm"
@@ -38,7 +38,7 @@ SSL_KEYS = (
     f"{_TRUSTSTORE}.location",
     f"{_TRUSTSTORE}.password",
     _TRUSTED,
-    _CLIENT_AUTH,
+    CLIENT_AUTH_KEY,
     _PROTOCOLS,
     _CIPHERS,
     _RULES,
@@ -187,16 +187,16 @@ def _check_store(seen: ListenerProperties, store: str) -> None:
 
 
 def _client_auth(seen: ListenerProperties) -> ClientAuth:
-    text = seen.text(_CLIENT_AUTH, ClientAuth.REQUIRED.value).lower()
+    text = seen.text(CLIENT_AUTH_KEY, ClientAuth.REQUIRED.value).lower()
     if text == "requested":
         why = (
             "would let clients in without a certificate, as User:ANONYMOUS: write required, or none"
         )
-        raise seen.wrong(_CLIENT_AUTH, why)
+        raise seen.wrong(CLIENT_AUTH_KEY, why)
     try:
         return ClientAuth(text)
     except ValueError:
-        raise seen.wrong(_CLIENT_AUTH, "must be required or none") from None
+        raise seen.wrong(CLIENT_AUTH_KEY, "must be required or none") from None
 
 
 def _versions(seen: ListenerProperties) -> frozenset[TlsVersion]:

@@ -11,8 +11,10 @@ from quorum_node.configuration.node_config import NodeConfig
 from quorum_node.controller.id_space import voter_conflict
 from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.protocol.broker_registration import RegisteredListener
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import AddVoterRequest, VoterChangeResponse
+from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.controller_api import ControllerApi
@@ -36,6 +38,7 @@ class HostedController:
         peers: Peers,
         metrics: PartitionMetrics,
         config: NodeConfig,
+        first_credentials: tuple[UserScramCredentialRecord, ...] = (),
     ) -> None:
         events = ControllerEvents()
         chance = Chance(clock_ms)
@@ -55,11 +58,25 @@ class HostedController:
             metrics,
             lambda: replica.committed.in_transaction,
             balance_seconds=config.controller.balance_seconds,
+            first_credentials=first_credentials,
         )
         self.api = ControllerApi(self.controller, metrics)
         self.registrar = Registrar(
             replica,
-            own_registration(replica.key, replica.controller_endpoint(), config.dialled.protocol),
+            own_registration(
+                replica.key,
+                replica.controller_endpoint(),
+                config.dialled.protocol,
+                (
+                    RegisteredListener(
+                        name=each.name,
+                        host=each.advertised.host,
+                        port=each.advertised.port,
+                        security_protocol=each.protocol.id,
+                    )
+                    for each in config.listeners[1:]
+                ),
+            ),
             self.controller,
             ask,
             events,

@@ -7,7 +7,7 @@ begins with a look at everything (KV3-06).
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
 from quorum_node.controller.broker_partitions import suspicious
@@ -21,6 +21,7 @@ from quorum_node.controller.view import View
 from quorum_node.image.brokers import BrokersImage
 from quorum_node.image.partition_sets import IndexKey
 from quorum_node.raft.errors import RaftError
+from quorum_node.records.metadata import MetadataMessage
 from quorum_node.server.controller.active_controller import ActiveController
 from quorum_node.server.controller.events import ControllerEvents
 from quorum_node.server.observing.metrics import PartitionMetrics
@@ -37,7 +38,7 @@ PERIOD_SECONDS = 30.0
 class Maintenance:
     """One per controller; idle while that is not active.
 
-    `balance_seconds`: how often leaders go back to the first replicas; None: never.
+    `balance_seconds`: how often leaders go back to the first replicas; None: never. `first_credentials`: of a new quorum.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Maintenance:
         in_transaction: Callable[[], bool],
         *,
         balance_seconds: float | None = None,
+        first_credentials: Sequence[MetadataMessage] = (),
     ) -> None:
+        self._first_credentials = first_credentials
         self._balance_seconds = balance_seconds
         self._controller = controller
         self._events = events
@@ -77,7 +80,11 @@ class Maintenance:
         self._doubled = frozenset()
         pending = self._controller.pending
         assert pending is not None
-        records = begin(pending, in_transaction=self._in_transaction())
+        records = begin(
+            pending,
+            in_transaction=self._in_transaction(),
+            first_credentials=self._first_credentials,
+        )
         if records:
             self._controller.carry_out(Decision(records), self._done)
         self._tick()

@@ -13,7 +13,7 @@ the record that should follow, are tried again after a pause that doubles, until
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from quorum_node.controller.feature_levels import ANNOUNCED
@@ -71,8 +71,9 @@ def own_registration(
     key: ReplicaKey,
     endpoint: Endpoint,
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    others: Iterable[RegisteredListener] = (),
 ) -> ControllerRegistrationRequest:
-    """What this process says of itself, whomever it asks."""
+    """What this process says of itself, whomever it asks. `others`: listeners beside the one that members dial."""
     listener = RegisteredListener(
         name=endpoint.name,
         host=endpoint.host,
@@ -82,7 +83,7 @@ def own_registration(
     return ControllerRegistrationRequest(
         controller_id=key.id,
         incarnation_id=fresh_uuid(),
-        listeners=(listener,),
+        listeners=(listener, *others),
         features=tuple(
             SupportedFeatureRange(
                 name=name,

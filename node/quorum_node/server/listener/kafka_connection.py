@@ -13,11 +13,13 @@ from typing import Protocol, cast
 
 from quorum_node.protocol.frames import Request, UnsupportedRequest, decode_request
 from quorum_node.schema.schema import MalformedMessage
+from quorum_node.security.caller import Caller
 from quorum_node.server.ending.fail_stop import is_half_a_step
 from quorum_node.server.listener.connection_book import ConnectionBook
 from quorum_node.server.listener.fair_turns import FairTurns
 from quorum_node.server.listener.gate import NOT_YET, Gate, Proven
 from quorum_node.server.listener.large_reads import LARGE_BYTES, LargeReads
+from quorum_node.server.listener.logins import Logins
 from quorum_node.server.listener.port import Handler, InboundRequest
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.rights.port import Decided
@@ -54,6 +56,7 @@ class ConnectionOwner(Protocol):
     turns: FairTurns
     large_reads: LargeReads
     book: ConnectionBook
+    logins: Logins | None
 
     @property
     def frames_per_turn(self) -> int:
@@ -98,6 +101,9 @@ class KafkaConnection(asyncio.Protocol):
         self.proven: Proven = NOT_YET
         self.caller = NOT_YET.caller
         self.decided: Decided = {}
+        self._decode = decode_request
+        self._handler = server.handler
+        self._standing_of_client = 1
         self._is_retiring = False
         self.standing = 0
         self.active_at = 0.0
@@ -117,7 +123,31 @@ class KafkaConnection(asyncio.Protocol):
             return
         self.proven, self.caller = proven, proven.caller
         self.active_at = perf_counter()
+        if self._server.logins is not None:
+            self._await_login(self._server.logins)
         self._server.opened(self)
+
+    def _await_login(self, logins: Logins) -> None:
+        login = logins.begin(self)
+        self._decode, self._handler = login.decode, login.handle
+        self._frames.allow(login.max_request_bytes)
+        self._standing_of_client = 0
+
+    def logged_in(self, caller: Caller) -> None:
+        """See `logins.Guest`."""
+        self.caller, self.decided = caller, {}
+        self._decode = decode_request
+        self._frames.allow(self._server.max_request_bytes)
+        self._standing_of_client = 2
+
+    def unwatched(self, handler: Handler) -> None:
+        """See `logins.Guest`."""
+        self._handler = handler
+
+    def end_after_answers(self) -> None:
+        """See `logins.Guest`."""
+        self._frames.clear()
+        self.retire()
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
@@ -210,8 +240,8 @@ class KafkaConnection(asyncio.Protocol):
         limit, ends_at = MAX_FRAMES_PER_TURN, math.inf
         while not self._closed and (frame := frames.next()) is not None:
             self.unfinished_since = None
-            self.standing = 1
-            request = decode_request(frame)
+            self.standing = self._standing_of_client
+            request = self._decode(frame)
             if not self._is_voters:
                 self._is_voters = server.is_voters(self, request)
             size_bytes = len(frame)
@@ -219,7 +249,7 @@ class KafkaConnection(asyncio.Protocol):
             self._queued_bytes += size_bytes
             self._waiting.append(inbound)
             server.times.arrived(request)
-            server.handler(inbound)
+            self._handler(inbound)
             handled += 1
             if inbound.encoded is not None:
                 answer_bytes += sum(map(len, inbound.encoded))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from time import perf_counter
 from types import MappingProxyType
 
-from quorum_node.configuration.listener_config import ListenerConfig
+from quorum_node.configuration.listener_config import ListenerConfig, SaslConfig
 from quorum_node.configuration.properties import ConfigError
 from quorum_node.protocol.frames import Request
 from quorum_node.schema.schema import MalformedMessage
@@ -23,9 +23,11 @@ from quorum_node.server.listener.gate import ClearText, Gate
 from quorum_node.server.listener.handshakes import Handshakes
 from quorum_node.server.listener.kafka_connection import MAX_FRAMES_PER_TURN, KafkaConnection
 from quorum_node.server.listener.large_reads import LargeReads
+from quorum_node.server.listener.logins import Logins, StoredCredentials
 from quorum_node.server.listener.port import Handler
 from quorum_node.server.listener.voter_requests import voter_of
 from quorum_node.server.observing.metrics import Metrics
+from quorum_node.server.observing.refused_peers import RefusedPeers
 from quorum_node.server.observing.request_times import RequestTimes
 from quorum_node.server.transport.sockets import bind
 
@@ -58,6 +60,7 @@ class KafkaListener:
         voter_ids: Callable[[], Collection[int]] = tuple,
         shares: LoopShares | None = None,
         gate: Gate | None = None,
+        stored: StoredCredentials | None = None,
     ) -> None:
         self.settings = settings
         self.gate = gate or ClearText(settings.name)
@@ -74,10 +77,20 @@ class KafkaListener:
         self.book = ConnectionBook(settings.limits, perf_counter, self._count_closed)
         self._departures = Departures(self.loop, self.gate, lambda: self.connections)
         self._voter_ids = voter_ids
+        self.logins = None if settings.sasl is None else self._logins(settings.sasl, stored)
         self._acceptor: Acceptor | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._closing = False
         self._all_gone = asyncio.Event()
+
+    def _logins(self, sasl: SaslConfig, stored: StoredCredentials | None) -> Logins:
+        assert stored is not None, "a listener with SASL needs credentials"
+        name, reports = self.settings.name, RefusedPeers()
+
+        def tell(host: str, why: str) -> None:
+            reports.client_refused(name, host, why)
+
+        return Logins(name, sasl, stored, self.handler, tell, self._count_closed)
 
     async def start(self) -> None:
         """Bind and listen. Raises OSError."""
@@ -117,6 +130,8 @@ class KafkaListener:
     def connection_gone(self, connection: KafkaConnection) -> None:
         """A connection is closed."""
         self.book.lost(connection)
+        if self.logins is not None:
+            self.logins.gone(connection)
         self.connections.discard(connection)
         if self._closing and not self.connections:
             self._all_gone.set()
@@ -124,7 +139,7 @@ class KafkaListener:
     def is_voters(self, connection: KafkaConnection, request: Request) -> bool:
         """Whether a voter sends this request, as it says: nobody has to prove it on this listener."""
         sender = voter_of(request.body)
-        if sender is None or sender not in self._voter_ids():
+        if sender is None or self.logins is not None or sender not in self._voter_ids():
             return False
         return self.book.belongs_to_voter(connection, sender)
 
@@ -158,6 +173,8 @@ class KafkaListener:
         self._sweeping = self.loop.call_later(_SWEEP_SECONDS, self._sweep)
         self.book.sweep()
         self._departures.sweep()
+        if self.logins is not None:
+            self.logins.sweep()
 
     def _count_closed(self, why: str) -> None:
         self._metrics.count_labelled("connections_closed", f"{self._label} {why}")
@@ -166,7 +183,7 @@ class KafkaListener:
 class KafkaListeners:
     """All listeners of the process; they share its time, its handler and its metrics.
 
-    `gates`: of those that speak TLS, by name.
+    `gates`: of those that speak TLS, by name. `stored`: credentials, for those where clients log in.
     """
 
     def __init__(
@@ -177,11 +194,19 @@ class KafkaListeners:
         on_malformed: Callable[[str, str, str], None],
         voter_ids: Callable[[], Collection[int]],
         gates: Mapping[str, Gate] = MappingProxyType({}),
+        stored: StoredCredentials | None = None,
     ) -> None:
         shares = LoopShares()
         self._listeners = tuple(
             KafkaListener(
-                each, handler, metrics, on_malformed, voter_ids, shares, gates.get(each.name)
+                each,
+                handler,
+                metrics,
+                on_malformed,
+                voter_ids,
+                shares,
+                gates.get(each.name),
+                stored,
             )
             for each in settings
         )

@@ -281,7 +281,7 @@ COUNTS = (
     ),
     _counter(
         "connections_closed",
-        "Connections closed because of a limit, by listener and the key of the limit; or the reason `handshake` or `certificate`, of those that TLS does not let in",
+        "Connections closed because of a limit, by listener and the key of the limit; or the reason `handshake` or `certificate`, of those that TLS does not let in, or `login`, of those that could not log in",
         "limit",
     ),
     _counter(

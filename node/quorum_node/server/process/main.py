@@ -13,10 +13,12 @@ import uvloop
 from quorum_node.configuration.node_config import NodeConfig, check_config
 from quorum_node.configuration.properties import ConfigError, read_pairs
 from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.ending.fail_stop import watch_loop, watch_threads
 from quorum_node.server.ending.termination import Termination, exit_now
 from quorum_node.server.process.node_process import NodeProcess
 from quorum_node.server.starting.first_calls import dial_as
+from quorum_node.server.starting.first_credentials import first_credentials
 from quorum_node.server.starting.recovering import recover
 from quorum_node.server.starting.startup import open_replica, read_token
 from quorum_node.server.starting.tls_loading import TlsOfPorts, load_tls
@@ -50,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
             if parsed.recover is not None:
                 recover(config, _survivor(parsed.recover), termination.latch, dial)
         directory = open_replica(config, termination, dial)
-        code = uvloop.run(_run(config, directory, token, termination, tls))
+        credentials = first_credentials(config, directory)
+        code = uvloop.run(_run(config, directory, token, termination, tls, credentials))
     except ConfigError as error:
         code = termination.record(TerminationReason.BAD_CONFIGURATION, str(error))
     except WrongDirectory as error:
@@ -79,8 +82,9 @@ async def _run(
     token: str | None,
     termination: Termination,
     tls: TlsOfPorts,
+    credentials: tuple[UserScramCredentialRecord, ...],
 ) -> ExitCode:
-    process = NodeProcess(config, directory, token, termination, tls)
+    process = NodeProcess(config, directory, token, termination, tls, credentials)
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -20,6 +20,7 @@ from quorum_node.configuration.properties import ConfigError
 from quorum_node.exit_codes import ExitCode, TerminationReason
 from quorum_node.raft.outputs import Halt, HaltReason, VotersChanged
 from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.metadata import UserScramCredentialRecord
 from quorum_node.server.admin.app import create_app
 from quorum_node.server.admin.health_app import HealthApp
 from quorum_node.server.admin.node_view import NodeView
@@ -38,6 +39,7 @@ from quorum_node.server.process.file_limit import allow_connections
 from quorum_node.server.process.gauges import gauges_of_node
 from quorum_node.server.process.hosted_partitions import HostedPartitions
 from quorum_node.server.process.secured_ports import secured_ports
+from quorum_node.server.process.stored_credentials import CommittedCredentials
 from quorum_node.server.requests.config_api import ConfigApi
 from quorum_node.server.requests.kafka_api import KafkaApi
 from quorum_node.server.rights.guarding import (
@@ -78,7 +80,9 @@ class NodeProcess:
         token: str | None,
         termination: Termination,
         tls: TlsOfPorts,
+        credentials: tuple[UserScramCredentialRecord, ...] = (),
     ) -> None:
+        self._first_credentials = credentials
         self._config = config
         self._directory = directory
         self._termination = termination
@@ -117,6 +121,7 @@ class NodeProcess:
             malformed.from_client,
             self._hosted.voter_ids,
             self._secured.gates,
+            CommittedCredentials(LedReplica(first)),
         )
         self._codecs = CodecsAhead()
         self._metrics.ask_at_scrape(gauges_of_node(self._listeners, self._reserve))
@@ -144,6 +149,7 @@ class NodeProcess:
             host.peers,
             self._metrics.partition(host.partition),
             self._config,
+            self._first_credentials,
         )
         return self._controller
 

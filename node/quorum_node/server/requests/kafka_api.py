@@ -29,7 +29,6 @@ from quorum_node.protocol.describe import (
 from quorum_node.protocol.envelope import EnvelopeRequest, EnvelopeResponse
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.protocol.voters import AddRaftVoterRequest, RemoveRaftVoterRequest
-from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.schema.schema import Message
 from quorum_node.security.rights.door import Denial
@@ -122,7 +121,7 @@ class KafkaApi:
             case ApiVersionsRequest():
                 inbound.reply(self._api_versions(inbound.request.version))
             case DescribeClusterRequest():
-                inbound.reply(self._describe_cluster(inbound.request.version, body))
+                inbound.reply(self._describe_cluster(inbound, body))
             case AddRaftVoterRequest() | RemoveRaftVoterRequest() if not self._membership_allowed:
                 refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 inbound.reply(join_voter_change(body, refusal))
@@ -179,8 +178,9 @@ class KafkaApi:
         )
 
     def _describe_cluster(
-        self, version: int, body: DescribeClusterRequest
+        self, inbound: InboundRequest, body: DescribeClusterRequest
     ) -> DescribeClusterResponse:
+        version = inbound.request.version
         description = self._main.describe()
         # An empty log has no cluster: a configured id alone does not make one.
         cluster_id = description.cluster_id if description.log_end_offset > 0 else None
@@ -193,7 +193,8 @@ class KafkaApi:
             )
         nodes: dict[int, ClusterNode] = {}
         for voter in description.voters:
-            endpoint = voter.endpoint(CONTROLLER)
+            # A client that came by one listener speaks what that one speaks: it is told of the same one elsewhere.
+            endpoint = voter.endpoint(inbound.caller.listener)
             if endpoint is not None:
                 nodes[voter.key.id] = ClusterNode(
                     broker_id=voter.key.id, host=endpoint.host, port=endpoint.port

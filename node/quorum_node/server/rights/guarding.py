@@ -22,9 +22,11 @@ def door_settings(config: NodeConfig) -> DoorSettings:
     """What is asked of callers."""
     binding = config.tls.binding
     bound = (each.name for each in config.listeners if each.protocol.has_tls and binding)
+    logins = (each.name for each in config.listeners if each.protocol.has_sasl)
     return DoorSettings(
         authorizer=config.controller.authorizer,
         bound_listeners=frozenset(bound),
+        login_listeners=frozenset(logins),
         auto_join=config.auto_join,
         open_metrics=config.controller.open_metrics,
     )
@@ -37,7 +39,8 @@ def make_guard(
     metrics: Metrics,
 ) -> DoorGuard | None:
     """None where nobody is refused anything: nothing is asked then, and it costs nothing."""
-    if not settings.authorizer.enabled and not settings.bound_listeners:
+    asked = settings.bound_listeners | settings.login_listeners
+    if not settings.authorizer.enabled and not asked:
         return None
     return DoorGuard(settings, replica, voter_ids, Denials(metrics))
 

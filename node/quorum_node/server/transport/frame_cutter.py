@@ -23,6 +23,10 @@ class FrameCutter:
         self._partial = bytearray()
         self._wanted = 0
 
+    def allow(self, max_frame_bytes: int) -> None:
+        """Another limit from now on."""
+        self._max_frame_bytes = max_frame_bytes
+
     def feed(self, data: bytes) -> None:
         """The next bytes of the stream."""
         if self._position < len(self._data):  # frames that wait for their turn

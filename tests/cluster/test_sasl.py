@@ -1,0 +1,201 @@
+"""Real processes whose clients log in by SASL/SCRAM: who gets in, as whom, and what strangers and nodes are refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quorum_node.client import (
+    AuthenticationFailed,
+    AuthorizationFailed,
+    NoLeader,
+    QuorumAdminClient,
+    RequestRefused,
+)
+from quorum_node.client.connections import Connections
+from quorum_node.client_tls import ClientTls, ClientTlsError, security_of_command_config
+from quorum_node.protocol import apis, elections, scram
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.security.scram.mechanism import ScramMechanism
+from support.local_quorum import wait_until
+from support.sasl_quorum import (
+    PASSWORD,
+    READER,
+    READER_PASSWORD,
+    USER,
+    SaslQuorum,
+    login_of,
+)
+
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslQuorum]:
+    made = SaslQuorum(tmp_path_factory.mktemp("sasl"), 2)
+    with made:
+        made.form()
+        yield made
+        made.close()
+        for node in made.nodes.values():
+            print(node.log_text[-4000:])
+
+
+def tls_of(quorum: SaslQuorum, listener: str) -> ClientTls | None:
+    return quorum.client_tls if listener == "TOOLS" else None
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+@pytest.mark.parametrize("listener", ["TOOLS", "BARE"])
+def test_a_first_user_logs_in_and_does_what_it_may(
+    quorum: SaslQuorum, listener: str, mechanism: ScramMechanism
+) -> None:
+    tls, login = tls_of(quorum, listener), login_of(mechanism=mechanism)
+    with QuorumAdminClient(quorum.servers(listener), 20_000, tls, login) as client:
+        found = client.describe_quorum()
+    assert list(found.current_voters) == [1, 2]
+
+
+def test_who_may_nothing_is_known_and_refused(quorum: SaslQuorum) -> None:
+    login = login_of(READER, READER_PASSWORD)
+    with (
+        QuorumAdminClient(quorum.servers("BARE"), 10_000, None, login) as client,
+        pytest.raises((AuthorizationFailed, RequestRefused, NoLeader)),
+    ):
+        client.describe_quorum()
+    texts = [node.log_text for node in quorum.nodes.values()]
+    assert any("authorizer: denied" in text and f"User:{READER}" in text for text in texts)
+
+
+@pytest.mark.parametrize("user", [USER, "nobody"])
+@pytest.mark.parametrize("listener", ["TOOLS", "BARE"])
+def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
+    quorum: SaslQuorum, listener: str, user: str
+) -> None:
+    login = login_of(user, "a-wrong-one")
+    with (
+        QuorumAdminClient(
+            quorum.servers(listener), 5000, tls_of(quorum, listener), login
+        ) as client,
+        pytest.raises(AuthenticationFailed) as raised,
+    ):
+        client.describe_quorum()
+    assert str(raised.value) == (
+        "SASL_AUTHENTICATION_FAILED: Authentication failed during authentication due to invalid"
+        " credentials with SASL mechanism SCRAM-SHA-512"
+    )
+    texts = "".join(node.log_text for node in quorum.nodes.values())
+    assert f"is refused at listener {listener}: '{user}' for SCRAM-SHA-512: " in texts
+    assert "a-wrong-one" not in texts
+
+
+def test_who_does_not_log_in_is_disconnected(quorum: SaslQuorum) -> None:
+    with (
+        QuorumAdminClient(quorum.servers("BARE"), 3000) as client,
+        pytest.raises(NoLeader),
+    ):
+        client.describe_quorum()
+    texts = "".join(node.log_text for node in quorum.nodes.values())
+    assert "before the client has logged in" in texts
+
+
+def test_a_user_is_never_a_node_though_it_is_a_super_user(quorum: SaslQuorum) -> None:
+    """Votes of somebody who has logged in count for nothing, whatever the user may do otherwise."""
+    made = Connections("me", None, login_of())
+    address = ("127.0.0.1", quorum.ports[1]["BARE"])
+    part = elections.VoteRequestPartition(
+        partition_index=0, replica_epoch=1000, replica_id=2, last_offset_epoch=0, last_offset=0
+    )
+    topic = elections.VoteRequestTopic(topic_name="__cluster_metadata", partitions=(part,))
+    request = elections.VoteRequest(cluster_id=quorum.cluster_id, topics=(topic,))
+    answer = made.ask(address, apis.VOTE, 0, request, elections.VoteResponse, 5.0)
+    made.close()
+    assert answer.error_code == 31
+    assert "nodes show certificates, and do not log in by SASL" in quorum.nodes[1].log_text
+
+
+def alter(quorum: SaslQuorum, *changes: scram.ScramCredentialUpsertion) -> None:
+    made = Connections("me", None, login_of())
+    request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=changes)
+    leader = quorum.wait_leader()
+    address = ("127.0.0.1", quorum.ports[leader]["BARE"])
+    kind = scram.AlterUserScramCredentialsResponse
+    answer = made.ask(address, apis.ALTER_USER_SCRAM_CREDENTIALS, 0, request, kind, 5.0)
+    made.close()
+    assert [each.error_code for each in answer.results] == [0] * len(changes)
+
+
+def upsertion(user: str, password: str) -> scram.ScramCredentialUpsertion:
+    salt = b"the salt of a test"
+    return scram.ScramCredentialUpsertion(
+        name=user,
+        mechanism=SHA_512.number,
+        iterations=4096,
+        salt=salt,
+        salted_password=SHA_512.salted_password(password, salt, 4096),
+    )
+
+
+def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQuorum) -> None:
+    alter(quorum, upsertion("carol", "carols-first"))
+    versions = apis.API_VERSIONS
+    body, kind = ApiVersionsRequest(), ApiVersionsResponse
+    addresses = [("127.0.0.1", ports["BARE"]) for ports in quorum.ports.values()]
+    made = Connections("me", None, login_of("carol", "carols-first"))
+
+    def asked(connections: Connections) -> bool:
+        for address in addresses:
+            connections.ask(address, versions, 0, body, kind, 5.0)
+        return True
+
+    def can_log_in() -> bool:
+        try:
+            return asked(made)
+        except AuthenticationFailed:  # a follower has not heard of the user yet
+            return False
+
+    wait_until(can_log_in, "carol is known everywhere")
+    alter(quorum, upsertion("carol", "carols-second"))
+
+    def has_to_log_in_again() -> bool:
+        try:
+            return not asked(made)
+        except AuthenticationFailed:
+            return True
+
+    wait_until(has_to_log_in_again, "what was opened with the first password has ended")
+    with_second = Connections("me", None, login_of("carol", "carols-second"))
+    wait_until(lambda: asked(with_second), "the second password is known")
+    made.close()
+    with_second.close()
+
+
+def test_the_properties_of_kafkas_tools(quorum: SaslQuorum, tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    path.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={quorum.folder('admin') / 'ca.crt'}\n"
+        f'sasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
+    )
+    told = security_of_command_config(path)
+    assert PASSWORD not in repr(told)
+    with QuorumAdminClient(quorum.servers("TOOLS"), 20_000, told.tls, told.sasl) as client:
+        assert client.describe_quorum().current_voters
+    path.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.location=/x\n"
+    )
+    with pytest.raises(ClientTlsError, match=r"sasl.mechanism=PLAIN: write one of"):
+        security_of_command_config(path)
+
+
+def test_after_a_stop_of_all_members_they_elect_and_users_log_in(quorum: SaslQuorum) -> None:
+    """Members need no credentials from the log, and the file of the first users is not needed any more."""
+    quorum.users.unlink(missing_ok=True)
+    for node in quorum.nodes.values():
+        node.kill()
+    for node in quorum.nodes.values():
+        node.start()
+    quorum.wait_leader()
+    with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
+        assert client.describe_quorum().current_voters

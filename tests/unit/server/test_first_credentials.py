@@ -1,0 +1,74 @@
+"""The file with the first users of a quorum: what it may hold, when it is needed, and that no password is in a message."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from quorum_node.configuration.properties import ConfigError
+from quorum_node.controller.features import begin
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records.metadata import FeatureLevelRecord, UserScramCredentialRecord
+from quorum_node.security.scram.credential import made_from_password
+from quorum_node.security.scram.mechanism import ScramMechanism
+from quorum_node.server.starting.first_credentials import first_credentials
+
+SECRET = "hush-hush"
+
+
+def read(path: Path | None, end_offset: int = 0) -> tuple[UserScramCredentialRecord, ...]:
+    config = SimpleNamespace(first_scram_file=path)
+    log = SimpleNamespace(end_offset=end_offset)
+    directory = SimpleNamespace(first=SimpleNamespace(log=log))
+    return first_credentials(cast(Any, config), cast(Any, directory))
+
+
+def test_each_line_is_a_user_with_a_salt_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    line = f"SCRAM-SHA-512=[name=alice,password={SECRET}]"
+    path.write_text(f"\n # who begins\n{line}\n{line}\n")
+    one, other = read(path)
+    assert one.salt != other.salt
+    for each in (one, other):
+        made = made_from_password(ScramMechanism.SHA_512, SECRET, each.salt, each.iterations)
+        assert made.record("alice", ScramMechanism.SHA_512) == each
+
+
+def test_without_the_key_or_after_the_formation_there_are_none(tmp_path: Path) -> None:
+    assert read(None) == ()
+    assert read(tmp_path / "gone", end_offset=3) == ()
+    with pytest.raises(ConfigError, match=r"formation.scram.file=.*gone: there is no such file"):
+        read(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (f"PLAIN=[name=alice,password={SECRET}]", "begins with one of"),
+        (f"SCRAM-SHA-512=[name=alice,password={SECRET},{SECRET}]", "can't have a comma"),
+        (f"SCRAM-SHA-512=name=alice,password={SECRET}", "stand in brackets"),
+        (SECRET, "begins with one of"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_password(tmp_path: Path, line: str, why: str) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"# first\n{line}\n")
+    with pytest.raises(ConfigError, match=f"line 2: .*{why}") as raised:
+        read(path)
+    assert SECRET not in str(raised.value)
+
+
+def test_they_are_written_with_the_first_levels_and_never_again() -> None:
+    made = made_from_password(ScramMechanism.SHA_256, SECRET, b"salt", 4096)
+    user = made.record("alice", ScramMechanism.SHA_256)
+    records = begin(ClusterImage(), in_transaction=False, first_credentials=(user,))
+    assert records[-1] == user
+    levels = {
+        each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)
+    }
+    assert "metadata.version" in levels
+    image = ClusterImage()
+    for each in records:
+        image = image.replay(each)
+    assert begin(image, in_transaction=False, first_credentials=(user,)) == ()

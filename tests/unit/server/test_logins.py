@@ -1,0 +1,352 @@
+"""Clients of a SASL listener, frame by frame: bounds before the login, late answers to failed ones, and how long a login is good."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorum_node.configuration.listener_config import SaslConfig
+from quorum_node.protocol import apis, elections
+from quorum_node.protocol.api import Api
+from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorum_node.protocol.frames import SIZE_BYTES, decode_response, encode_request
+from quorum_node.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from quorum_node.records.metadata import UserScramCredentialRecord
+from quorum_node.schema.schema import Message
+from quorum_node.security.scram.credential import Decoy, made_from_password
+from quorum_node.security.scram.mechanism import ScramMechanism
+from quorum_node.security.scram.sasl_session import Credentials
+from quorum_node.server.listener.fair_turns import FairTurns
+from quorum_node.server.listener.kafka_connection import KafkaConnection
+from quorum_node.server.listener.kafka_listener import KafkaListener, LoopShares
+from quorum_node.server.listener.logins import Logins
+from quorum_node.server.listener.port import InboundRequest
+from quorum_node.server.observing.metrics import Metrics
+from support.listener_settings import listener_settings
+from support.scram_client import first_message, last_message
+
+SHA_512 = ScramMechanism.SHA_512
+DELAY_MS = 50
+VERSIONS = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+
+
+class Stored:
+    """alice and bob, whose passwords can be changed."""
+
+    def __init__(self) -> None:
+        self.are_loaded = True
+        self.by_user: dict[str, UserScramCredentialRecord] = {}
+        self.version: object = object()
+        for user in ("alice", "bob"):
+            self.set(user, user)
+
+    def set(self, user: str, password: str) -> None:
+        made = made_from_password(SHA_512, password, b"salt of " + password.encode(), 4096)
+        self.by_user[user] = made.record(user, SHA_512)
+        self.version = object()
+
+    def key_of(self, mechanism: ScramMechanism, user: str) -> UserScramCredentialRecord | None:
+        return self.by_user.get(user) if mechanism is SHA_512 else None
+
+    def credentials(self) -> Credentials:
+        return Credentials(self.key_of, Decoy(b"secret"), lambda: "0123456789abcdefghijklmnop")
+
+
+class Wire(asyncio.Transport):
+    """What a connection writes."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__({"peername": (host, 1)})
+        self.sent = bytearray()
+        self.is_closed = False
+        self.closed = asyncio.Event()
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.closed.set()
+
+    abort = close
+
+    def pause_reading(self) -> None: ...
+
+    resume_reading = pause_reading
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Scene:
+    """A listener with SASL and a clock of its own; who has logged in is answered by who it is."""
+
+    def __init__(self, **changes: int) -> None:
+        self.now = 0.0
+        self.stored = Stored()
+        self.served: list[InboundRequest] = []
+        self.metrics = Metrics()
+        self.malformed: list[str] = []
+        settings = SaslConfig((SHA_512,), failed_delay_ms=DELAY_MS, **changes)
+        self.listener = KafkaListener(
+            replace(listener_settings("TOOLS"), sasl=settings),
+            self._serve,
+            self.metrics,
+            lambda why, detail, peer: self.malformed.append(detail),
+            # How long work takes is no matter here: see `test_fair_turns`.
+            shares=LoopShares(FairTurns(asyncio.get_running_loop(), turn_seconds=math.inf)),
+            stored=self.stored,
+        )
+        self.told: list[str] = []
+        self.logins = self.listener.logins = Logins(
+            "TOOLS",
+            settings,
+            self.stored,
+            self._serve,
+            lambda address, why: self.told.append(why),
+            lambda why: None,
+            lambda: self.now,
+        )
+
+    def _serve(self, inbound: InboundRequest) -> None:
+        self.served.append(inbound)
+        inbound.reply(ApiVersionsResponse(error_code=0, api_keys=()))
+
+    def client(self, host: str = "10.0.0.1") -> "Client":
+        return Client(self, host)
+
+
+class Client:
+    def __init__(self, scene: Scene, host: str) -> None:
+        self.scene, self.wire = scene, Wire(host)
+        self.connection = KafkaConnection(scene.listener)
+        self.connection.connection_made(self.wire)
+
+    def send(self, api: Api, version: int, body: Message) -> None:
+        self.connection.data_received(encode_request(api, version, 1, "me", body))
+
+    def answer(self, api: Api, version: int) -> Any:
+        """The last frame that came."""
+        sent, found = bytes(self.wire.sent), b""
+        while sent:
+            size = int.from_bytes(sent[:SIZE_BYTES], "big")
+            found, sent = sent[SIZE_BYTES : SIZE_BYTES + size], sent[SIZE_BYTES + size :]
+        self.wire.sent.clear()
+        return decode_response(api, version, found) if found else None
+
+    def ask(self, api: Api, version: int, body: Message) -> Any:
+        self.send(api, version, body)
+        return self.answer(api, version)
+
+    def begin(self, user: str = "alice", version: int = 2) -> bytes:
+        self.ask(apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
+        first = SaslAuthenticateRequest(auth_bytes=first_message(user))
+        return bytes(self.ask(apis.SASL_AUTHENTICATE, version, first).auth_bytes)
+
+    def end(self, challenge: bytes, user: str, password: str, version: int = 2) -> Any:
+        last = last_message(SHA_512, user, challenge, password)
+        return self.ask(apis.SASL_AUTHENTICATE, version, SaslAuthenticateRequest(auth_bytes=last))
+
+    def log_in(self, user: str = "alice", password: str = "", version: int = 2) -> Any:
+        return self.end(self.begin(user, version), user, password or user, version)
+
+    def asks_who_it_is(self) -> str | None:
+        """The principal of a request, None if it was not served."""
+        before = len(self.scene.served)
+        self.send(apis.API_VERSIONS, 3, VERSIONS)
+        self.wire.sent.clear()
+        found = self.scene.served[before:]
+        return found[0].caller.principal if found else None
+
+    @property
+    def is_closed(self) -> bool:
+        return self.wire.is_closed
+
+
+def played(play: Callable[[], Any]) -> None:
+    async def run() -> None:
+        found = play()
+        if found is not None:
+            await found
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_who_has_logged_in_is_served_as_that_user(version: int) -> None:
+    def play() -> None:
+        client = Scene().client()
+        assert client.asks_who_it_is() == "User:ANONYMOUS"
+        found = client.log_in(version=version)
+        assert (found.error_code, found.session_lifetime_ms) == (0, 0)
+        assert client.asks_who_it_is() == "User:alice"
+        assert client.connection.caller.listener == "TOOLS"
+        assert client.connection.caller.identity is None
+
+    played(play)
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "wrong")])
+def test_a_failed_login_is_answered_late_and_then_the_connection_ends(
+    user: str, password: str
+) -> None:
+    async def play() -> None:
+        client = Scene().client()
+        challenge = client.begin(user)
+        began = asyncio.get_running_loop().time()
+        assert client.end(challenge, user, password) is None
+        await asyncio.wait_for(client.wire.closed.wait(), 10)
+        assert asyncio.get_running_loop().time() - began >= DELAY_MS / 1000
+        assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+        assert client.scene.served == []
+
+    played(lambda: play())
+
+
+def test_frames_behind_a_failed_login_in_one_piece_are_not_read() -> None:
+    async def play() -> None:
+        client = Scene().client()
+        challenge = client.begin("alice")
+        wrong = last_message(SHA_512, "alice", challenge, "wrong")
+        right = last_message(SHA_512, "alice", challenge, "alice")
+        frames = [
+            encode_request(
+                apis.SASL_AUTHENTICATE, 2, number, "me", SaslAuthenticateRequest(auth_bytes=each)
+            )
+            for number, each in enumerate((wrong, right))
+        ]
+        client.connection.data_received(b"".join(frames))
+        await asyncio.wait_for(client.wire.closed.wait(), 10)
+        assert client.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+        assert client.connection.caller.principal == "User:ANONYMOUS"
+
+    played(lambda: play())
+
+
+def test_before_the_login_nothing_else_is_read_and_nothing_large() -> None:
+    def play() -> None:
+        scene = Scene(max_request_bytes=2000)
+        vote, large, later = scene.client(), scene.client(), scene.client()
+        vote.send(apis.VOTE, 0, elections.VoteRequest(cluster_id="x", topics=()))
+        assert vote.is_closed
+        long = SaslAuthenticateRequest(auth_bytes=b"x" * 2000)
+        large.send(apis.SASL_AUTHENTICATE, 2, long)
+        assert large.is_closed
+        assert scene.malformed == [
+            "api key 52 before the client has logged in",
+            "a frame of 2016 bytes, the limit is 2000",
+        ]
+        later.log_in()
+        later.send(apis.SASL_AUTHENTICATE, 2, long)
+        assert not later.is_closed
+        assert len(scene.served) == 1
+
+    played(play)
+
+
+def test_a_login_that_takes_too_long_is_given_up() -> None:
+    def play() -> None:
+        scene = Scene(timeout_ms=5000)
+        slow, done = scene.client(), scene.client()
+        slow.begin()
+        done.log_in()
+        scene.now = 5.1
+        scene.logins.sweep()
+        assert slow.is_closed
+        assert not done.is_closed
+        assert scene.told == ["it did not log in in time (quorum.handshake.timeout.ms)"]
+
+    played(play)
+
+
+def test_of_too_many_the_oldest_of_the_address_with_the_most_goes() -> None:
+    def play() -> None:
+        scene = Scene(logins_max=3)
+        known = scene.client("10.0.0.9")
+        known.log_in()
+        one = scene.client("10.0.0.1")
+        flood = [scene.client("10.0.0.2") for _ in range(4)]
+        assert [each.is_closed for each in (one, known)] == [False, False]
+        assert [each.is_closed for each in flood] == [True, True, False, False]
+        assert len(scene.logins) == 3
+
+    played(play)
+
+
+def test_another_password_ends_the_session_and_that_of_nobody_else() -> None:
+    def play() -> None:
+        scene = Scene()
+        alice, bob = scene.client(), scene.client()
+        alice.log_in("alice")
+        bob.log_in("bob")
+        scene.logins.sweep()
+        scene.stored.set("alice", "another")
+        scene.logins.sweep()
+        assert [alice.is_closed, bob.is_closed] == [True, False]
+        assert scene.told == ["User:alice has another password now, or none"]
+
+    played(play)
+
+
+def test_a_password_that_changes_during_a_login_is_not_good_any_more() -> None:
+    def play() -> None:
+        scene = Scene()
+        client = scene.client()
+        challenge = client.begin()
+        scene.stored.set("alice", "another")
+        client.end(challenge, "alice", "alice")
+        assert client.is_closed
+        assert client.asks_who_it_is() is None
+
+    played(play)
+
+
+def test_nobody_is_told_that_a_password_is_wrong_before_credentials_are_loaded() -> None:
+    def play() -> None:
+        scene = Scene()
+        scene.stored.are_loaded = False
+        client = scene.client()
+        client.send(apis.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism="SCRAM-SHA-512"))
+        assert client.is_closed
+        assert client.answer(apis.SASL_HANDSHAKE, 1) is None
+
+    played(play)
+
+
+def test_a_login_is_good_for_a_while_and_is_renewed_by_the_same_user() -> None:
+    async def play() -> None:
+        scene = Scene(max_reauth_ms=10_000)
+        renewing, silent, other = scene.client(), scene.client(), scene.client()
+        for client in (renewing, silent, other):
+            assert client.log_in().session_lifetime_ms == 10_000
+        scene.now = 9.0
+        assert renewing.log_in().error_code == 0
+        assert renewing.asks_who_it_is() == "User:alice"
+        assert other.log_in("bob") is None
+        await asyncio.wait_for(other.wire.closed.wait(), 10)
+        assert other.answer(apis.SASL_AUTHENTICATE, 2).error_code == 58
+        assert other.is_closed
+        assert other.connection.caller.principal == "User:alice"
+        scene.now = 10.1
+        scene.logins.sweep()
+        assert [each.is_closed for each in (renewing, silent)] == [False, True]
+        scene.now = 19.5
+        scene.logins.sweep()
+        assert renewing.is_closed
+
+    played(lambda: play())
+
+
+def test_a_session_that_is_over_serves_nothing_before_the_sweep() -> None:
+    def play() -> None:
+        scene = Scene(max_reauth_ms=10_000)
+        client = scene.client()
+        client.log_in()
+        scene.now = 10.1
+        assert client.asks_who_it_is() is None
+        assert client.is_closed
+
+    played(play)
