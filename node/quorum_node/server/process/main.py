@@ -49,6 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
         dial = dial_as(config, tls)
         if termination.latch.read() is None:  # a disk that failed is not touched any more
             lock_directory(config.data_dir)
+            if parsed.restore_from is not None:
+                # Most starts restore nothing, and need not load what reads backups.
+                from quorum_node.server.starting.restoring import restore
+
+                source, of_cluster = Path(parsed.restore_from), parsed.restore_cluster_id
+                restore(config, source, of_cluster, termination.latch, dial)
             if parsed.recover is not None:
                 recover(config, _survivor(parsed.recover), termination.latch, dial)
         directory = open_replica(config, termination, dial)
@@ -129,6 +135,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="UUID:EPOCH:END_OFFSET",
         help="a majority of the voters is lost for good: make this replica, if its log ends there, the sole"
         " voter, then run. Committed records beyond its log are lost. A copy of the directory is kept",
+    )
+    parser.add_argument(
+        "--restore-from",
+        metavar="DIR",
+        help="begin a new quorum in an empty data directory with the records of a backup, of the newest backup in a"
+        " folder, or of a replica's directory, which is only read; then run. It does nothing in a formatted directory",
+    )
+    parser.add_argument(
+        "--restore-cluster-id",
+        metavar="ID",
+        help="the cluster id of what is restored, where cluster.id is a new one: epochs begin anew",
     )
     parser.add_argument("--version", action="version", version=f"quorum-node {VERSION}")
     return parser

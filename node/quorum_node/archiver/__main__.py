@@ -1,0 +1,17 @@
+"""The command `quorum-backup`: loads it, or says what is not installed."""
+
+import sys
+
+from quorum_node.missing_extra import brought_by
+
+
+def main() -> int:
+    """Run the command; returns the exit code."""
+    with brought_by("node"):
+        from quorum_node.archiver.main import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

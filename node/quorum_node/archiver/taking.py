@@ -1,0 +1,94 @@
+"""One backup of a running quorum: its newest snapshot, and the committed log behind it.
+
+Owns the order: read, sync, read back from the disk and replay, publish, delete what is too old. What it reads it reads from
+the leader, by Kafka's protocol, as nobody's replica: no commit waits for it, and the right to read the log is all it needs.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from quorum_node.archiver.whole_log import WholeLog
+from quorum_node.backups import folder
+from quorum_node.backups.contents import check_files, entry_of, read_contents
+from quorum_node.backups.manifest import BackupError, FileEntry, Manifest
+from quorum_node.client.committed_log import CommittedLog, CommittedLogError, SnapshotGone
+from quorum_node.records.metadata.metadata_version import LATEST_LEVEL
+from quorum_node.storage.errors import StorageFailure
+
+_TRIES = 5
+"""A snapshot goes when a newer one is there for long enough, or another leader has others."""
+_PARTITION = "__cluster_metadata-0"
+
+
+def take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
+    """Write, check and publish a backup into `target`; keep so many. Raises BackupError."""
+    try:
+        with folder.only_writer(target):
+            return _take(log, target, keep, software)
+    except (CommittedLogError, StorageFailure) as error:
+        raise BackupError(str(error)) from None
+    except OSError as error:
+        raise BackupError(f"{target}: {error.strerror or error}") from None
+
+
+def _take(log: CommittedLog, target: Path, keep: int, software: str) -> Manifest:
+    cluster_id, taken_at = log.cluster_id(), int(time.time())
+    written = folder.begin(target, f"{taken_at}-{os.getpid()}")
+    end_offset = _copy(log, written / _PARTITION)
+    names = sorted(f"{_PARTITION}/{each.name}" for each in (written / _PARTITION).iterdir())
+    entries = tuple(entry_of(written, name) for name in names)
+    manifest = _checked(written, entries, cluster_id, taken_at, end_offset, software)
+    published = folder.publish(written, manifest)
+    check_files(published, manifest)
+    folder.prune(target, cluster_id, keep)
+    return manifest
+
+
+def _copy(log: CommittedLog, partition: Path) -> int:
+    """Snapshot and log up to what is committed now; the end offset."""
+    for left in reversed(range(_TRIES)):
+        partition.mkdir()
+        try:
+            return WholeLog(log, partition).copy()
+        except SnapshotGone:
+            if not left:
+                raise
+        for each in partition.iterdir():
+            each.unlink()
+        partition.rmdir()
+    raise AssertionError("the last try returns or raises")
+
+
+def _checked(
+    written: Path,
+    entries: tuple[FileEntry, ...],
+    cluster_id: str,
+    taken_at: int,
+    end_offset: int,
+    software: str,
+) -> Manifest:
+    """Replayed from what is on the disk: what can't be replayed now could not be restored later."""
+    found = read_contents(written / _PARTITION)
+    if found.end_offset != end_offset:
+        raise BackupError(
+            f"{written} was read back and ends at offset {found.end_offset}, but {end_offset} was written:"
+            " the volume does not keep what it is given"
+        )
+    named = found.voters.cluster_id if found.voters is not None else None
+    if named not in (None, cluster_id):
+        raise BackupError(f"the log is of cluster {named}, and the quorum answers as {cluster_id}")
+    if found.metadata_version > LATEST_LEVEL:
+        raise BackupError(
+            f"metadata.version is {found.metadata_version}, and this version knows {LATEST_LEVEL} at most:"
+            " write backups with the image that the members run"
+        )
+    return Manifest(
+        cluster_id,
+        taken_at,
+        end_offset,
+        found.committed.epoch,
+        found.metadata_version,
+        entries,
+        software,
+    )

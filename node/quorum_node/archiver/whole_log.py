@@ -1,0 +1,76 @@
+"""The newest snapshot and the committed log behind it, copied from the leader into files as a replica has them."""
+
+from pathlib import Path
+
+from quorum_node.client.committed_log import CommittedLog
+from quorum_node.records.batches import Batch
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.storage.atomic_file import sync_file, write_fully
+from quorum_node.storage.leader_epochs import EpochStarts, write_checkpoint
+
+SEGMENT_BYTES = 64 << 20
+
+
+class WholeLog:
+    """Into an empty directory. Every call may raise CommittedLogError, OSError, StorageFailure."""
+
+    def __init__(self, log: CommittedLog, partition: Path) -> None:
+        self._log, self._partition = log, partition
+        self._epoch_starts: EpochStarts = []
+
+    def copy(self) -> int:
+        """The end offset: all before it was committed when the copy began, and is on the disk."""
+        snapshot = self._log.newest_snapshot()
+        if snapshot is not None:
+            self._copy_snapshot(snapshot)
+        offset = snapshot.end_offset if snapshot is not None else 0
+        end_offset = max(self._log.committed().end_offset, offset)
+        while offset < end_offset:
+            offset = self._copy_segment(offset, end_offset)
+        write_checkpoint(self._partition, self._epoch_starts)
+        return offset
+
+    def _copy_snapshot(self, id: SnapshotId) -> None:
+        position, size = 0, 1
+        with (self._partition / id.file_name).open("wb", buffering=0) as file:
+            while position < size:
+                data, size = self._log.snapshot_part(id, position)
+                if not data:
+                    raise self._log.error(
+                        f"{self._log.leader} gave nothing of snapshot {id} at byte {position}"
+                    )
+                write_fully(file.fileno(), data)
+                position += len(data)
+            sync_file(file.fileno())
+
+    def _copy_segment(self, offset: int, end_offset: int) -> int:
+        """One file; where the next one begins."""
+        size, first = 0, None
+        parts: list[bytes] = []
+        path = self._partition / f"{offset:020d}.log"
+        with path.open("wb", buffering=0) as file:
+            while offset < end_offset and size < SEGMENT_BYTES:
+                batches = self._log.read(offset, end_offset)
+                if not batches:
+                    raise self._log.error(
+                        f"{self._log.leader} gave nothing at offset {offset}, though {end_offset} was committed"
+                    )
+                first = batches[0].header.base_offset if first is None else first
+                for batch in batches:
+                    if batch.header.end_offset > offset:
+                        self._note(batch)
+                        parts.append(bytes(batch.data))
+                        offset = batch.header.end_offset
+                data = b"".join(parts)
+                parts.clear()
+                write_fully(file.fileno(), data)
+                size += len(data)
+            sync_file(file.fileno())
+        if first is not None and path.name != f"{first:020d}.log":
+            path.rename(path.with_name(f"{first:020d}.log"))  # a batch may reach over the snapshot
+        return offset
+
+    def _note(self, batch: Batch) -> None:
+        epoch = batch.header.leader_epoch
+        if not self._epoch_starts or self._epoch_starts[-1][0] != epoch:
+            self._epoch_starts.append((epoch, batch.header.base_offset))

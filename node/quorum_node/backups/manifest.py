@@ -1,0 +1,115 @@
+"""What a backup says of itself: `backup.json`, written last, so that a backup with it is whole.
+
+    backup-20261123T211500Z-0000004711/
+        backup.json
+        __cluster_metadata-0/%020d-%010d.checkpoint    the newest snapshot, if there was one
+        __cluster_metadata-0/%020d.log                 the committed log behind it
+        __cluster_metadata-0/leader-epoch-checkpoint   which epochs are in that log
+
+Owns the form and the names. The files are Kafka's, as a replica has them: what reads a replica's directory reads a backup.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+FILE_NAME = "backup.json"
+PREFIX = "backup-"
+_FORMAT = 1
+_NAME = re.compile(r"backup-\d{8}T\d{6}Z-\d{10,20}")
+_TIME_FORM = "%Y%m%dT%H%M%SZ"
+
+
+class BackupError(Exception):
+    """A backup that can't be written, read or used; the message says which, why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file. `name`: relative to the backup."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`end_offset`: exclusive; all before it was committed. `taken_at`: seconds since 1970."""
+
+    cluster_id: str
+    taken_at: int
+    end_offset: int
+    epoch: int
+    metadata_version: int
+    """Finalized level; 0: none was finalized."""
+    files: tuple[FileEntry, ...]
+    software: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its directory. Names sort by time."""
+        at = datetime.fromtimestamp(self.taken_at, UTC).strftime(_TIME_FORM)
+        return f"{PREFIX}{at}-{self.end_offset:010d}"
+
+    @property
+    def taken_at_text(self) -> str:
+        """RFC 3339."""
+        return datetime.fromtimestamp(self.taken_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(each.size_bytes for each in self.files)
+
+    def to_json(self) -> bytes:
+        """The content of the file."""
+        document = {
+            "format": _FORMAT,
+            "clusterId": self.cluster_id,
+            "takenAt": self.taken_at_text,
+            "endOffset": self.end_offset,
+            "epoch": self.epoch,
+            "metadataVersion": self.metadata_version,
+            "software": self.software,
+            "files": [
+                {"name": each.name, "bytes": each.size_bytes, "sha256": each.sha256}
+                for each in self.files
+            ],
+        }
+        return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Raises BackupError."""
+    path = directory / FILE_NAME
+    try:
+        told = json.loads(path.read_bytes())
+        if told["format"] != _FORMAT:
+            raise BackupError(
+                f"{path} has format {told['format']}, and this version reads format {_FORMAT}: use the"
+                " version of MetadataQuorum that has written it, or a newer one"
+            )
+        return Manifest(
+            cluster_id=str(told["clusterId"]),
+            taken_at=int(datetime.fromisoformat(told["takenAt"]).timestamp()),
+            end_offset=int(told["endOffset"]),
+            epoch=int(told["epoch"]),
+            metadata_version=int(told["metadataVersion"]),
+            files=tuple(
+                FileEntry(str(each["name"]), int(each["bytes"]), str(each["sha256"]))
+                for each in told["files"]
+            ),
+            software=str(told.get("software", "")),
+        )
+    except OSError as error:
+        raise BackupError(f"{path} can't be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackupError(f"{path} is damaged ({error!r}): use another backup") from None
+
+
+def is_backup_name(name: str) -> bool:
+    """Whether a directory of this name is a backup that was published."""
+    return _NAME.fullmatch(name) is not None

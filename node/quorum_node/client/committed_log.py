@@ -1,0 +1,292 @@
+"""The committed log of a running quorum, as bytes: Fetch up to the high watermark, FetchSnapshot, from whoever leads.
+
+Owns finding the leader, following it when it changes, and trying again until a deadline. A reader has no replica id, so the
+leader keeps nothing about it and no commit waits for it. It tells the leader's own epoch as the last one that it fetched: then
+a leader of ours and one of stock Kafka serve any offset of their log. Must not know what records mean.
+Source: KIP-595, "Fetch"; KIP-630, "FetchSnapshot"; versions as shipped in Kafka 4.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID, uuid4
+
+from quorum_node.client.connections import Address, Connections
+from quorum_node.client_tls import ClientTls
+from quorum_node.protocol import apis
+from quorum_node.protocol import fetch as wire
+from quorum_node.protocol import fetch_snapshot as snapshots
+from quorum_node.protocol.describe import (
+    ENDPOINTS_OF_CONTROLLERS,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from quorum_node.protocol.errors import ErrorCode
+from quorum_node.records.batches import Batch, CorruptBatch, split_batches
+from quorum_node.records.snapshot_id import SnapshotId
+
+_TOPIC = "__cluster_metadata"
+_TOPIC_ID = UUID(int=1)
+_FETCH_VERSION = 17
+_SNAPSHOT_VERSION = 1
+_CLUSTER_VERSION = 1
+_MAX_BYTES = 4 << 20
+_ANSWER_SECONDS = 10.0
+_PAUSE_SECONDS = 0.2
+_OBSERVER_ID = 0x7FFFFFFF
+"""Only replicas are sent to a snapshot. Nobody has this id; a leader forgets such an observer by itself."""
+_FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
+_GONE = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
+_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a leader has: offsets from `start_offset` on and below `end_offset` are committed."""
+
+    start_offset: int
+    end_offset: int
+
+
+class CommittedLogError(Exception):
+    """What was asked for could not be read; the message says from whom, and why."""
+
+
+class SnapshotGone(CommittedLogError):
+    """Whoever leads now does not have this snapshot, or not any more."""
+
+
+class _TryAgain(Exception):
+    """Not this server, or not now."""
+
+
+class CommittedLog:
+    """To be closed. `bootstrap`: controller listeners; one has to answer. Every call may raise `error`."""
+
+    error: type[CommittedLogError] = CommittedLogError
+    gone: type[SnapshotGone] = SnapshotGone
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        timeout_seconds: float = 30.0,
+        *,
+        client_id: str,
+        tls: ClientTls | None = None,
+    ) -> None:
+        self._known = list(bootstrap)
+        self._timeout_seconds = timeout_seconds
+        self._connections = Connections(client_id, tls)
+        self._epoch = 0
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    @property
+    def leader(self) -> str:
+        """Whoever answered last."""
+        return f"{self._known[0][0]}:{self._known[0][1]}"
+
+    def cluster_id(self) -> str:
+        """As whoever answers knows it."""
+        return self._on_leader(self._describe_cluster)
+
+    def committed(self) -> Committed:
+        """How far the log is committed now."""
+        part = self._on_leader(lambda address: self._fetch(address, 0, max_bytes=1))
+        start = max(part.log_start_offset, 0)
+        if start == 0 and part.snapshot_id.epoch >= 0 and not self._begins_with_more():
+            start = 1
+        return Committed(start, part.high_watermark)
+
+    def _begins_with_more(self) -> bool:
+        """Whether the batch of the first offset has the second one, too.
+
+        A stock leader that has a snapshot never serves the first offset itself, only whole batches.
+        """
+        part = self._on_leader(lambda address: self._fetch(address, 1, max_bytes=1))
+        batches = split_batches(part.records or b"")[0]
+        return bool(batches) and batches[0].header.base_offset == 0
+
+    def read(self, offset: int, end_offset: int) -> list[Batch]:
+        """Whole batches from the one with `offset` on; the last one may reach beyond `end_offset`.
+
+        `end_offset` must be committed. Raises `error` if the log does not have the offset any more.
+        """
+        part = self._on_leader(lambda address: self._fetch(address, offset))
+        if offset == 0 and part.log_start_offset <= 0 <= part.snapshot_id.epoch:
+            part = self._on_leader(lambda address: self._fetch(address, 1))
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or part.snapshot_id.epoch >= 0:
+            raise self.error(
+                f"the log of {self.leader} has no offset {offset}: it begins at {part.log_start_offset}"
+                f" and is committed up to {part.high_watermark}; what was before is in a snapshot"
+            )
+        try:
+            batches = split_batches(part.records or b"")[0]
+        except CorruptBatch as error:
+            raise self.error(f"{self.leader}, behind offset {offset}: {error}") from None
+        if batches and not batches[0].header.base_offset <= offset < batches[0].header.end_offset:
+            found = batches[0].header.base_offset
+            raise self.error(f"{self.leader} gave offset {found} where {offset} was asked for")
+        return [each for each in batches if each.header.base_offset < end_offset]
+
+    def snapshot_part(self, id: SnapshotId, position: int) -> tuple[bytes, int]:
+        """Bytes of a snapshot from a position on, and the size of the whole. Raises `gone`, too."""
+        part = self._on_leader(lambda address: self._fetch_snapshot(address, id, position))
+        if part.error_code in _GONE:
+            raise self.gone(f"{self.leader} has no snapshot {id}: {_name(part.error_code)}")
+        if part.error_code:
+            raise self.error(f"{self.leader}, snapshot {id}: {_name(part.error_code)}")
+        return bytes(part.unaligned_records), part.size
+
+    def newest_snapshot(self) -> SnapshotId | None:
+        """The one that a replica with an empty log is sent to; None if the log has everything."""
+        part = self._on_leader(lambda address: self._fetch(address, 0, as_replica=True))
+        found = part.snapshot_id
+        return SnapshotId(found.end_offset, found.epoch) if found.epoch >= 0 else None
+
+    # -- asking
+
+    def _fetch(
+        self,
+        address: Address,
+        offset: int,
+        *,
+        max_bytes: int = _MAX_BYTES,
+        as_replica: bool = False,
+    ) -> wire.FetchResponsePartition:
+        partition = wire.FetchPartition(
+            partition=0,
+            current_leader_epoch=self._epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=0 if as_replica else self._epoch,
+            partition_max_bytes=max_bytes,
+            replica_directory_id=uuid4() if as_replica else None,
+        )
+        request = wire.FetchRequest(
+            replica_state=wire.ReplicaState(replica_id=_OBSERVER_ID if as_replica else -1),
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=max_bytes,
+            topics=(wire.FetchTopic(topic_id=_TOPIC_ID, partitions=(partition,)),),
+        )
+        answer = self._connections.ask(
+            address, apis.FETCH, _FETCH_VERSION, request, wire.FetchResponse, _ANSWER_SECONDS
+        )
+        if answer.error_code or not answer.responses:
+            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+        part = answer.responses[0].partitions[0]
+        endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
+        self._follow(address, part.error_code, part.current_leader, endpoints)
+        if part.high_watermark < 0 and part.error_code == ErrorCode.NONE:
+            raise _TryAgain("a new leader has not committed a record of its epoch yet")
+        return part
+
+    def _describe_cluster(self, address: Address) -> str:
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=ENDPOINTS_OF_CONTROLLERS
+        )
+        answer = self._connections.ask(
+            address,
+            apis.DESCRIBE_CLUSTER,
+            _CLUSTER_VERSION,
+            request,
+            DescribeClusterResponse,
+            _ANSWER_SECONDS,
+        )
+        if answer.error_code or not answer.cluster_id:
+            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+        return answer.cluster_id
+
+    def _fetch_snapshot(
+        self, address: Address, id: SnapshotId, position: int
+    ) -> snapshots.FetchSnapshotResponsePartition:
+        partition = snapshots.FetchSnapshotPartition(
+            partition=0,
+            current_leader_epoch=self._epoch,
+            snapshot_id=snapshots.SnapshotIdentity(end_offset=id.end_offset, epoch=id.epoch),
+            position=position,
+        )
+        topic = snapshots.FetchSnapshotTopic(name=_TOPIC, partitions=(partition,))
+        request = snapshots.FetchSnapshotRequest(max_bytes=_MAX_BYTES, topics=(topic,))
+        answer = self._connections.ask(
+            address,
+            apis.FETCH_SNAPSHOT,
+            _SNAPSHOT_VERSION,
+            request,
+            snapshots.FetchSnapshotResponse,
+            _ANSWER_SECONDS,
+        )
+        if answer.error_code or not answer.topics:
+            raise _TryAgain(f"{address[0]}:{address[1]} answers {_name(answer.error_code)}")
+        part = answer.topics[0].partitions[0]
+        endpoints = [(each.node_id, (each.host, each.port)) for each in answer.node_endpoints]
+        self._follow(address, part.error_code, part.current_leader, endpoints)
+        return part
+
+    def _follow(
+        self,
+        address: Address,
+        code: int,
+        leader: wire.LeaderIdAndEpoch,
+        endpoints: Sequence[tuple[int, Address]],
+    ) -> None:
+        """Learn epoch and leader from any answer. Raises _TryAgain if it was no leader's."""
+        self._epoch = max(self._epoch, leader.leader_epoch)
+        for node_id, endpoint in endpoints:
+            if node_id == leader.leader_id:
+                self._prefer(endpoint)
+        if code in _FENCED:
+            raise _TryAgain(f"the epoch is {self._epoch}")
+        if code in _ELSEWHERE:
+            if not endpoints:
+                self._known.append(self._known.pop(self._known.index(address)))
+            raise _TryAgain(f"{address[0]}:{address[1]} does not lead")
+
+    def _on_leader(self, attempt: Callable[[Address], T]) -> T:
+        deadline = time.monotonic() + self._timeout_seconds
+        fenced_before = -1
+        while True:
+            address, epoch = self._known[0], self._epoch
+            try:
+                return attempt(address)
+            except _TryAgain as error:
+                why = str(error)
+            except OSError as error:
+                why = f"{address[0]}:{address[1]}: {error}"
+                self._known.append(self._known.pop(0))
+            if time.monotonic() > deadline:
+                raise self.error(
+                    f"no leader answered within {self._timeout_seconds:.0f} s; the last reason: {why}"
+                )
+            # An epoch that was just learned is used at once.
+            if self._epoch == epoch or epoch == fenced_before:
+                time.sleep(_PAUSE_SECONDS)
+            fenced_before = epoch
+
+    def _prefer(self, address: Address) -> None:
+        if address in self._known:
+            self._known.remove(address)
+        self._known.insert(0, address)
+
+
+def parsed_addresses(text: str) -> list[Address]:
+    """`host:port`, with commas between them. Raises CommittedLogError."""
+    found = []
+    for each in text.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise CommittedLogError(f"{each.strip()!r} is not host:port of a controller listener")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def _name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

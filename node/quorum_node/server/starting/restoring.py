@@ -1,0 +1,252 @@
+"""`quorum-node --restore-from DIR`: the founder of a new quorum begins with the records of a backup.
+
+Owns the questions before it (is this directory empty, does no quorum exist, is the backup whole, of the right cluster, of a
+version that this one reads?) and the order of what is written, so that a run that was cut short anywhere is begun again:
+
+1. Everything is made and opened in `restore-in-progress`, inside the data directory.
+2. The finished partition is renamed to its place.
+3. meta.properties is written: done. With it the option does nothing any more, so it may stay.
+
+With the cluster id of the backup the records stay as they are, and this node becomes the sole voter as after `--recover`: in
+an epoch far beyond those of the old quorum, whose voters are tombstones. With another cluster id the state is written as a snapshot,
+and epochs begin anew: nobody who knows the old ones is in that cluster.
+"""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from quorum_node.backups.contents import Contents, read_contents
+from quorum_node.backups.manifest import BackupError
+from quorum_node.backups.source import Source, find_source
+from quorum_node.configuration.node_config import NodeConfig
+from quorum_node.configuration.properties import ConfigError
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.raft.epoch_bound import MAX_EPOCH
+from quorum_node.raft.messages import voter_entry
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.metadata.metadata_version import LATEST_LEVEL, LOWEST_LEVEL
+from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
+from quorum_node.records.snapshot_id import SnapshotId
+from quorum_node.server.starting.first_calls import Dial, dial_in_clear_text
+from quorum_node.server.starting.founding_guard import existing_cluster
+from quorum_node.server.starting.recovering import sole_voter_record
+from quorum_node.server.starting.replica_building import build_replica, own_endpoints
+from quorum_node.server.starting.startup import other_servers
+from quorum_node.storage.atomic_file import sync_directory, sync_file
+from quorum_node.storage.directory import identity_text, is_formatted
+from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory, storage_errors
+from quorum_node.storage.failure_latch import FailureLatch
+from quorum_node.storage.leader_epochs import FILE_NAME as CHECKPOINT
+from quorum_node.storage.meta_properties import (
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from quorum_node.storage.partition_directory import (
+    OpenPartition,
+    format_partition,
+    open_partition,
+    partition_directory,
+)
+from quorum_node.storage.snapshots import SnapshotStore
+from quorum_node.storage.sole_voter import (
+    EPOCH_DISTANCE,
+    append_sole_voter,
+    owner_of,
+    save_sole_voter,
+)
+from quorum_node.storage.synced_end import FILE_NAME as SYNCED_END
+
+STAGING = "restore-in-progress"
+_MINUTE_S = 60
+_COUNTED_FROM_S = 1_767_225_600
+"""2026-01-01. Restores of one backup at two times begin in epochs that differ: their records must not pass for each other's."""
+_SUFFIXES = (".checkpoint", ".log")
+_COPIED = frozenset({CHECKPOINT, SYNCED_END})
+"""Beside snapshots and segments: by these a log that was cut is told from one that was damaged. All else is made anew."""
+
+_LOG = structlog.get_logger("quorum_node")
+
+
+def restore(
+    config: NodeConfig,
+    path: Path,
+    of_cluster: str | None,
+    latch: FailureLatch,
+    dial: Dial = dial_in_clear_text,
+    now_s: float | None = None,
+) -> None:
+    """Fill the (locked, empty) data directory, unless it is formatted already.
+
+    `of_cluster`: whose records, where that is another cluster than `cluster.id`. Raises ConfigError or WrongDirectory where it is
+    refused, and nothing was changed then; StorageFailure, DiskFull.
+    """
+    if read_meta_properties(config.data_dir) is not None:
+        _LOG.info(
+            f"--restore-from {path}: {config.data_dir} is formatted already; nothing was restored"
+        )
+        return
+    target = config.cluster_id
+    if target is None:
+        raise ConfigError(
+            "--restore-from needs cluster.id: that of the backup to go on with it, or a new one"
+        )
+    _check_place(config, latch, dial)
+    if (uuid := _finished(config)) is None:
+        try:
+            source = find_source(path, of_cluster or target)
+            uuid = _make(config, source, time.time() if now_s is None else now_s)
+        except (BackupError, ConfigError) as error:
+            shutil.rmtree(config.data_dir / STAGING, ignore_errors=True)
+            known = isinstance(error, ConfigError)
+            raise ConfigError(str(error) if known else f"--restore-from {path}: {error}") from None
+    write_meta_properties(config.data_dir, MetaProperties(config.node_id, uuid, target))
+    shutil.rmtree(config.data_dir / STAGING, ignore_errors=True)
+    who = identity_text(config.node_id, uuid)
+    _LOG.warning(f"{who} was restored from {path}, and is the sole voter of cluster {target}")
+
+
+def _check_place(config: NodeConfig, latch: FailureLatch, dial: Dial) -> None:
+    if config.partitions > 1:
+        raise ConfigError("--restore-from: only a node with one quorum partition can be restored")
+    if config.witness:
+        raise ConfigError(
+            "--restore-from: a witness never leads; restore another node, or unset quorum.witness"
+        )
+    staging = config.data_dir / STAGING
+    begun = staging.exists() or _finished(config) is not None
+    if not begun:
+        is_formatted(config.data_dir, latch)  # refuses a directory that has lost its identity
+    existing = existing_cluster(other_servers(config), dial)
+    if existing is not None:
+        server, cluster_id = existing
+        raise WrongDirectory(
+            f"--restore-from: {server} is in cluster {cluster_id} already: a restore begins a new quorum, and never"
+            " changes one that exists. Stop that quorum, or restore under another name"
+        )
+
+
+def _finished(config: NodeConfig) -> UUID | None:
+    """The replica whose partition is in its place already: only meta.properties was missing."""
+    staging = config.data_dir / STAGING
+    return owner_of(partition_directory(config.data_dir, 0)) if staging.exists() else None
+
+
+def _check_versions(source: Source, contents: Contents) -> None:
+    level = contents.metadata_version
+    if level and not LOWEST_LEVEL <= level <= LATEST_LEVEL:
+        raise BackupError(
+            f"{source.path} has metadata.version {level}, and this version reads {LOWEST_LEVEL} to {LATEST_LEVEL}:"
+            " use the image that the members ran when it was written, or a newer one"
+        )
+    if source.end_offset not in (None, contents.end_offset):
+        raise BackupError(
+            f"{source.path} ends at offset {contents.end_offset}, and says {source.end_offset}: use another backup"
+        )
+
+
+def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
+    """The partition, in its place. Raises BackupError, too."""
+    formation = config.formation
+    founds = formation is not None and formation.founder_id == config.node_id
+    uuid = formation.founder_uuid if formation is not None and founds else fresh_uuid()
+    staging = config.data_dir / STAGING
+    with storage_errors(f"restore into {staging}"):
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+    before = fresh_uuid()
+    format_partition(staging, 0, before, source.cluster_id)
+    _copy(partition_directory(source.path, 0), partition_directory(staging, 0))
+    try:
+        # What a replica had not synced when its process ended is cut off by this.
+        opened = _open(staging, before, source.cluster_id, config.segment_bytes)
+    except StorageFailure as error:
+        raise BackupError(f"{source.path} is damaged: {error}") from None
+    try:
+        contents = read_contents(opened.path)
+        _check_versions(source, contents)
+        if source.cluster_id == config.cluster_id:
+            _append(config, opened, uuid, now_s)
+    finally:
+        opened.log.close()
+    if source.cluster_id != config.cluster_id:
+        with storage_errors(f"restore into {staging}"):
+            shutil.rmtree(opened.path)
+        _begin_anew(config, contents, staging, uuid)
+    with storage_errors(f"restore into {config.data_dir}"):
+        os.rename(partition_directory(staging, 0), partition_directory(config.data_dir, 0))
+        sync_directory(config.data_dir)
+    return uuid
+
+
+def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> None:
+    """The same cluster: behind the records of the backup comes the sole voter."""
+    meta = MetaProperties(config.node_id, opened.replica_uuid, config.cluster_id)
+    replica = build_replica(config, meta, opened)
+    last = opened.log.epoch_before(opened.log.end_offset) or 0
+    epoch = last + EPOCH_DISTANCE + int(max(now_s - _COUNTED_FROM_S, 0)) // _MINUTE_S
+    if epoch > MAX_EPOCH:
+        raise ConfigError(
+            f"--restore-from: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with these"
+            " records: give another cluster.id, and the backup's with --restore-cluster-id"
+        )
+    founder = ReplicaKey(config.node_id, uuid)
+    record = sole_voter_record(replica, founder, own_endpoints(config), epoch)
+    append_sole_voter(opened.log, epoch, record, int(now_s * 1000))
+    save_sole_voter(opened.path, opened.state, epoch, founder)
+
+
+def _begin_anew(config: NodeConfig, contents: Contents, staging: Path, uuid: UUID) -> None:
+    """Another cluster: one snapshot with all that lasts, and one voter."""
+    committed = contents.committed
+    if not committed.is_whole:
+        kinds = ", ".join(sorted(committed.image.left_out)) or "an open transaction"
+        raise ConfigError(
+            f"--restore-from: a new cluster begins with a snapshot, which would lose {kinds}: restore under the"
+            " cluster id of the backup"
+        )
+    founder = voter_entry(ReplicaKey(config.node_id, uuid), own_endpoints(config))
+    named = SnapshotId(committed.end_offset, min(committed.epoch, 1))
+    place = (max(committed.end_offset - 1, 0), named.epoch)
+    voters = VotersRecord((founder,), config.cluster_id, 1, log_position=place)
+    format_partition(staging, 0, uuid, config.cluster_id)
+    writer = SnapshotStore(partition_directory(staging, 0)).create(named)
+    bounds = SnapshotBounds(committed.timestamp_ms, 1, voters)
+    for data in encode_snapshot(named, bounds, committed.image.snapshot_records()):
+        writer.append(data)
+    writer.freeze()
+    opened = _open(staging, uuid, config.cluster_id, config.segment_bytes)
+    state = replace(opened.state, formed=True)
+    opened.state_file.save(state)
+    opened.log.close()
+
+
+def _open(staging: Path, uuid: UUID, cluster_id: str | None, segment_bytes: int) -> OpenPartition:
+    return open_partition(staging, 0, uuid, cluster_id=cluster_id, segment_bytes=segment_bytes)
+
+
+def _copy(source: Path, target: Path) -> None:
+    files = [
+        each
+        for each in sorted(source.iterdir())
+        if each.suffix in _SUFFIXES or each.name in _COPIED
+    ]
+    with storage_errors(f"copy {source}"):
+        needed, free = sum(each.stat().st_size for each in files), shutil.disk_usage(target).free
+        if needed > free:
+            raise DiskFull(
+                f"{source} has {needed} bytes, and {free} are free in {target}: give the members larger volumes"
+            )
+        for each in files:
+            with each.open("rb") as reader, (target / each.name).open("wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+                writer.flush()
+                sync_file(writer.fileno())
+        sync_directory(target)

@@ -1,0 +1,198 @@
+"""`quorum-backup`: what it writes is whole when it has its name, is checked as it is on the disk, and only old ones go."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from quorum_node.archiver import taking
+from quorum_node.archiver.main import main
+from quorum_node.archiver.taking import take
+from quorum_node.backups.contents import check_files, read_contents
+from quorum_node.backups.manifest import BackupError, Manifest, read_manifest
+from quorum_node.client.committed_log import CommittedLog
+from quorum_node.records import metadata as md
+from quorum_pipeline.files.replay import Moment, replay_directory
+from support.metadata_records import level
+from support.quorum_directory_reader import DirectoryReader
+from support.written_log import LogWriter, write_history
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    """A log of a hundred offsets or so, with a snapshot in its middle."""
+    made = LogWriter(tmp_path / "replica")
+    write_history(made)
+    made.snapshot()
+    made.append(md.TopicRecord(name="late", topic_id=UUID(int=9)))
+    made.close()
+    return made
+
+
+@pytest.fixture
+def leader(tmp_path: Path, writer: LogWriter) -> DirectoryReader:
+    return DirectoryReader(tmp_path / "replica")
+
+
+Take = Callable[..., Manifest]
+
+
+@pytest.fixture
+def backup(tmp_path: Path, leader: DirectoryReader, monkeypatch: pytest.MonkeyPatch) -> Take:
+    """Takes one, each a second later than the one before."""
+    clock = iter(range(1_800_000_000, 1_900_000_000))
+    monkeypatch.setattr(taking.time, "time", lambda: float(next(clock)))
+
+    def run(keep: int = 7) -> Manifest:
+        return take(cast(CommittedLog, leader), tmp_path / "target", keep, "1.0")
+
+    return run
+
+
+def names(tmp_path: Path) -> list[str]:
+    return sorted(each.name for each in (tmp_path / "target").iterdir())
+
+
+def test_a_backup_amounts_to_what_the_log_amounts_to(
+    tmp_path: Path, writer: LogWriter, backup: Take
+) -> None:
+    manifest = backup()
+    assert (manifest.cluster_id, manifest.end_offset) == ("cluster", writer.end_offset)
+    assert (manifest.epoch, manifest.metadata_version) == (writer.epoch, 27)
+    path = tmp_path / "target" / manifest.name
+    assert read_manifest(path) == manifest
+    check_files(path, manifest)
+    kinds = [Path(each.name).suffix for each in manifest.files]
+    assert sorted(kinds) == ["", ".checkpoint", ".log"], "a snapshot, and the log behind it alone"
+    assert read_contents(path / "__cluster_metadata-0").end_offset == writer.end_offset
+    # What reads a replica's directory reads a backup.
+    wanted = replay_directory(tmp_path / "replica", Moment())
+    assert replay_directory(path, Moment()).image == wanted.image
+
+
+def test_a_snapshot_that_goes_meanwhile_is_asked_for_again(
+    leader: DirectoryReader, backup: Take
+) -> None:
+    leader.gone = 2
+    assert backup().end_offset == leader.committed().end_offset
+    leader.gone = 100
+    with pytest.raises(BackupError, match="gone"):
+        backup()
+
+
+def test_a_backup_that_is_cut_short_has_no_name_and_costs_no_other(
+    tmp_path: Path, leader: DirectoryReader, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = backup(keep=1)
+    monkeypatch.setattr(DirectoryReader, "read", lambda *_: [])
+    with pytest.raises(BackupError, match=r"gave nothing at offset \d+, though \d+ was committed"):
+        backup(keep=1)
+    found = names(tmp_path)
+    assert kept.name in found
+    assert [each for each in found if each.startswith("backup-")] == [kept.name]
+    monkeypatch.undo()
+    again = taking.take(cast(CommittedLog, leader), tmp_path / "target", 7, "")
+    assert names(tmp_path) == sorted([kept.name, again.name]), "what was left over is gone"
+
+
+def test_what_the_disk_does_not_keep_is_never_published(
+    tmp_path: Path, backup: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = taking.WholeLog.copy
+
+    def cut(self: taking.WholeLog) -> int:
+        end_offset = honest(self)
+        (log,) = self._partition.glob("*.log")
+        data = log.read_bytes()
+        log.write_bytes(data[:-30] + bytes([data[-30] ^ 1]) + data[-29:])
+        return end_offset
+
+    monkeypatch.setattr(taking.WholeLog, "copy", cut)
+    with pytest.raises(BackupError, match="is damaged"):
+        backup()
+    assert not [each for each in names(tmp_path) if each.startswith("backup-")]
+
+
+def test_the_oldest_of_this_cluster_go_and_nothing_else(tmp_path: Path, backup: Take) -> None:
+    foreign = backup()
+    path = tmp_path / "target" / foreign.name
+    told = json.loads((path / "backup.json").read_bytes())
+    (path / "backup.json").write_text(json.dumps(told | {"clusterId": "another"}))
+    broken = backup()
+    (tmp_path / "target" / broken.name / "backup.json").write_text("{")
+    (tmp_path / "target" / "notes").mkdir()
+    made = [backup(keep=2).name for _ in range(4)]
+    assert names(tmp_path) == sorted([foreign.name, broken.name, "notes", *made[-2:]])
+
+
+def test_one_process_at_a_time_writes_into_a_folder(tmp_path: Path, backup: Take) -> None:
+    (tmp_path / "target").mkdir()
+    held = os.open(tmp_path / "target", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(BackupError, match="another backup is being written"):
+        backup()
+    os.close(held)
+    backup()
+
+
+def test_a_metadata_version_of_the_future_is_refused(
+    tmp_path: Path, leader: DirectoryReader, backup: Take
+) -> None:
+    later = LogWriter(tmp_path / "later")
+    write_history(later)
+    later.append(level(md.METADATA_VERSION, md.LATEST_LEVEL + 1))
+    later.close()
+    leader.directory = tmp_path / "later" / "__cluster_metadata-0"
+    with pytest.raises(BackupError, match="write backups with the image that the members run"):
+        backup()
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "manifest", "format"])
+def test_damage_is_found_and_named(
+    damage: str, tmp_path: Path, backup: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "target" / backup().name
+    assert main(["verify", str(path)]) == 0
+    assert "whole, and replayed" in capsys.readouterr().out
+    (log,) = (path / "__cluster_metadata-0").glob("*.log")
+    data = log.read_bytes()
+    match damage:
+        case "flip":
+            log.write_bytes(data[:70] + bytes([data[70] ^ 4]) + data[71:])
+        case "cut":
+            log.write_bytes(data[:-1])
+        case "gone":
+            log.unlink()
+        case "manifest":
+            (path / "backup.json").write_text("{}")
+        case "format":
+            told = json.loads((path / "backup.json").read_bytes()) | {"format": 2}
+            (path / "backup.json").write_text(json.dumps(told))
+    assert main(["verify", str(path)]) == 1
+    said = capsys.readouterr().err
+    place = path / "backup.json" if damage in ("manifest", "format") else log
+    assert str(place) in said
+    wanted = {"gone": "can't be read", "format": "reads format 1"}.get(damage, "damaged")
+    assert wanted in said
+
+
+def test_the_commands_print_a_line_each_and_a_summary(
+    tmp_path: Path, backup: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, summary = tmp_path / "target", tmp_path / "summary"
+    first = backup()
+    assert main(["list", str(folder)]) == 0
+    assert f"{first.name}  cluster cluster, taken 2027-01-15T08:00:00Z" in capsys.readouterr().out
+    nobody = ["take", "--bootstrap", "127.0.0.1:1", "--target", str(folder), "--timeout", "0"]
+    assert main([*nobody, "--summary", str(summary)]) == 1
+    assert "no leader answered" in capsys.readouterr().err
+    assert "no leader answered" in json.loads(summary.read_text())["error"]
+    assert main(["list", str(tmp_path / "nowhere")]) == 1
+    with pytest.raises(SystemExit) as wrong:
+        main([*nobody, "--keep", "0"])
+    assert wrong.value.code == 2
