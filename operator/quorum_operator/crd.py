@@ -14,6 +14,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from quorum_operator.backup_crd import (
+    RESTORE_RULES,
+    BackupSpec,
+    BackupStatus,
+    RestoreFromSpec,
+)
 from quorum_operator.config_crd import rules as config_rules
 from quorum_operator.network_policy_crd import NetworkPolicySpec
 from quorum_operator.pod_template_crd import PodTemplateSpec
@@ -223,6 +229,7 @@ class MetadataQuorumSpec(_Model):
             ),
             *(rule(*each) for each in config_rules()),
             *(rule(*each) for each in TLS_RULES),
+            *(rule(*each) for each in RESTORE_RULES),
         )
     )
 
@@ -292,6 +299,13 @@ class MetadataQuorumSpec(_Model):
         default=None,
         description="Confirms that a lost quorum is recovered from this survivor. Anything but what"
         " status.quorumLoss.offer says at that moment does nothing, nor does it a second time.",
+    )
+    backup: BackupSpec | None = Field(
+        default=None, description="Backups of the metadata: docs/how-to/back-up-and-restore.md."
+    )
+    restore_from: RestoreFromSpec | None = Field(
+        default=None,
+        description="What a new quorum begins with: docs/how-to/back-up-and-restore.md.",
     )
     network_policy: NetworkPolicySpec | None = Field(
         default=None, description="Who reaches the members: docs/how-to/network-policies.md."
@@ -430,6 +444,7 @@ class MetadataQuorumStatus(_Model):
     failure_tolerance: FailureTolerance | None = None
     quorum_loss: QuorumLossStatus | None = None
     tls: TlsStatus | None = None
+    backup: BackupStatus | None = None
     conditions: list[Condition] = Field(
         default=[],
         json_schema_extra={

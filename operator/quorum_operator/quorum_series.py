@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from quorum_operator.crd import MetadataQuorumStatus, Phase
+from quorum_operator.planner.conditions import BACKUP_CURRENT
 
 PLACE = ("namespace", "name")
 
@@ -106,6 +107,8 @@ _NUMBERS = {
     "ready_members": "Members that are ready.",
     "ailing_members": "Members with a condition: failed, away, not ready.",
     "voter_lag_records": "Records that the slowest voter that fetches has not replicated yet.",
+    "last_backup_time_seconds": "When the newest good backup was finished; none while there is none.",
+    "backup_current": "1 while a good backup is there that is not too old, 0 while it should be and is not.",
     "certificate_renewal_time_seconds": "When the next certificate of a member is to be renewed; only with certificates.",
 }
 
@@ -122,3 +125,10 @@ def _values(status: MetadataQuorumStatus) -> Iterator[tuple[str, float]]:
     if status.tls is not None and status.tls.renewal_at is not None:
         due = datetime.fromisoformat(status.tls.renewal_at).timestamp()
         yield "certificate_renewal_time_seconds", due
+    if status.backup is not None:
+        if status.backup.last_success_at is not None:
+            at = datetime.fromisoformat(status.backup.last_success_at).timestamp()
+            yield "last_backup_time_seconds", at
+        current = (each for each in status.conditions if each.type == BACKUP_CURRENT)
+        waits = any(each.status == "False" and each.reason != "FirstPending" for each in current)
+        yield "backup_current", float(not waits)

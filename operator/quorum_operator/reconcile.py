@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from quorum_operator.asked_pods import asked_pods
 from quorum_operator.attempts import Refused
+from quorum_operator.backup_keeper import BackupKeeper, has_backups
 from quorum_operator.certificate_keeper import CertificateKeeper, close
 from quorum_operator.crd import (
     PLURAL,
@@ -94,6 +95,7 @@ class Reconciler:
         self._memory = Memory()
         self._certificates = certificates or CertificateKeeper(api, clock)
         self._marks = MarkKeeper(api)
+        self._backups = BackupKeeper(api)
         self._tokens = TokenChecks()
         self._reporter = Reporter(api, metrics, clock)
 
@@ -125,6 +127,9 @@ class Reconciler:
             owner = Owner(name, namespace, known.uid, self._home)
             earlier = earlier_status(resource)
             spec = MetadataQuorumSpec.model_validate(resource.get("spec", {}))
+            generation = resource["metadata"]["generation"]
+            if has_backups(spec, earlier) and known.backups_are_due(generation, now):
+                return None
             seen = await self._observe(owner, spec, resource, earlier, self._kept)
             refusals = known.attempts.refusals(seen.generation, seen.now)
             seen = replace(seen, refusals=refusals)
@@ -161,6 +166,7 @@ class Reconciler:
             seen = await self._observe(owner, spec, resource, earlier, self._api)
             await self._marks.write(owner, seen)
             seen, again_s = await self._keep_certificates(owner, seen, resource["metadata"])
+            seen = await self._keep_backups(owner, spec, seen, earlier)
             seen, step, due = await self._advance(owner, spec, seen)
             due = _sooner(due, again_s)
             status = build_status(seen, step, earlier, owner.selector)
@@ -199,6 +205,29 @@ class Reconciler:
         known.certificates = (kept.seen, now + again_s)
         known.asked = asked_by_notes(meta)
         return replace(seen, certificates=kept.seen), None if kept.settled else again_s
+
+    async def _keep_backups(
+        self,
+        owner: Owner,
+        spec: MetadataQuorumSpec,
+        seen: Observation,
+        earlier: MetadataQuorumStatus,
+    ) -> Observation:
+        """Beside the one step, like the certificates."""
+        known, now = self._memory.of(owner), time.monotonic()
+        if not has_backups(spec, earlier):
+            known.backups = (None, seen.generation, now)
+        elif known.backups_are_due(seen.generation, now):
+            found = await self._backups.keep(
+                owner,
+                spec,
+                earlier.backup,
+                seen.now,
+                secured=tls.is_on(spec, seen.identities),
+                idle=seen.deleting or seen.wanted.paused,
+            )
+            known.backups = (found, seen.generation, now)
+        return replace(seen, backups=known.backups[0])
 
     async def _advance(
         self, owner: Owner, spec: MetadataQuorumSpec, seen: Observation
@@ -306,6 +335,7 @@ class Reconciler:
             invalid=invalid,
             unconfirmed_since=unconfirmed_since(earlier),
             certificates=known.certificates[0] if known.certificates is not None else None,
+            backups=known.backups[0],
         )
 
     def door_of(self, namespace: str, name: str) -> SecureDoor | None:

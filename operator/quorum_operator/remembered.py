@@ -11,6 +11,7 @@ from quorum_operator.desired.names import Owner
 from quorum_operator.kept_reports import KeptReports
 from quorum_operator.kube.searches import Searches
 from quorum_operator.other_ways import OtherWays
+from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 
 OBJECTS_PERIOD_S = 20.0
@@ -44,6 +45,8 @@ class Remembered:
     """How far the certificates were then, and when they are to be looked at again."""
     certificates_wait: tuple[str, float] | None = None
     """What the certificates wait for, and since when."""
+    backups: tuple[BackupsSeen | None, int, float] = (None, 0, float("-inf"))
+    """What was known of them, at which generation of the resource, and when."""
     asked: tuple[str | None, ...] = ()
     """What annotations of the resource asked for then."""
     left: dict[str, str | None] = field(default_factory=dict)
@@ -58,6 +61,11 @@ class Remembered:
         if self.certificates is None:
             return False
         return now >= self.certificates[1] or asked != self.asked
+
+    def backups_are_due(self, generation: int, now: float) -> bool:
+        """Whether the CronJob and its Jobs are to be looked at, where there are or were any."""
+        _, at_generation, at = self.backups
+        return at_generation != generation or now - at > OBJECTS_PERIOD_S
 
     def objects_are_due(self, generation: int, now: float) -> bool:
         """Services and ConfigMaps need no look in each reconcile of a repair."""

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from quorum_operator.crd_model import CrdModel, cel_rule
 
 _MOST_IDENTITIES = 32
-_RESERVED = ("admin", "operator")
+_RESERVED = ("admin", "backup", "operator")
 
 _MODE = "(has({0}.tls) && has({0}.tls.mode) ? {0}.tls.mode : '')"
 _NOW, _BEFORE = _MODE.format("self"), _MODE.format("oldSelf")
@@ -68,7 +68,7 @@ class TlsSpec(CrdModel):
             "!has(self.identities) || self.identities.all(each, !(each.name in ["
             + ", ".join(f"'{each}'" for each in _RESERVED)
             + "]))",
-            "the names admin and operator are taken: every quorum has these two. Choose another name",
+            "the names admin, backup and operator are taken by the operator. Choose another name",
         )
     )
 

@@ -11,7 +11,7 @@ from quorum_operator.crd import EarlierClaimsPolicy, MetadataQuorumSpec, Metadat
 from quorum_operator.planner.conditions import CONFIRMED
 from quorum_operator.planner.noticed import Suspicion
 from quorum_operator.planner.observed import Confirmation, StorageChoice, Wanted
-from quorum_operator.planner.status import seconds_of
+from quorum_operator.planner.times import seconds_of
 from quorum_operator.quorum_client import Seen
 
 Object = dict[str, Any]
@@ -33,6 +33,7 @@ def wanted_by(spec: MetadataQuorumSpec) -> Wanted:
         adopt=earlier.cluster_id,
         leave_claims=earlier.policy is EarlierClaimsPolicy.LEAVE,
         cluster_id=spec.cluster_id,
+        restores=spec.restore_from is not None,
         recovery=Confirmation(said.id, said.uuid, said.epoch, said.end_offset) if said else None,
     )
 

@@ -4,6 +4,7 @@ A family of the operator has its labels from samples: one quorum with a status i
 """
 
 from quorum_node.server.observing.metric_specs import PARTITION_LABEL, SPECS
+from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.crd import (
     Condition,
     FailureTolerance,
@@ -30,6 +31,7 @@ def full_status() -> MetadataQuorumStatus:
             MemberStatus(id=3, lag=900),
         ],
         tls=TlsStatus(mode=TlsMode.MANAGED, renewal_at=TIME),
+        backup=BackupStatus(last_success_at=TIME),
         conditions=[
             Condition(type=kind, status=value, reason="R", message="m", last_transition_time=TIME)
             for kind, value in (("Ready", "True"), ("QuorumLost", "False"))

@@ -38,6 +38,13 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# delete: spec.backup can be taken back. Jobs are made by the CronJob's own controller.
+- apiGroups: [batch]
+  resources: [cronjobs]
+  verbs: [get, create, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list]
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]

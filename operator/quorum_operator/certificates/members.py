@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 
+from quorum_node.security.certificate_identity import Role
 from quorum_operator.certificates import holders
 from quorum_operator.certificates.facts import Loaded, MemberSeen
 from quorum_operator.certificates.holders import Holder
 from quorum_operator.certificates.pem import Read
 from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import backup
 from quorum_operator.desired.names import Owner
 from quorum_operator.planner.certificates_seen import LoadedCertificates
 from quorum_operator.planner.observed import Incarnation, PodFacts, QuorumView
@@ -24,10 +26,12 @@ def members_of(owner: Owner, incarnations: Iterable[Incarnation]) -> tuple[Holde
 
 
 def others_of(spec: MetadataQuorumSpec) -> tuple[Holder, ...]:
-    """An administrator, and whom the spec names."""
+    """An administrator, whom the spec names, and an archiver where backups are asked for."""
     named = (spec.tls.identities if spec.tls is not None else None) or []
+    archiver = (holders.person(backup.HOLDER, Role.ARCHIVER),) if spec.backup is not None else ()
     return (
         holders.person("admin"),
+        *archiver,
         *(
             holders.named(each.name, each.role.value, each.node_id, tuple(each.dns_names or ()))
             for each in named

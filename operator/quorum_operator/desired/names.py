@@ -18,12 +18,17 @@ LABEL_QUORUM = f"{PREFIX}/quorum"
 """The name of the quorum, by which StatefulSets select: Argo CD prunes claims that carry LABEL_INSTANCE."""
 LABEL_ROLE = f"{PREFIX}/role"
 """On pods of others: broker or client of the quorum that LABEL_QUORUM names."""
+LABEL_BACKUP = f"{PREFIX}/backup"
+"""On Jobs and pods that write backups of the quorum that LABEL_QUORUM names."""
 LABEL_NODE_ID = f"{PREFIX}/node-id"
 LABEL_INCARNATION = f"{PREFIX}/incarnation"
 LABEL_FORMATION = f"{PREFIX}/formation"
 
 FORMATION_KEYS = "formation."
 """What the properties begin with that let the founder format its directory."""
+
+FORMATION_OPTIONS = frozenset({"--restore-from", "--restore-cluster-id"})
+"""Options of the founder's process that go with them; each has a value."""
 
 ANNOTATION_UUID = f"{PREFIX}/replica-uuid"
 ANNOTATION_FAILED = f"{PREFIX}/failed"
@@ -66,6 +71,7 @@ LATCH_PATH = "/run/metadataquorum"
 CONFIG_PATH = "/etc/metadataquorum"
 TOKEN_PATH = "/etc/metadataquorum-token"
 TLS_PATH = "/etc/metadataquorum-tls"
+RESTORE_PATH = "/var/lib/metadataquorum-restore"
 CONFIG_FILE = "node.properties"
 TOKEN_KEY = "token"
 
@@ -141,6 +147,11 @@ class Owner:
     def token_secret(self) -> str:
         """The admin API's token."""
         return f"{self.name}-admin"
+
+    @property
+    def backup(self) -> str:
+        """The CronJob that writes backups."""
+        return f"{self.name}-backup"
 
     def identity(self, index: int) -> str:
         """The identity object of the `index`-th formation, counted from 1."""

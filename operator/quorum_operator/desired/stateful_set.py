@@ -12,7 +12,7 @@ from typing import Any
 
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import DeletionPolicy, MetadataQuorumSpec, Spread
-from quorum_operator.desired import config, pod_template, tls
+from quorum_operator.desired import backup, config, pod_template, tls
 from quorum_operator.desired.names import (
     ADMIN_PORT,
     ANNOTATION_CLUSTER_ID,
@@ -212,6 +212,7 @@ def build_template(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> di
             {"name": "token", "secret": {"secretName": owner.token_secret, "defaultMode": 0o440}},
             {"name": "latch", "emptyDir": {"sizeLimit": "1Mi"}},
             *([tls.volume(owner.member(member.node_id, member.number))] if secured else []),
+            *(backup.restore_volume(spec) if member.may_format else []),
         ],
         **_placement(owner, spec),
     }
@@ -254,6 +255,8 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
     arguments = ["--config", f"{CONFIG_PATH}/{CONFIG_FILE}"]
     for key, value in overrides(owner, member).items():
         arguments += ["--override", f"{key}={value}"]
+    if member.may_format:
+        arguments += backup.restore_arguments(spec)
     if member.recovery is not None:
         arguments += ["--recover", str(member.recovery)]
     secured = member.identity.tls
@@ -279,6 +282,7 @@ def _container(owner: Owner, spec: MetadataQuorumSpec, member: Member) -> dict[s
             {"name": "token", "mountPath": TOKEN_PATH, "readOnly": True},
             {"name": "latch", "mountPath": LATCH_PATH},
             *([tls.mount()] if secured else []),
+            *(backup.restore_mount(spec) if member.may_format else []),
         ],
         "startupProbe": _probe("/livez", health, period=1, failures=60),
         "livenessProbe": _probe("/livez", health, period=5, failures=4),

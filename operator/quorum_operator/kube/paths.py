@@ -7,7 +7,9 @@ from quorum_operator.reassignment_crd import REASSIGNMENT_PLURAL
 
 _GROUPS = {
     "configmaps": "/api/v1",
+    "cronjobs": "/apis/batch/v1",
     "events": "/api/v1",
+    "jobs": "/apis/batch/v1",
     "persistentvolumeclaims": "/api/v1",
     "pods": "/api/v1",
     "secrets": "/api/v1",

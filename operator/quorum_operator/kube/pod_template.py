@@ -59,7 +59,8 @@ def _lasting(part: Any) -> Any:
     given = {
         at
         for at, (option, value) in enumerate(pairs)
-        if option == "--override" and str(value).startswith(names.FORMATION_KEYS)
+        if option in names.FORMATION_OPTIONS
+        or (option == "--override" and str(value).startswith(names.FORMATION_KEYS))
     }
     return [each for at, each in enumerate(part) if not {at, at - 1} & given]
 

@@ -41,6 +41,9 @@ REASONS: dict[str, tuple[str, ...]] = {
     "IdentityMissing": ("IdentityThere", "IdentityGone"),
     "ForeignObjects": ("NoForeignObjects", "NamesTaken"),
     "TlsReady": ("Disabled", "WriteRefused", "Issuing", "Renewing", "CertificatesIssued"),
+    "BackupCurrent": (
+        *("BackupRecent", "Disabled", "FirstPending", "LastRunFailed", "Overdue", "Refused"),
+    ),
     "TrustPending": ("NothingPending", "WaitingForMembers", "WaitingForBrokers"),
 }
 """Of a MetadataQuorum."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase
 from quorum_operator.planner.ailments import LEFT
+from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.claim_doubts import way_out
 from quorum_operator.planner.foreign_target import explain
@@ -60,6 +61,10 @@ TRUST_PENDING = "TrustPending"
 
 CLAIMS_IN_DOUBT = "ClaimsInDoubt"
 """Claims that may hold a voter, and that no member runs on until a person has decided."""
+
+
+BACKUP_CURRENT = "BackupCurrent"
+"""There is a good backup that is not too old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,7 @@ def _findings(
     yield _claims(at)
     yield tls_ready(at.seen.certificates)
     yield trust_pending(at.seen.certificates)
+    yield backup_current(at.seen.backups, at.now)
 
 
 _NAMED_OBJECTS = 6
@@ -287,6 +293,29 @@ def trust_pending(found: CertificatesSeen | None) -> Finding:
         message = f"{found.waits}. Restart them, then confirm it: docs/how-to/certificates.md"
         return Finding(TRUST_PENDING, True, "WaitingForBrokers", message)
     return Finding(TRUST_PENDING, True, "WaitingForMembers", found.waits)
+
+
+def backup_current(seen: BackupsSeen | None, now: float) -> Finding:
+    """The condition. `seen`: None where no backups are asked for."""
+    if seen is None:
+        message = "spec.backup is not set: nothing but the members' own volumes holds the metadata"
+        return Finding(BACKUP_CURRENT, False, "Disabled", message)
+    told = seen.status
+    last = f"the last good backup is {told.name or 'of'} {told.last_success_at}"
+    if told.last_success_at is None:
+        last = "there is no good backup yet"
+    failed = f"; the last run failed at {told.last_failure_at}: {told.last_failure}"
+    if seen.refused:
+        return Finding(BACKUP_CURRENT, False, "Refused", f"{seen.refused}; {last}")
+    if is_overdue(seen, now):
+        why = failed if told.failures else "; see the CronJob and its Jobs"
+        return Finding(BACKUP_CURRENT, False, "Overdue", f"{last}, which is too long ago{why}")
+    if told.failures:
+        return Finding(BACKUP_CURRENT, False, "LastRunFailed", last + failed)
+    if told.last_success_at is None:
+        message = "the first backup is written when the schedule says"
+        return Finding(BACKUP_CURRENT, False, "FirstPending", message)
+    return Finding(BACKUP_CURRENT, True, "BackupRecent", last)
 
 
 def _alteration(at: Situation) -> Finding:

@@ -42,6 +42,9 @@ def plan_identity(at: Situation) -> Step | None:
     if at.seen.invalid is not None:
         return Wait(at.seen.invalid, "the spec", 5.0)
     founder = _unretired_ids(at, 1)[0]
+    if at.seen.wanted.restores:
+        # Its log has all the records; the others are added to it one at a time.
+        return CreateIdentity(1, founder, 1, "a restored quorum needs an identity")
     return CreateIdentity(1, founder, at.seen.wanted.replicas, "a new quorum needs an identity")
 
 
@@ -60,6 +63,14 @@ def plan_new_formation(at: Situation) -> Step | None:
         return None
     if _could_do_without_founder(at):
         return None
+    if at.seen.wanted.restores:
+        # It may have served for a moment: that a second one takes its place is for a person to say.
+        return Wait(
+            f"the disk of the founder died before the restore of {at.seen.name} was done: delete the resource and apply"
+            " it again. The backup is as it was",
+            "the founder",
+            5.0,
+        )
     return CreateIdentity(
         identity.index + 1,
         identity.founder_id,

@@ -5,6 +5,7 @@ Pure: of the status before and the one now, so that an operator that was restart
 
 from dataclasses import dataclass
 
+from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.crd import MetadataQuorumStatus
 from quorum_operator.planner.ailments import CANNOT_START, NO_POD, RECORDS_LOST
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
@@ -26,6 +27,7 @@ def news(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[Ne
         *_lost_records(status, earlier),
         *_obstacles(status, earlier),
         *_older(status, earlier),
+        *_backups(status, earlier),
     ]
 
 
@@ -86,3 +88,17 @@ def _older(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[
 
 def _confirmed(status: MetadataQuorumStatus) -> str:
     return next((each.message for each in status.conditions if each.type == CONFIRMED), "")
+
+
+def _backups(status: MetadataQuorumStatus, earlier: MetadataQuorumStatus) -> list[News]:
+    """A backup was written, or could not be."""
+    now, before = status.backup, earlier.backup or BackupStatus()
+    if now is None:
+        return []
+    found = []
+    if now.last_success_at is not None and now.last_success_at != before.last_success_at:
+        text = f"backup {now.name}: up to offset {now.end_offset}, {now.size_bytes} bytes"
+        found.append(News("Normal", "BackupWritten", text))
+    if now.last_failure_at is not None and now.last_failure_at != before.last_failure_at:
+        found.append(News("Warning", "BackupFailed", now.last_failure or ""))
+    return found

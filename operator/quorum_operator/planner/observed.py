@@ -13,6 +13,7 @@ from typing import NamedTuple
 from quorum_node.records.identity import uuid_text
 from quorum_node.survivor import Survivor
 from quorum_operator.crd import ReplacementOrder
+from quorum_operator.planner.backups import BackupsSeen
 from quorum_operator.planner.certificates_seen import CertificatesSeen, LoadedCertificates
 from quorum_operator.planner.noticed import NotMade, Suspicion
 from quorum_operator.quantity import value_of
@@ -74,6 +75,8 @@ class Wanted:
     """Claims of an earlier resource are left as they are, and something new is founded."""
     cluster_id: str | None = None
     """That a new quorum is to have."""
+    restores: bool = False
+    """A new quorum begins with a backup: one voter first, then the others are added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,3 +490,5 @@ class Observation:
     """Steps that were refused lately, by the API server or by a node."""
     certificates: CertificatesSeen | None = None
     """None: the quorum has none."""
+    backups: BackupsSeen | None = None
+    """None: the spec asks for none."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from quorum_operator.planner.conditions import Finding
 from quorum_operator.planner.reassignment import Finished, Step, Tally
-from quorum_operator.planner.status import condition_of, text_of
+from quorum_operator.planner.status import condition_of
+from quorum_operator.planner.times import text_of
 from quorum_operator.reassignment_crd import (
     FINAL,
     MAX_PROBLEMS,

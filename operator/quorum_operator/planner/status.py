@@ -5,8 +5,6 @@ serves what must be remembered for people: transition times, since when a plan s
 """
 
 import math
-from datetime import UTC, datetime
-from functools import lru_cache
 
 from quorum_node.quorum_arithmetic import tolerance
 from quorum_operator.crd import (
@@ -28,21 +26,10 @@ from quorum_operator.planner.recovery import under_way
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import AddVoter, RemoveVoter, Step, Wait
 from quorum_operator.planner.suspicion import suspicion_of
+from quorum_operator.planner.times import text_of
 from quorum_operator.tls_crd import TlsMode, TlsStatus
 
 MAX_REPAIRS = 10
-
-
-# The time of a look is in every condition of its status.
-@lru_cache(maxsize=256)
-def text_of(at: float) -> str:
-    """Seconds since 1970 as Kubernetes writes times."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds_of(text: str) -> float:
-    """The inverse of `text_of`."""
-    return datetime.fromisoformat(text).timestamp()
 
 
 def build_status(
@@ -77,6 +64,7 @@ def build_status(
         ],
         repairs=_repairs(at, earlier),
         tls=_tls(at),
+        backup=seen.backups.status if seen.backups is not None else None,
     )
 
 

@@ -11,11 +11,15 @@ from quorum_operator.plugin.layout import GAP, WIDTH, age, fields, paragraph, ta
 
 Object = dict[str, Any]
 
-USUAL = {"Ready": "True", "Formed": "True", "QuorumConfirmed": "True", "TlsReady": "True"}
+USUAL = dict.fromkeys(("Ready", "Formed", "QuorumConfirmed", "TlsReady", "BackupCurrent"), "True")
 """What a condition says when all is well; the others say False."""
 _SAID_ELSEWHERE = {"Ready", "Progressing", "Degraded"}
 """By the lines Voters and Plan, and below each member."""
-_ALL_IS_WELL = {("TlsReady", "Disabled")}
+_ALL_IS_WELL = {
+    ("TlsReady", "Disabled"),
+    ("BackupCurrent", "Disabled"),
+    ("BackupCurrent", "FirstPending"),
+}
 _EVENTS = 8
 _PAGES = "docs/how-to/conditions"
 PHASES = {

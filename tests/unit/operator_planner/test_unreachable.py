@@ -24,7 +24,8 @@ from quorum_operator.planner.observed import (
 )
 from quorum_operator.planner.plan import plan
 from quorum_operator.planner.situation import Situation
-from quorum_operator.planner.status import build_status, text_of
+from quorum_operator.planner.status import build_status
+from quorum_operator.planner.times import text_of
 from quorum_operator.told_by_resource import unreachable_since
 from support.model_rules import majority
 

@@ -30,12 +30,28 @@ def test_a_status_is_told_as_numbers() -> None:
     assert value(metrics, "quorum_ailing_members") == 1
     assert value(metrics, "quorum_voter_lag_records") == 7, "an observer's lag is not a voter's"
     assert value(metrics, "quorum_certificate_renewal_time_seconds") == 1767225600
+    assert value(metrics, "quorum_last_backup_time_seconds") == 1767225600
+    assert value(metrics, "quorum_backup_current") == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "current"), [("FirstPending", 1.0), ("Overdue", 0.0), ("LastRunFailed", 0.0)]
+)
+def test_backups_are_current_unless_one_is_missed(reason: str, current: float) -> None:
+    metrics, status = busy(), full_status()
+    told = status.conditions[0].model_copy(
+        update={"type": "BackupCurrent", "status": "False", "reason": reason}
+    )
+    status.conditions.append(told)
+    metrics.set_status(*QUORUM[1:], status)
+    assert value(metrics, "quorum_backup_current") == current
 
 
 def test_what_is_not_known_any_more_has_no_value() -> None:
     metrics = busy()
     metrics.set_status(*QUORUM[1:], MetadataQuorumStatus(phase=Phase.DEGRADED))
-    for name in ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds"):
+    gone = ("failure_tolerance", "voter_lag_records", "certificate_renewal_time_seconds")
+    for name in (*gone, "last_backup_time_seconds", "backup_current"):
         assert value(metrics, f"quorum_{name}") is None
     assert value(metrics, "quorum_condition", condition="Ready") is None
 

@@ -15,6 +15,7 @@ and epochs begin anew: nobody who knows the old ones is in that cluster.
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -66,6 +67,7 @@ from quorum_node.storage.synced_end import FILE_NAME as SYNCED_END
 
 STAGING = "restore-in-progress"
 _MINUTE_S = 60
+_PIECE_BYTES = 1 << 20
 _COUNTED_FROM_S = 1_767_225_600
 """2026-01-01. Restores of one backup at two times begin in epochs that differ: their records must not pass for each other's."""
 _SUFFIXES = (".checkpoint", ".log")
@@ -233,20 +235,34 @@ def _open(staging: Path, uuid: UUID, cluster_id: str | None, segment_bytes: int)
 
 
 def _copy(source: Path, target: Path) -> None:
-    files = [
-        each
-        for each in sorted(source.iterdir())
-        if each.suffix in _SUFFIXES or each.name in _COPIED
-    ]
-    with storage_errors(f"copy {source}"):
-        needed, free = sum(each.stat().st_size for each in files), shutil.disk_usage(target).free
+    """Raises BackupError for what can't be read: that says nothing of the disk that is written to."""
+    try:
+        files = [
+            (each, each.stat().st_size)
+            for each in sorted(source.iterdir())
+            if each.suffix in _SUFFIXES or each.name in _COPIED
+        ]
+    except OSError as error:
+        raise BackupError(f"{source} can't be read: {error.strerror}") from None
+    with storage_errors(f"write to {target}"):
+        needed, free = sum(size for _, size in files), shutil.disk_usage(target).free
         if needed > free:
             raise DiskFull(
                 f"{source} has {needed} bytes, and {free} are free in {target}: give the members larger volumes"
             )
-        for each in files:
-            with each.open("rb") as reader, (target / each.name).open("wb") as writer:
-                shutil.copyfileobj(reader, writer, 1 << 20)
+        for each, _ in files:
+            with (target / each.name).open("wb") as writer:
+                for data in _pieces(each):
+                    writer.write(data)
                 writer.flush()
                 sync_file(writer.fileno())
         sync_directory(target)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as reader:
+            while data := reader.read(_PIECE_BYTES):
+                yield data
+    except OSError as error:
+        raise BackupError(f"{path} can't be read: {error.strerror}") from None

@@ -1,0 +1,89 @@
+"""Brings the CronJob that writes backups to what the spec asks for, and looks how its Jobs have ended.
+
+Owns when that is done: beside the one step of a reconcile, because a quorum that waits for something needs its backups all the same.
+A quorum without spec.backup costs no call. What is refused is told by the condition, and keeps nothing else from being done.
+"""
+
+from math import inf
+from typing import Any
+
+import structlog
+
+from quorum_operator.backup_crd import BackupStatus
+from quorum_operator.crd import MetadataQuorumSpec, MetadataQuorumStatus
+from quorum_operator.desired import backup, base_objects
+from quorum_operator.desired.names import Owner
+from quorum_operator.kube import paths
+from quorum_operator.kube.backup_jobs import read_runs
+from quorum_operator.kube.client import KubeApi
+from quorum_operator.kube.drift import drift
+from quorum_operator.kube.errors import ApiError
+from quorum_operator.planner.backups import BackupRun, BackupsSeen, carried_on
+from quorum_operator.refused import by_api, is_outage
+
+Object = dict[str, Any]
+
+_log = structlog.get_logger("quorum_operator")
+
+
+def has_backups(spec: MetadataQuorumSpec, earlier: MetadataQuorumStatus) -> bool:
+    """Whether there is, or may still be, a CronJob."""
+    return spec.backup is not None or earlier.backup is not None
+
+
+class BackupKeeper:
+    """Of any quorum."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+
+    async def keep(
+        self,
+        owner: Owner,
+        spec: MetadataQuorumSpec,
+        earlier: BackupStatus | None,
+        now: float,
+        *,
+        secured: bool,
+        idle: bool,
+    ) -> BackupsSeen | None:
+        """What is known of the backups; None where none are asked for. `idle`: nothing may be changed now.
+
+        `earlier`: of the last status. Raises ApiError if the API server does not serve.
+        """
+        asked = spec.backup
+        path = paths.namespaced("cronjobs", owner.namespace, owner.backup)
+        if asked is None:
+            why = None if earlier is None else await self._remove(owner, path, idle=idle)
+            return None if earlier is None or why is None else BackupsSeen(inf, earlier, why)
+        refused = ""
+        runs: tuple[BackupRun, ...] = ()
+        try:
+            wanted = backup.build(owner, spec, asked, secured=secured)
+            live = await self._api.get(path)
+            if live is not None and not base_objects.belongs_to(live, owner):
+                refused = f"CronJob/{owner.backup} is somebody else's, and left alone: delete or rename it"
+            elif (live is None or drift(wanted, live) is not None) and not idle:
+                await self._api.apply(path, wanted)
+            runs = await read_runs(self._api, owner)
+        except ApiError as error:
+            if is_outage(error):
+                raise
+            refused = by_api(f"CronJob/{owner.backup}", error).message
+            _log.warning("backups refused", quorum=owner.name, error=refused)
+        status = carried_on(runs, earlier, now)
+        return BackupsSeen(float(asked.overdue_after_seconds), status, refused)
+
+    async def _remove(self, owner: Owner, path: str, *, idle: bool) -> str | None:
+        """Only this resource's own; the backups stay. Why it is still there; None: it is not."""
+        if idle:
+            return f"CronJob/{owner.backup} is to go once spec.paused is false"
+        try:
+            live = await self._api.get(path)
+            if live is not None and base_objects.belongs_to(live, owner):
+                await self._api.delete(path, uid=live["metadata"]["uid"])
+        except ApiError as error:
+            if is_outage(error):
+                raise
+            return by_api(f"CronJob/{owner.backup}", error).message
+        return None

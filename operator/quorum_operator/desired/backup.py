@@ -1,0 +1,144 @@
+"""The CronJob that writes backups, and how a founder gets at what it is restored from. Pure.
+
+Its pods are no members: they carry none of the labels that select members. They are clients of the quorum, as the network policy
+knows them, and show the certificate of an archiver, which may read the log and nothing else.
+"""
+
+from typing import Any
+
+from quorum_operator.backup_crd import BackupSpec
+from quorum_operator.crd import MetadataQuorumSpec
+from quorum_operator.desired import pod_template
+from quorum_operator.desired.names import (
+    LABEL_BACKUP,
+    LABEL_MANAGED_BY,
+    LABEL_QUORUM,
+    LABEL_ROLE,
+    MANAGER,
+    RESTORE_PATH,
+    TLS_PATH,
+    Owner,
+    metadata,
+)
+
+HOLDER = "backup"
+"""Name of the archiver; its certificate is in the Secret QUORUM-backup-tls."""
+_TARGET_PATH = "/backup"
+_SUMMARY = "/dev/termination-log"
+_DEADLINE_S = 3600
+_TRIES_AGAIN = 2
+_KEPT_JOBS = 3
+
+Object = dict[str, Any]
+
+
+def labels(owner: Owner) -> dict[str, str]:
+    """Of its Jobs and pods."""
+    return {
+        LABEL_BACKUP: "true",
+        LABEL_QUORUM: owner.name,
+        LABEL_ROLE: "client",
+        LABEL_MANAGED_BY: MANAGER,
+    }
+
+
+def build(owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured: bool) -> Object:
+    """The CronJob. `secured`: the members have certificates."""
+    schedule: Object = {"schedule": asked.schedule}
+    if asked.time_zone is not None:
+        schedule["timeZone"] = asked.time_zone
+    meta = metadata(owner, owner.backup)
+    pod = {
+        **pod_template.of_pod(spec),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "containers": [_container(owner, spec, asked, secured=secured)],
+        "volumes": [
+            {"name": "backup", "persistentVolumeClaim": {"claimName": asked.claim_name}},
+            *([_tls_volume(owner)] if secured else []),
+        ],
+    }
+    if spec.tolerations is not None:
+        pod["tolerations"] = spec.tolerations
+    if spec.node_selector is not None:
+        pod["nodeSelector"] = spec.node_selector
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": meta,
+        "spec": {
+            **schedule,
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": _DEADLINE_S,
+            "successfulJobsHistoryLimit": _KEPT_JOBS,
+            "failedJobsHistoryLimit": _KEPT_JOBS,
+            "jobTemplate": {
+                "metadata": {"labels": labels(owner)},
+                "spec": {
+                    "backoffLimit": _TRIES_AGAIN,
+                    "activeDeadlineSeconds": _DEADLINE_S,
+                    "template": {
+                        "metadata": pod_template.with_metadata(spec, labels(owner), {}),
+                        "spec": pod,
+                    },
+                },
+            },
+        },
+    }
+
+
+def _container(
+    owner: Owner, spec: MetadataQuorumSpec, asked: BackupSpec, *, secured: bool
+) -> Object:
+    arguments = ["take", "--bootstrap", owner.bootstrap_servers]
+    arguments += ["--target", f"{_TARGET_PATH}/{owner.name}", "--keep", str(asked.keep)]
+    arguments += ["--summary", _SUMMARY]
+    if secured:
+        arguments += ["--tls", TLS_PATH]
+    return {
+        "name": "backup",
+        "image": spec.image,
+        "imagePullPolicy": spec.image_pull_policy,
+        "command": ["quorum-backup"],
+        "args": arguments,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "backup", "mountPath": _TARGET_PATH},
+            *([{"name": "tls", "mountPath": TLS_PATH, "readOnly": True}] if secured else []),
+        ],
+    }
+
+
+def _tls_volume(owner: Owner) -> Object:
+    name = f"{owner.name}-{HOLDER}-tls"
+    return {"name": "tls", "secret": {"secretName": name, "defaultMode": 0o440}}
+
+
+def restore_arguments(spec: MetadataQuorumSpec) -> list[str]:
+    """Of the founder's process, as long as it may format its directory."""
+    asked = spec.restore_from
+    if asked is None:
+        return []
+    path = f"{RESTORE_PATH}/{asked.path}".rstrip("/")
+    told = ["--restore-from", path]
+    return told if asked.cluster_id is None else [*told, "--restore-cluster-id", asked.cluster_id]
+
+
+def restore_volume(spec: MetadataQuorumSpec) -> list[Object]:
+    """What is restored, on the founder's pod."""
+    if spec.restore_from is None:
+        return []
+    claim = {"claimName": spec.restore_from.claim_name, "readOnly": True}
+    return [{"name": "restore", "persistentVolumeClaim": claim}]
+
+
+def restore_mount(spec: MetadataQuorumSpec) -> list[Object]:
+    """Where that is."""
+    if spec.restore_from is None:
+        return []
+    return [{"name": "restore", "mountPath": RESTORE_PATH, "readOnly": True}]

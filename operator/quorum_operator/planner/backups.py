@@ -1,0 +1,90 @@
+"""What is known of the backups of a quorum, and what people are told of it. Pure.
+
+The Jobs that Kubernetes keeps tell how the last runs ended; the status carries on what of that is to outlive them.
+"""
+
+import json
+from dataclasses import dataclass
+
+from quorum_operator.backup_crd import BackupStatus
+from quorum_operator.planner.times import seconds_of, text_of
+
+_MOST_WORDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class BackupRun:
+    """A Job that has ended. `said`: what its last pod wrote, as JSON."""
+
+    name: str
+    ended_at: float
+    good: bool
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupsSeen:
+    """Of a quorum whose spec asks for backups. `refused`: why the CronJob can't be made or its Jobs not be read."""
+
+    overdue_after_s: float
+    status: BackupStatus
+    refused: str = ""
+
+
+def carried_on(
+    runs: tuple[BackupRun, ...], earlier: BackupStatus | None, now: float
+) -> BackupStatus:
+    """The status after these runs."""
+    found = earlier or BackupStatus()
+    if found.since is None:
+        found = found.model_copy(update={"since": text_of(now)})
+    good = max((each for each in runs if each.good), key=lambda each: each.ended_at, default=None)
+    if good is not None and good.ended_at > _seconds(found.last_success_at):
+        said = _document(good.said)
+        found = found.model_copy(
+            update={
+                "last_success_at": text_of(good.ended_at),
+                "name": _text(said, "name"),
+                "end_offset": _number(said, "endOffset"),
+                "size_bytes": _number(said, "bytes"),
+            }
+        )
+    failed = [
+        each for each in runs if not each.good and each.ended_at > _seconds(found.last_success_at)
+    ]
+    last = max(failed, key=lambda each: each.ended_at, default=None)
+    if last is not None and last.ended_at > _seconds(found.last_failure_at):
+        why = _text(_document(last.said), "error") or f"Job {last.name} says no more: see its pods"
+        found = found.model_copy(
+            update={"last_failure_at": text_of(last.ended_at), "last_failure": why[:_MOST_WORDS]}
+        )
+    return found.model_copy(update={"failures": len(failed)})
+
+
+def is_overdue(seen: BackupsSeen, now: float) -> bool:
+    """Whether there has been no good backup for too long."""
+    told = seen.status
+    begun = told.last_success_at or told.since
+    return begun is not None and now - seconds_of(begun) > seen.overdue_after_s
+
+
+def _seconds(text: str | None) -> float:
+    return 0.0 if text is None else seconds_of(text)
+
+
+def _document(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(document: dict[str, object], name: str) -> str | None:
+    found = document.get(name)
+    return found if isinstance(found, str) else None
+
+
+def _number(document: dict[str, object], name: str) -> int | None:
+    found = document.get(name)
+    return found if isinstance(found, int) else None

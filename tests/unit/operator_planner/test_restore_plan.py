@@ -1,0 +1,58 @@
+"""A quorum that begins with a backup: one voter, then the others one at a time; never a second founder by itself."""
+
+import random
+
+import pytest
+
+from quorum_operator.planner import step as steps
+from quorum_operator.planner.observed import Wanted
+from quorum_operator.planner.plan import plan
+from support.quorum_model import STORAGE, Model
+
+
+def restored(seed: int, replicas: int) -> Model:
+    wanted = Wanted(replicas, STORAGE, debounce_s=5.0, max_replacements_per_hour=60, restores=True)
+    return Model(random.Random(seed), wanted)
+
+
+def reconcile(model: Model) -> steps.Step:
+    model.tick(0.5)
+    step = plan(model.observe())
+    model.apply(step)
+    return step
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("replicas", [1, 3, 5])
+def test_it_grows_from_one_voter_to_all_that_are_wanted(seed: int, replicas: int) -> None:
+    model, taken = restored(seed, replicas), list[steps.Step]()
+    for _ in range(300):
+        taken.append(reconcile(model))
+        if isinstance(taken[-1], steps.Nothing) and len(model.live()) == replicas:
+            break
+    assert len(model.current_voters()) == len(model.live()) == replicas
+    (identity,) = (each for each in taken if isinstance(each, steps.CreateIdentity))
+    assert identity.initial_voters == 1
+    formed = next(at for at, each in enumerate(taken) if isinstance(each, steps.RecordFormed))
+    made = [at for at, each in enumerate(taken) if isinstance(each, steps.CreateMember)]
+    assert [at for at in made if at < formed] == made[:1], "the founder alone, until it leads"
+    assert all(
+        each.founder is (at == made[0])
+        for at in made
+        if isinstance(each := taken[at], steps.CreateMember)
+    )
+    added = [each for each in taken if isinstance(each, steps.AddVoter)]
+    assert len(added) == replicas - 1
+
+
+def test_a_founder_whose_disk_dies_meanwhile_is_for_a_person() -> None:
+    model = restored(1, 3)
+    while not model.sets:
+        reconcile(model)
+    (founder,) = model.sets.values()
+    model.fail_disk(founder, "failed")
+    for _ in range(100):
+        step = reconcile(model)
+        assert not isinstance(step, steps.CreateIdentity)
+    assert isinstance(step, steps.Wait)
+    assert "delete the resource and apply it again. The backup is as it was" in step.reason

@@ -1,0 +1,168 @@
+"""The CronJob of a quorum in the real reconcile, and what its Jobs leave in the status, the conditions and the events."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from quorum_operator import remembered
+from quorum_operator.kube.errors import Forbidden
+from support.kept_objects import (
+    NAME,
+    OWNER,
+    SPACE,
+    KeptObjects,
+    SoundNodes,
+    reconciler,
+    running_quorum,
+    time_text,
+)
+
+CRON_JOB = f"/apis/batch/v1/namespaces/{SPACE}/cronjobs/demo-backup"
+LABELS = {"metadataquorum.dev/backup": "true", "metadataquorum.dev/quorum": NAME}
+BACKUP = {"schedule": "30 2 * * *", "claimName": "backups"}
+
+
+@pytest.fixture(autouse=True)
+def _looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "OBJECTS_PERIOD_S", -1.0)
+
+
+@pytest.fixture
+def api() -> KeptObjects:
+    made = running_quorum(3)
+    made.change_spec(backup=BACKUP)
+    return made
+
+
+def reconcile(api: KeptObjects, times: int = 3) -> None:
+    made = reconciler(api, SoundNodes(3))
+
+    async def run() -> None:
+        for _ in range(times):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+
+
+def ended(
+    api: KeptObjects, name: str, good: bool, seconds_ago: float, said: dict[str, object] | None
+) -> None:
+    """A Job, and the pod of its last attempt."""
+    kind, meta = "Complete" if good else "Failed", {"name": name, "namespace": SPACE}
+    condition = {"type": kind, "status": "True", "lastTransitionTime": time_text(seconds_ago)}
+    condition |= {"reason": "BackoffLimitExceeded", "message": "it has reached the limit"}
+    place = f"/apis/batch/v1/namespaces/{SPACE}/jobs/{name}"
+    api.objects[place] = {
+        "metadata": {**meta, "labels": LABELS},
+        "status": {"conditions": [condition]},
+    }
+    if said is not None:
+        state = {"terminated": {"exitCode": 0 if good else 1, "message": json.dumps(said)}}
+        labels = {**LABELS, "batch.kubernetes.io/job-name": name}
+        api.objects[f"/api/v1/namespaces/{SPACE}/pods/{name}-x"] = {
+            "metadata": {**meta, "labels": labels, "creationTimestamp": time_text(seconds_ago)},
+            "status": {"containerStatuses": [{"state": state}]},
+        }
+
+
+def told(api: KeptObjects) -> tuple[str, str, str]:
+    found = api.condition("BackupCurrent")
+    return found["status"], found["reason"], found["message"]
+
+
+def reasons(api: KeptObjects) -> list[str]:
+    return [each["reason"] for each in api.events if each["reason"].startswith("Backup")]
+
+
+def test_without_backups_nothing_is_made_and_nothing_is_asked() -> None:
+    api, asked = running_quorum(3), list[str]()
+    api.refuse = lambda verb, path: asked.append(path)
+    reconcile(api)
+    assert not [path for path in asked if "/batch/" in path]
+    assert told(api)[:2] == ("False", "Disabled")
+    assert "backup" not in api.status
+
+
+def test_a_cron_job_is_made_mended_and_taken_away(api: KeptObjects) -> None:
+    reconcile(api)
+    made = api.objects[CRON_JOB]
+    assert made["metadata"]["ownerReferences"] == [OWNER.reference()]
+    assert made["spec"]["schedule"] == "30 2 * * *"
+    assert told(api)[:2] == ("False", "FirstPending")
+    made["spec"]["concurrencyPolicy"] = "Allow"
+    reconcile(api)
+    assert api.objects[CRON_JOB]["spec"]["concurrencyPolicy"] == "Forbid"
+    api.change_spec(backup={**BACKUP, "schedule": "@daily", "keep": 3})
+    reconcile(api)
+    assert api.objects[CRON_JOB]["spec"]["schedule"] == "@daily"
+    api.change_spec(paused=True, backup=None)
+    reconcile(api)
+    assert CRON_JOB in api.objects, "nothing is touched while the quorum is paused"
+    assert "once spec.paused is false" in told(api)[2]
+    api.change_spec(paused=False)
+    reconcile(api)
+    assert CRON_JOB not in api.objects
+    assert told(api)[:2] == ("False", "Disabled")
+    assert api.status.get("backup") is None
+
+
+def test_good_and_failed_runs_are_told(api: KeptObjects) -> None:
+    summary: dict[str, object] = {"name": "backup-1", "endOffset": 47, "bytes": 1234}
+    ended(api, "demo-backup-1", True, 7200, summary)
+    reconcile(api)
+    status, reason, message = told(api)
+    assert (status, reason) == ("True", "BackupRecent")
+    assert "backup-1" in message
+    assert (api.status["backup"]["endOffset"], api.status["backup"]["sizeBytes"]) == (47, 1234)
+    ended(api, "demo-backup-2", False, 3600, {"error": "no leader answered within 60 s"})
+    ended(api, "demo-backup-3", False, 1800, None)
+    reconcile(api)
+    status, reason, message = told(api)
+    assert (status, reason) == ("False", "LastRunFailed")
+    assert "BackoffLimitExceeded: it has reached the limit" in message, "a Job without a pod"
+    assert api.status["backup"]["failures"] == 2
+    # Kubernetes forgets old Jobs; the last good backup is there all the same.
+    for place in [each for each in api.objects if "/jobs/" in each or each.endswith("-x")]:
+        del api.objects[place]
+    reconcile(api)
+    assert api.status["backup"]["name"] == "backup-1"
+    ended(api, "demo-backup-4", True, 60, {"name": "backup-4", "endOffset": 50, "bytes": 1})
+    reconcile(api)
+    assert told(api)[:2] == ("True", "BackupRecent")
+    assert reasons(api) == ["BackupWritten", "BackupFailed", "BackupWritten"]
+
+
+def test_a_backup_that_is_too_old_is_told(api: KeptObjects) -> None:
+    ended(api, "demo-backup-1", True, 7200, {"name": "backup-1"})
+    api.change_spec(backup={**BACKUP, "overdueAfterSeconds": 3600})
+    reconcile(api)
+    status, reason, message = told(api)
+    assert (status, reason) == ("False", "Overdue")
+    assert "which is too long ago" in message
+
+
+def test_what_is_refused_or_somebody_elses_is_told_and_the_rest_goes_on(api: KeptObjects) -> None:
+    foreign: dict[str, Any] = {
+        "kind": "CronJob",
+        "metadata": {"name": "demo-backup", "namespace": SPACE, "uid": "foreign"},
+        "spec": {"schedule": "@daily"},
+    }
+    api.objects[CRON_JOB] = foreign
+    reconcile(api)
+    assert api.objects[CRON_JOB] == foreign
+    assert told(api)[1] == "Refused"
+    assert "somebody else's" in told(api)[2]
+    del api.objects[CRON_JOB]
+
+    def forbidden(verb: str, path: str) -> None:
+        if "/batch/" in path:
+            raise Forbidden(403, "Forbidden", "cronjobs.batch is forbidden")
+
+    api.refuse = forbidden
+    service = f"/api/v1/namespaces/{SPACE}/services/demo-admin"
+    del api.objects[service]
+    reconcile(api)
+    assert "cronjobs.batch is forbidden" in told(api)[2]
+    assert service in api.objects
