@@ -126,6 +126,10 @@ def test_left_alone_they_do_not_keep_a_new_quorum_from_being_founded() -> None:
     assert "has been founded before" in step.reason
     other = replace(left, wanted=replace(left.wanted, cluster_id="c2"))
     assert isinstance(plan(other), CreateIdentity)
+    restored = replace(same, wanted=replace(same.wanted, restores=True))
+    assert isinstance(plan(restored), CreateIdentity), "its epochs are beyond those of the claims"
+    asked = replace(restored, wanted=replace(restored.wanted, leave_claims=False))
+    assert isinstance(plan(asked), Wait), "a person has to say that the claims stay out"
 
 
 def test_claims_without_any_mark_ask_as_well() -> None:
