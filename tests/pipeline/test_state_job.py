@@ -13,13 +13,22 @@ from quorum_node.records import metadata as md
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files import log_span, reduced_span
 from quorum_pipeline.files.replay import Moment, replay_directory
-from quorum_pipeline.spark.spark_history import SparkHistory
+from quorum_pipeline.spark.spark_history import WORTH_BYTES, DirectorySource, JobHistory
+from quorum_pipeline.spark.stages import SparkStages
 from quorum_pipeline.spark.state_job import SparkState
 from quorum_pipeline.state.difference import differences
 from quorum_pipeline.state.replayed import Replayed
 from quorum_pipeline.state.tables import STATE_TABLES
 from support.pipeline_process import run_pipeline
 from support.written_log import TOPIC_ID, LogWriter, broker, partition, write_history
+
+
+def history_of(
+    spark: SparkSession, path: Path, span_bytes: int, worth_bytes: int = WORTH_BYTES
+) -> JobHistory:
+    """With `worth_bytes` 0 by compiled loops, however short the log is."""
+    source = DirectorySource(path, span_bytes, worth_bytes)
+    return JobHistory(SparkStages(spark.sparkContext), source)
 
 
 @contextmanager
@@ -52,7 +61,7 @@ def test_states_of_a_log_that_was_cut_into_many_spans(spark: SparkSession, tmp_p
     writer = LogWriter(tmp_path, segment_bytes=2_000)
     images = write_history(writer)
     writer.close()
-    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=300) as history:
+    with history_of(spark, tmp_path, 300, 0) as history:
         for offset in (52, writer.end_offset):
             expected = replay_directory(tmp_path, Moment(offset=offset))
             expected.finish()
@@ -64,7 +73,10 @@ def test_states_of_a_log_that_was_cut_into_many_spans(spark: SparkSession, tmp_p
                 assert_same(state, expected)
             assert sum(each.summary.records for each in history.done) == offset
         assert len(history.done) > 5
-        assert f"{offset} records reduced in {len(history.done)} tasks" in history.how()
+        told = history.how()
+        assert f" {offset} records (" in told
+        assert f" reduced in {len(history.done)} tasks" in told
+        assert "one by one" not in told
 
 
 @pytest.mark.long
@@ -81,7 +93,7 @@ def test_a_snapshot_a_time_and_an_open_transaction(spark: SparkSession, tmp_path
     writer.append(md.EndTransactionRecord(), md.FenceBrokerRecord(id=4, epoch=4))
     writer.append(md.BeginTransactionRecord(name="u"), md.RemoveTopicRecord(topic_id=TOPIC_ID))
     writer.close()
-    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=100) as history:
+    with history_of(spark, tmp_path, 100) as history:
         for moment in (Moment(time_ms=begun - 1), Moment(time_ms=begun), Moment()):
             assert_same(history.at(moment), replay_directory(tmp_path, moment))
         with pytest.raises(PipelineError, match="has no state at offset 999"):
@@ -94,7 +106,7 @@ def test_what_changed_between_two_offsets(spark: SparkSession, tmp_path: Path) -
     images = write_history(writer)
     writer.close()
     ends = [0, sorted(images)[5], writer.end_offset]
-    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=600) as history:
+    with history_of(spark, tmp_path, 600) as history:
         for start, end in pairwise(ends):
             found = list(history.differences(start, end))
             before, after = (
@@ -116,7 +128,7 @@ def test_what_is_wrong_is_told_as_replay_tells_it(spark: SparkSession, tmp_path:
     writer.append(broker(3))
     writer.append_bytes([b"\x01\x03\x00"])
     writer.close()
-    with SparkHistory(spark.sparkContext, tmp_path, span_bytes=100) as history:
+    with history_of(spark, tmp_path, 100) as history:
         with pytest.raises(PipelineError) as told:
             history.at(Moment())
         with pytest.raises(PipelineError) as expected:

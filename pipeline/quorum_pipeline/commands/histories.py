@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from quorum_node.records.control import VotersRecord
+from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.files.local_files import LocalFiles, lies_here
@@ -19,6 +21,10 @@ from quorum_pipeline.state.tables import Tables
 
 if TYPE_CHECKING:
     from quorum_pipeline.files.archive_reader import ArchiveReader
+    from quorum_pipeline.spark.stages import Stages
+
+
+_NO_MASTER = "none"
 
 
 class History(Protocol):
@@ -28,8 +34,8 @@ class History(Protocol):
         """Raises PipelineError."""
 
 
-class StateTables(Tables, Protocol):
-    """A state as tables, and as a snapshot."""
+class AnyState(Tables, Protocol):
+    """A state as tables, as a snapshot, and as what a plan needs of it."""
 
     end_offset: int
     epoch: int
@@ -43,14 +49,27 @@ class StateTables(Tables, Protocol):
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open."""
 
-    def snapshot(self) -> Iterator[bytes]:
-        """The bytes of its snapshot. Raises PipelineError if there can be none."""
+    @property
+    def voters(self) -> VotersRecord | None:
+        """The voters in force."""
+
+    def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+        """The bytes of its snapshot, with other `voters` if they are given. Raises PipelineError if there can be none."""
+
+    def begin_anew(self) -> None:
+        """Nobody who knows this state's epochs is in the cluster that it is for: it has its first one."""
+
+    def brokers(self) -> list[RegisterBrokerRecord]:
+        """Their registrations, by number."""
+
+    def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Topic, number and replicas of each partition, without those that are leaving; in order."""
 
 
 class TableHistory(Protocol):
     """What can be asked for the tables of any moment."""
 
-    def at(self, moment: Moment) -> StateTables:
+    def at(self, moment: Moment) -> AnyState:
         """Raises PipelineError."""
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
@@ -67,7 +86,7 @@ class _Replaying:
         self._history = history
         self._end_offset = 0
 
-    def at(self, moment: Moment) -> StateTables:
+    def at(self, moment: Moment) -> AnyState:
         found = self._history.at(moment)
         self._end_offset = found.end_offset
         return found
@@ -95,8 +114,8 @@ def add_history(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--master",
-        help="of Spark: it reads --archive wherever it lies (default local[*]); state and diff of --log are made on"
-        " its executors",
+        help="of Spark: what is asked of --log is made on its executors, and --archive is read wherever it lies (default"
+        " local[*]); `none`: the same functions in this process",
     )
 
 
@@ -118,19 +137,33 @@ def opened_history(arguments: argparse.Namespace, progress: Progress) -> Iterato
 
 @contextmanager
 def opened_tables(arguments: argparse.Namespace, progress: Progress) -> Iterator[TableHistory]:
-    """As `opened_history`, for whoever needs no image: a log with `--master` is reduced and merged on executors."""
+    """What `state`, `diff`, `restore` and `plan` ask. With `--master` a log is reduced and merged on Spark's executors."""
     if arguments.log is None or arguments.master is None:
         with opened_history(arguments, progress) as history:
             yield _Replaying(history)
         return
+    from quorum_pipeline.spark.spark_history import DirectorySource, JobHistory
+
+    with (
+        _stages(arguments, progress) as stages,
+        JobHistory(stages, DirectorySource(arguments.log)) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _stages(arguments: argparse.Namespace, progress: Progress) -> Iterator["Stages"]:
+    from quorum_pipeline.spark.stages import SparkStages, StagesHere
+
+    if arguments.master in (None, _NO_MASTER):
+        yield StagesHere(arguments.partitions)
+        return
     from quorum_pipeline.spark.session import open_session
-    from quorum_pipeline.spark.spark_history import SparkHistory
 
     progress.say("starting Spark")
     session = open_session("quorum-pipeline", arguments.master, rows_in_jvm=False)
     try:
-        with SparkHistory(session.sparkContext, arguments.log) as found:
-            yield found
+        yield SparkStages(session.sparkContext)
     finally:
         session.stop()
 

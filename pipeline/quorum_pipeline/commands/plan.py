@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from quorum_node.records.metadata import RegisterBrokerRecord
-from quorum_pipeline.commands.histories import add_history, opened_history
+from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
 from quorum_pipeline.commands.moments import add_moment, moment_of
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
@@ -18,7 +18,6 @@ from quorum_pipeline.placement import resource
 from quorum_pipeline.placement.cluster import Broker, Partition
 from quorum_pipeline.placement.plan import Balance, Plan, Reassignment, make_plan
 from quorum_pipeline.placement.replicas import NoRoom
-from quorum_pipeline.state.replayed import Replayed
 
 _ROLLBACK = "-rollback"
 """Added to the name of the resource that undoes a plan."""
@@ -53,10 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     _check_resource(arguments)
     progress = Progress("replaying", "offsets")
-    with opened_history(arguments, progress) as history:
+    sizes = _read_sizes(arguments.sizes)
+    with opened_tables(arguments, progress) as history:
         state = history.at(moment_of(arguments))
-    brokers = _brokers(state, arguments.drain)
-    partitions = list(_partitions(state, _read_sizes(arguments.sizes)))
+        brokers = _brokers(state, arguments.drain)
+        partitions = [
+            Partition(name, number, replicas, sizes.get((name, number)))
+            for name, number, replicas in state.placed()
+        ]
+        progress.say(history.how())
     progress.say(f"planning {len(partitions):,} partitions on {len(brokers)} brokers")
     try:
         plan = make_plan(brokers, partitions, leaders=not arguments.keep_leaders)
@@ -102,8 +106,8 @@ def _change(before: Balance, after: Balance, name: str) -> str:
     return f"{getattr(before, name)}  ->  {getattr(after, name)}"
 
 
-def _brokers(state: Replayed, drained: list[int]) -> list[Broker]:
-    known = state.image.brokers.by_id
+def _brokers(state: AnyState, drained: list[int]) -> list[Broker]:
+    known = {each.broker_id: each for each in state.brokers()}
     if unknown := sorted(set(drained) - set(known)):
         raise PipelineError(f"broker {unknown[0]} is not registered; there are {sorted(known)}")
     if not known:
@@ -123,16 +127,6 @@ def _closed(record: RegisterBrokerRecord) -> str:
     if record.log_dirs and set(record.log_dirs) <= set(record.cordoned_log_dirs or ()):
         return "all log directories cordoned"
     return ""
-
-
-def _partitions(state: Replayed, sizes: dict[tuple[str, int], int]) -> Iterator[Partition]:
-    for name in state.image.topics.names():
-        topic = state.image.topics.named(name)
-        assert topic is not None
-        for number, partition in sorted(topic.partitions.items()):
-            leaving = partition.removing_replicas
-            replicas = tuple(each for each in partition.replicas if each not in leaving)
-            yield Partition(name, number, replicas, sizes.get((name, number)))
 
 
 def _read_sizes(path: Path | None) -> dict[tuple[str, int], int]:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.records.identity import parse_uuid, uuid_text
-from quorum_pipeline.commands.histories import add_history, opened_history
+from quorum_pipeline.commands.histories import AnyState, add_history, opened_tables
 from quorum_pipeline.commands.moments import add_moment, moment_of, shown_time
 from quorum_pipeline.commands.progress import Progress
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.restored_directory import FirstVoter, write_directory
-from quorum_pipeline.state.replayed import Replayed
 
 _VOTER = re.compile(r"([0-9]+)@(.+):([0-9]+)")
 
@@ -37,14 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Raises PipelineError."""
     voter = parsed_voter(arguments.voter, arguments.replica_uuid)
     progress = Progress("replaying", "offsets")
-    with opened_history(arguments, progress) as history:
+    with opened_tables(arguments, progress) as history:
         state = history.at(moment_of(arguments))
-    cluster_id = arguments.cluster_id or _cluster_id(state)
-    moment = f"offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
-    if state.voters is None or state.voters.cluster_id != cluster_id:
-        state.begin_anew()
-    progress.say(f"writing {arguments.output}, and reading it back")
-    path = write_directory(arguments.output, state, voter, cluster_id)
+        cluster_id = arguments.cluster_id or _cluster_id(state)
+        moment = f"offset {state.end_offset}, epoch {state.epoch}, {shown_time(state.timestamp_ms)}"
+        if state.voters is None or state.voters.cluster_id != cluster_id:
+            state.begin_anew()
+        progress.say(f"writing {arguments.output}, and reading it back")
+        path = write_directory(arguments.output, state, voter, cluster_id)
+        progress.say(history.how())
     print(f"restored {moment}: {path}")
     print(
         f"  node.id={voter.id}, replica {uuid_text(voter.uuid)}, cluster.id={cluster_id}; a node with"
@@ -66,7 +66,7 @@ def parsed_voter(text: str, replica_uuid: str | None) -> FirstVoter:
     return FirstVoter(int(found[1]), uuid, found[2].strip("[]"), int(found[3]))
 
 
-def _cluster_id(state: Replayed) -> str:
+def _cluster_id(state: AnyState) -> str:
     known = state.voters.cluster_id if state.voters else None
     if known is None:
         raise PipelineError("this log does not name its cluster: give --cluster-id")

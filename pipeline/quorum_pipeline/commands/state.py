@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from quorum_pipeline.commands.histories import (
-    StateTables,
+    AnyState,
     TableHistory,
     add_history,
     opened_tables,
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell(
-    arguments: argparse.Namespace, progress: Progress, history: TableHistory, state: StateTables
+    arguments: argparse.Namespace, progress: Progress, history: TableHistory, state: AnyState
 ) -> int:
     if arguments.output is not None:
         from quorum_pipeline.files.table_files import write_tables
@@ -65,7 +65,7 @@ def _tell(
     return 0
 
 
-def write_snapshot(directory: Path, state: StateTables) -> Path:
+def write_snapshot(directory: Path, state: AnyState) -> Path:
     """The file, named as Kafka names it. Raises PipelineError, also if it exists."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / state.id.file_name

@@ -21,9 +21,9 @@ RECORD, NAME, FIRST_PARTITION, TOPIC_COLUMNS = 2, 3, 4, 5
 """Of a topic: number of its record + 1, or NONE once it is gone; the row of its name; the first of its partitions, each of which leads to
 the next one. A topic's key is its id."""
 
-TOPIC, FIRST_CONFIG, NAME_COLUMNS = 2, 3, 4
-"""Of a name: the topic that has it, and the first of the configs of the topic of that name, there or not: configs may come first and stay
-longer. The key is the name as it stands in records."""
+TOPIC, FIRST_CONFIG, REMOVED_BY, NAME_COLUMNS = 2, 3, 4, 5
+"""Of a name: the topic that has it; the first of the configs of the topic of that name, there or not: configs may come first and stay
+longer; number of the record + 1 that removed a topic of that name last, or NONE. The key is the name as it stands in records."""
 
 VALUE, NEXT_CONFIG, CONFIG_COLUMNS = 2, 3, 4
 """Of a config: number of the record with its value + 1, or NONE. The key is type and name of the resource and name of the config, as they

@@ -27,7 +27,7 @@ from quorum_pipeline.compaction.writing import size_of, write
 from quorum_pipeline.compiled import Bytes, Numbers, Table
 from quorum_pipeline.plain_form import Unusual
 
-_MERGED = np.array(
+MERGED_KINDS = np.array(
     (
         merging.TOPIC,
         merging.REMOVE_TOPIC,
@@ -39,7 +39,7 @@ _MERGED = np.array(
     np.uint8,
 )
 _BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
-_BOUNDARIES = np.array((_BEGIN, _END, md.AbortTransactionRecord.RECORD_TYPE), np.uint8)
+BOUNDARY_KINDS = np.array((_BEGIN, _END, md.AbortTransactionRecord.RECORD_TYPE), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class RecordRun:
 
 def run_of_array(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
     """Records whose values lie there."""
-    return _known(data.copy(), begins, ends)
+    return known_run(data.copy(), begins, ends)
 
 
 def run_of_values(values: Sequence[bytes]) -> RecordRun:
     """Records that are not one behind the other yet."""
     borders = np.cumsum(np.array([0, *map(len, values)], np.int64))
     data = np.frombuffer(bytearray().join(values), np.uint8)
-    return _known(data, borders[:-1].copy(), borders[1:].copy())
+    return known_run(data, borders[:-1].copy(), borders[1:].copy())
 
 
 def run_of_batches(data: bytearray, count: int) -> RecordRun:
@@ -93,10 +93,11 @@ def run_of_batches(data: bytearray, count: int) -> RecordRun:
     found = np.frombuffer(data, np.uint8)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     find_values(found, begins, ends)
-    return _known(found, begins, ends)
+    return known_run(found, begins, ends)
 
 
-def _known(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
+def known_run(data: Bytes, begins: Numbers, ends: Numbers) -> RecordRun:
+    """Records whose values lie there, in these bytes. Raises Unusual."""
     kinds = np.empty(len(begins), np.uint8)
     find_kinds(data, begins, ends, kinds)
     return RecordRun(data, begins, ends, kinds)
@@ -110,17 +111,18 @@ def compacted(before: RecordRun, run: RecordRun) -> RecordRun:
     history, or is what was left of that. Raises Unusual.
     """
     both = joined(before, run)
-    topics, names, partitions, configs = _tables(np.bincount(both.kinds, minlength=0x100).tolist())
+    topics, names, partitions, configs = tables_for(both)
     merge(both.data, both.begins, both.ends, both.kinds, topics, names, partitions, configs)
     count, size_bytes = size_of(both.data, both.begins, both.ends, topics, partitions, configs)
     data = np.empty(size_bytes, np.uint8)
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
     used = write(both.data, both.begins, both.ends, topics, partitions, configs, data, begins, ends)
-    return _known(data[:used].copy(), begins, ends)
+    return known_run(data[:used].copy(), begins, ends)
 
 
-def _tables(counts: list[int]) -> tuple[Table, Table, Table, Table]:
-    """With room for all that so many records of each kind can make."""
+def tables_for(run: RecordRun) -> tuple[Table, Table, Table, Table]:
+    """Topics, names, partitions and configs, with room for all that a run can make."""
+    counts = np.bincount(run.kinds, minlength=0x100).tolist()
     topics, partitions, configs = (
         counts[kind] for kind in (merging.TOPIC, merging.PARTITION, merging.CONFIG)
     )
@@ -147,7 +149,7 @@ def joined(first: RecordRun, second: RecordRun) -> RecordRun:
 
 def others(run: RecordRun) -> RecordRun:
     """The records of the other kinds that no later one of this run overtakes. Raises Unusual."""
-    some = run.some(np.flatnonzero(~np.isin(run.kinds, _MERGED)))
+    some = run.some(np.flatnonzero(~np.isin(run.kinds, MERGED_KINDS)))
     kept = np.ones(len(some), np.uint8)
     thin_out(some.data, some.begins, some.ends, some.kinds, kept)
     return some.some(np.flatnonzero(kept))
@@ -159,7 +161,7 @@ def settled(run: RecordRun) -> tuple[RecordRun, RecordRun]:
     Raises MalformedRecord, as replay would: what a transaction took back has to be a record, too.
     """
     counts, begin = np.ones(len(run), np.bool_), None
-    for index in np.flatnonzero(np.isin(run.kinds, _BOUNDARIES)).tolist():
+    for index in np.flatnonzero(np.isin(run.kinds, BOUNDARY_KINDS)).tolist():
         md.decode_metadata(run.value(index))
         counts[index] = False
         if begin is not None and run.kinds[index] != _END:

@@ -12,11 +12,20 @@ from quorum_pipeline.compaction.columns import (
     NONE,
     PARTITION_KEY_BYTES,
     UUID_BYTES,
-    foreseen,
     partition_row,
     row_of,
 )
 from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.looking_ahead import AHEAD, look_ahead
+from quorum_pipeline.compaction.sums import (
+    REMOVED_NAME,
+    SUM,
+    SUM_ARRAYS,
+    SUM_DIRECTORIES,
+    SUM_ELR,
+    SUM_NUMBERS_BYTES,
+    sum_element_bytes,
+)
 from quorum_pipeline.compaction.values import (
     ABSENT,
     MOST_BYTES,
@@ -42,8 +51,6 @@ CLEAR_ELR = md.ClearElrRecord.RECORD_TYPE
 _RECOVERED = md.RECOVERED
 _LEADER_UNCHANGED, _RECOVERY_UNCHANGED = md.LEADER_UNCHANGED, md.RECOVERY_UNCHANGED
 _MOST_INT32 = (1 << 31) - 1
-_AHEAD = 64
-"""Records whose partitions are fetched together: they stay in the nearest cache until they are changed."""
 
 
 @inner
@@ -187,6 +194,40 @@ def _change(data: Bytes, begin: int, end: int, partitions: Table) -> None:
 
 
 @inner
+def _sum(data: Bytes, begin: int, end: int, partitions: Table) -> None:
+    """Changes that were put together (`sums.py`)."""
+    row = partition_row(partitions, data, begin, False)
+    fields = partitions.rows[row]
+    if not row or not fields[c.THERE]:
+        raise Unusual
+    at = begin + PARTITION_KEY_BYTES
+    leaders = int32(data, at + 4)
+    fields[c.PARTITION_EPOCH] += int32(data, at)
+    if leaders:
+        fields[c.LEADER] = int32(data, at + 8)
+        fields[c.LEADER_EPOCH] += leaders
+    if int8(data, at + 12) != _RECOVERY_UNCHANGED:
+        fields[c.RECOVERY] = int8(data, at + 12)
+    if max(fields[c.PARTITION_EPOCH], fields[c.LEADER_EPOCH]) > _MOST_INT32:
+        raise Unusual
+    at += SUM_NUMBERS_BYTES
+    moves = False
+    for index in range(SUM_ARRAYS):
+        stop = array_end(data, at, end, sum_element_bytes(index))
+        if data[at]:
+            if index == 0:
+                fields[c.ISR] = at
+            elif index >= SUM_ELR:
+                fields[c.REPLICAS + index - 1] = _elements(data, at, stop)
+            else:
+                fields[c.REPLICAS + index - 1] = at
+            moves = moves or index == SUM_DIRECTORIES
+        at = stop
+    if moves:
+        _place(data, fields)
+
+
+@inner
 def _topic(data: Bytes, begin: int, end: int, index: int, topics: Table, names: Table) -> None:
     id_at = text_end(data, begin, end, False)
     if id_at + UUID_BYTES > end:
@@ -203,10 +244,19 @@ def _topic(data: Bytes, begin: int, end: int, index: int, topics: Table, names: 
 
 
 @inner
+def _drop_configs(names: Table, configs: Table, name: int) -> None:
+    config = names.rows[name, c.FIRST_CONFIG]
+    while config:
+        configs.rows[config, c.VALUE] = NONE
+        config = configs.rows[config, c.NEXT_CONFIG]
+
+
+@inner
 def _remove(
     data: Bytes,
     begin: int,
     end: int,
+    index: int,
     topics: Table,
     names: Table,
     partitions: Table,
@@ -226,10 +276,8 @@ def _remove(
         partition = partitions.rows[partition, c.NEXT_PARTITION]
     name = topics.rows[topic, c.NAME]
     names.rows[name, c.TOPIC] = NONE
-    config = names.rows[name, c.FIRST_CONFIG]
-    while config:
-        configs.rows[config, c.VALUE] = NONE
-        config = configs.rows[config, c.NEXT_CONFIG]
+    names.rows[name, c.REMOVED_BY] = index + 1
+    _drop_configs(names, configs, name)
 
 
 @inner
@@ -277,19 +325,6 @@ def _clear_elr(
                 _clear_topic(topics, partitions, topic)
 
 
-@inner
-def _look_ahead(
-    data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, first: int, partitions: Table
-) -> int:
-    """Fetches the rows that the next records change. One by one, each record would wait for the memory; so they wait together."""
-    found = int64(0)
-    for index in range(first, min(first + _AHEAD, len(begins))):
-        at = begins[index] + HEAD_BYTES
-        if kinds[index] == PARTITION_CHANGE and at + PARTITION_KEY_BYTES <= ends[index]:
-            found += foreseen(partitions, data, at)
-    return found
-
-
 @compiled
 def merge(
     data: Bytes,
@@ -307,13 +342,15 @@ def merge(
     """
     seen = int64(0)
     for index in range(len(begins)):
-        if index % _AHEAD == 0:
-            seen += _look_ahead(data, begins, ends, kinds, index, partitions)
+        if index % AHEAD == 0:
+            seen += look_ahead(data, begins, ends, kinds, index, partitions)
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
-        if end - begin > MOST_BYTES and kind != CONFIG:
+        if end - begin > MOST_BYTES and kind != CONFIG and kind != SUM:
             raise Unusual
         if kind == PARTITION_CHANGE:
             _change(data, begin, end, partitions)
+        elif kind == SUM:
+            _sum(data, begin, end, partitions)
         elif kind == PARTITION:
             _partition(data, begin, end, topics, partitions)
         elif kind == CONFIG:
@@ -321,7 +358,11 @@ def merge(
         elif kind == TOPIC:
             _topic(data, begin, end, index, topics, names)
         elif kind == REMOVE_TOPIC:
-            _remove(data, begin, end, topics, names, partitions, configs)
+            _remove(data, begin, end, index, topics, names, partitions, configs)
         elif kind == CLEAR_ELR:
             _clear_elr(data, begin, end, topics, names, partitions)
+        elif kind == REMOVED_NAME:
+            name = row_of(names, data, begin, end - begin, False)
+            if name:
+                _drop_configs(names, configs, name)
     return seen

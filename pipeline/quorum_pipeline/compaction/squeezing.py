@@ -1,7 +1,7 @@
 """Records of a run that later ones overtake, whatever was before the run; and changes of one partition put together. PURE, compiled.
 
-Owns what can be put together without knowing the state: changes of a partition between two records that say something else of it,
-config values between two boundaries of transactions, records that say nothing. What a change asks of the state (only replicas told, or
+Owns what can be put together without knowing the state: changes of a partition between two records that say something else of it (also such as
+were put together before: `sums.py`), config values between two boundaries of transactions, records that say nothing. What a change asks of the state (only replicas told, or
 only directories) stays a record. Anything unusual raises Unusual: then the records are reduced one by one.
 Source: KIP-631, "PartitionChangeRecord"; KIP-858 (directories); KIP-966 (eligible leader replicas).
 """
@@ -18,6 +18,8 @@ from quorum_pipeline.compaction.columns import (
     row_of,
 )
 from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.looking_ahead import AHEAD, look_ahead
+from quorum_pipeline.compaction.sums import SUM, SUM_ARRAYS, SUM_NUMBERS_BYTES, sum_element_bytes
 from quorum_pipeline.compaction.values import (
     ABSENT,
     MOST_BYTES,
@@ -69,6 +71,7 @@ def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
     at = begin + PARTITION_KEY_BYTES
     if at > end:
         raise Unusual
+    told[COUNT], told[LEADERS] = 1, 0
     told[LEADER], told[RECOVERY] = _LEADER_UNCHANGED, _RECOVERY_UNCHANGED
     for column in range(ISR, PERIOD):
         told[column] = ABSENT
@@ -101,16 +104,30 @@ def _read_change(data: Bytes, begin: int, end: int, told: Numbers) -> bool:
         at = stop
     if at != end:
         raise Unusual
+    if told[LEADER] != _LEADER_UNCHANGED:
+        told[LEADERS] = 1
     if (told[REPLICAS] < 0) != (told[DIRECTORIES] < 0):
         return False
     return told[REPLICAS] < 0 or _directories_fit(data, told)
 
 
 @inner
+def _read_sum(data: Bytes, begin: int, end: int, told: Numbers) -> None:
+    """What changes say that were put together before."""
+    at = begin + PARTITION_KEY_BYTES
+    told[COUNT], told[LEADERS] = int32(data, at), int32(data, at + 4)
+    told[LEADER], told[RECOVERY] = int32(data, at + 8), int8(data, at + 12)
+    at += SUM_NUMBERS_BYTES
+    for index in range(SUM_ARRAYS):
+        told[ISR + index] = at if data[at] else ABSENT
+        at = array_end(data, at, end, sum_element_bytes(index))
+
+
+@inner
 def _add(sums: Numbers, told: Numbers) -> None:
-    sums[COUNT] += 1
-    if told[LEADER] != _LEADER_UNCHANGED:
-        sums[LEADERS] += 1
+    sums[COUNT] += told[COUNT]
+    if told[LEADERS]:
+        sums[LEADERS] += told[LEADERS]
         sums[LEADER] = told[LEADER]
     if told[RECOVERY] != _RECOVERY_UNCHANGED:
         sums[RECOVERY] = told[RECOVERY]
@@ -171,16 +188,22 @@ def squeeze(
     sums: Table,
     kept: Bytes,
 ) -> int:
-    """Fills in `kept` and the rows of `sums`; how many sums there are. Raises Unusual."""
+    """Fills in `kept` and the rows of `sums`. Raises Unusual. What it returns says nothing (`looking_ahead.py`)."""
     told = np.zeros(SUM_COLUMNS, np.int64)
-    period, count = int64(1), int64(0)
+    period, count, seen = int64(1), int64(0), int64(0)
     for index in range(len(begins)):
+        if index % AHEAD == 0:
+            seen += look_ahead(data, begins, ends, kinds, index, partitions)
         kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
-        if end - begin > MOST_BYTES and kind != _CONFIG:
+        if end - begin > MOST_BYTES and kind != _CONFIG and kind != SUM:
             raise Unusual
         kept[index] = KEPT
-        if kind == _CHANGE:
-            simple = _read_change(data, begin, end, told)
+        if kind in (_CHANGE, SUM):
+            simple = True
+            if kind == SUM:
+                _read_sum(data, begin, end, told)
+            else:
+                simple = _read_change(data, begin, end, told)
             row = _row_of_partition(data, begin, topics, partitions)
             if not simple:
                 partitions.rows[row, c.THERE] = NONE
@@ -216,4 +239,4 @@ def squeeze(
             _close_topic(data, begin, end, topics, partitions)
         elif kind in (_CLEAR_ELR, _BEGIN, _END, _ABORT):
             period += 1
-    return count
+    return seen

@@ -9,22 +9,15 @@ from quorum_node.records.metadata import FRAME_VERSION
 from quorum_pipeline.compaction import columns as c
 from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
 from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.sums import copied
 from quorum_pipeline.compaction.values import array_end, put_int32, put_uvarint
 from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
-from quorum_pipeline.plain_form import uint64
 
 _PARTITION = md.PartitionRecord.RECORD_TYPE
 _NEWEST = md.PartitionRecord.HIGHEST_VERSION
 _OTHER_BYTES = 48
 """More than three numbers, the recovery state, and what stands before tagged fields take."""
 assert _NEWEST == 2, "the form that is written here"
-
-
-@inner
-def _copy(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
-    for index in range(end - begin):
-        to[uint64(at + index)] = data[uint64(begin + index)]
-    return at + end - begin
 
 
 @inner
@@ -58,19 +51,19 @@ def _write_tags(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
             size = _array_bytes(data, array, 4)
             at = put_uvarint(to, at, column - c.ELR + 1)
             at = put_uvarint(to, at, size)
-            at = _copy(data, array, array + size, to, at)
+            at = copied(data, array, array + size, to, at)
     if fields[c.TAG_COUNT]:
-        at = _copy(data, fields[c.TAGS], fields[c.TAGS_END], to, at)
+        at = copied(data, fields[c.TAGS], fields[c.TAGS_END], to, at)
     return at
 
 
 @inner
 def _write_partition(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
     to[at], to[at + 1], to[at + 2] = FRAME_VERSION, _PARTITION, _NEWEST
-    at = _copy(data, fields[c.KEY_AT], fields[c.KEY_AT] + PARTITION_KEY_BYTES, to, at + HEAD_BYTES)
+    at = copied(data, fields[c.KEY_AT], fields[c.KEY_AT] + PARTITION_KEY_BYTES, to, at + HEAD_BYTES)
     for column in (c.REPLICAS, c.ISR, c.REMOVING, c.ADDING):
         array = fields[column]
-        at = _copy(data, array, array + _array_bytes(data, array, 4), to, at)
+        at = copied(data, array, array + _array_bytes(data, array, 4), to, at)
     for column in (c.LEADER, c.LEADER_EPOCH, c.PARTITION_EPOCH):
         at = put_int32(to, at, fields[column])
     directories = fields[c.DIRECTORIES]
@@ -78,7 +71,7 @@ def _write_partition(data: Bytes, fields: Numbers, to: Bytes, at: int) -> int:
         at = put_uvarint(to, at, 1)
     else:
         size = _array_bytes(data, directories, UUID_BYTES)
-        at = _copy(data, directories, directories + size, to, at)
+        at = copied(data, directories, directories + size, to, at)
     return _write_tags(data, fields, to, at)
 
 
@@ -120,7 +113,7 @@ def write(
             record = rows[row, column]
             if record:
                 to_begins[count] = at
-                at = _copy(data, begins[record - 1], ends[record - 1], to, at)
+                at = copied(data, begins[record - 1], ends[record - 1], to, at)
                 to_ends[count] = at
                 count += 1
     for row in range(1, partitions.rows[0, 0] + 1):

@@ -6,6 +6,7 @@ outside of the span is looked at. What is wrong is told with its offset, so that
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from quorum_node.records.batches import Batch, CorruptBatch, decode_records
 from quorum_node.records.metadata_batch import decode_batch
@@ -17,6 +18,9 @@ from quorum_pipeline.files.log_directory import LogSpan
 from quorum_pipeline.files.log_span import Damage, PlacedBatch, read_span
 from quorum_pipeline.files.snapshot_file import SnapshotFile
 
+if TYPE_CHECKING:
+    from quorum_pipeline.state.compiled_span import CompiledSpan
+
 Reduced = tuple[Span, Summary]
 WORTH_BYTES = 4 << 20
 """A shorter span is reduced before compiled loops are loaded."""
@@ -24,6 +28,13 @@ BLOCK_RECORDS, BLOCK_BYTES = 250_000, 32 << 20
 """So much is put together at once."""
 BEFORE_THE_LOG = -(1 << 62)
 """Added to the offsets of a snapshot: what it says was before every record of the log."""
+
+
+class Batches(Protocol):
+    """Whoever takes the metadata of a span."""
+
+    def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
+        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class SpanTask:
         size_bytes = self.span.end_position - self.span.position
         pending = _Pending(found, compiled=size_bytes >= WORTH_BYTES)
         for each in read_span(self.span):
-            at = self._read(each, at, pending)
+            at = self.read(each, at, pending)
             if at.stop or at.end_offset >= self.end_offset:
                 break
         wrong = pending.reduce() or found.malformed
@@ -50,7 +61,14 @@ class SpanTask:
         found.stopped = at.stop
         return found, at
 
-    def _read(self, each: PlacedBatch | Damage, at: Summary, pending: "_Pending") -> Summary:
+    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
+        """By compiled loops. Raises Unusual, OSError."""
+        from quorum_pipeline.files.squeezed_span import squeezed_task
+
+        return squeezed_task(self)
+
+    def read(self, each: PlacedBatch | Damage, at: Summary, pending: "Batches") -> Summary:
+        """With a piece more of the span."""
         if isinstance(each, Damage):
             wrong = Contradiction(max(each.offset, self.start_offset), str(each))
             return at if each.offset >= self.end_offset else replace(at, stop=True, wrong=wrong)
@@ -91,7 +109,7 @@ class _Pending:
         self._count = self._size_bytes = 0
 
     def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
-        """The records of a batch from `begin` on and below `end`. What is wrong with it or one before, if that is seen."""
+        """See `Batches`."""
         header = batch.header
         if self._compiled and (begin, end) == (header.base_offset, header.end_offset):
             self._batches.append(batch)
@@ -122,13 +140,23 @@ class SnapshotTask:
 
     file: SnapshotFile
 
+    def begun(self) -> Summary:
+        """What it says beside records. Raises PipelineError where it is damaged, OSError."""
+        bounds, end = self.file.bounds(), self.file.id.end_offset
+        at = Summary(end, end, self.file.id.epoch, bounds.last_contained_log_timestamp_ms)
+        if bounds.voters is None:
+            return at
+        return replace(at.with_voters(bounds.voters), kraft_version=bounds.kraft_version)
+
+    def squeezed(self) -> "tuple[CompiledSpan, Summary]":
+        """By compiled loops. Raises Unusual, PipelineError, OSError."""
+        from quorum_pipeline.files.squeezed_span import squeezed_task
+
+        return squeezed_task(self)
+
     def reduced(self) -> Reduced:
         """What it says. Raises PipelineError where it is damaged, OSError."""
-        bounds, end = self.file.bounds(), self.file.id.end_offset
-        found = Span()
-        at = Summary(end, end, self.file.id.epoch, bounds.last_contained_log_timestamp_ms)
-        if bounds.voters is not None:
-            at = replace(at.with_voters(bounds.voters), kraft_version=bounds.kraft_version)
+        found, at = Span(), self.begun()
         for _, batch in self.file.batches():
             if batch.header.is_control:
                 continue

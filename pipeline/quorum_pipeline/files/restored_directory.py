@@ -4,12 +4,17 @@ Owns writing it and reading it back. The files are made and opened by the node's
 accepted by the node. The old voters are not in it: they belong to the quorum that was, and might still be running.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from uuid import UUID
+
+from crc32c import crc32c
 
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.storage.errors import DiskFull, StorageFailure, WrongDirectory
 from quorum_node.storage.meta_properties import MetaProperties, write_meta_properties
 from quorum_node.storage.partition_directory import (
@@ -19,10 +24,11 @@ from quorum_node.storage.partition_directory import (
 )
 from quorum_node.storage.snapshots import SnapshotStore
 from quorum_pipeline.errors import PipelineError
-from quorum_pipeline.files.snapshot_file import open_snapshot
+from quorum_pipeline.files.snapshot_file import SnapshotFile, open_snapshot
 from quorum_pipeline.state.replayed import Replayed
 
 _SEGMENT_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,21 @@ class FirstVoter:
     port: int
 
 
-def write_directory(path: Path, state: Replayed, voter: FirstVoter, cluster_id: str) -> Path:
+class Restored(Protocol):
+    """A state, wherever it was made."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def id(self) -> SnapshotId:
+        """The name of its snapshot."""
+
+    def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+        """The bytes of its snapshot. Raises PipelineError if there can be none."""
+
+
+def write_directory(path: Path, state: Restored, voter: FirstVoter, cluster_id: str) -> Path:
     """The snapshot's file; all of it was read back. Raises PipelineError, also if the directory is not empty."""
     if path.exists() and any(path.iterdir()):
         raise PipelineError(f"{path} is not empty; name a directory that is, or one to be made")
@@ -46,27 +66,43 @@ def write_directory(path: Path, state: Replayed, voter: FirstVoter, cluster_id: 
     try:
         format_partition(path, 0, voter.uuid, cluster_id)
         writer = SnapshotStore(partition_directory(path, 0)).create(state.id)
+        crc = 0
         for data in state.snapshot(voters):
+            crc = crc32c(data, crc)
             writer.append(data)
         writer.freeze()
         # Without this file a directory counts as one that was never formatted.
         write_meta_properties(path, MetaProperties(voter.id, voter.uuid, cluster_id))
-        _read_back(path, state, voter, cluster_id)
+        _read_back(path, state, voter, cluster_id, crc)
     except (StorageFailure, DiskFull, WrongDirectory) as error:
         raise PipelineError(str(error)) from None
     return partition_directory(path, 0) / state.id.file_name
 
 
-def _read_back(path: Path, state: Replayed, voter: FirstVoter, cluster_id: str) -> None:
+def _read_back(path: Path, state: Restored, voter: FirstVoter, cluster_id: str, crc: int) -> None:
     """As the node does at its start; then the records, one by one."""
     opened = open_partition(
         path, 0, voter.uuid, cluster_id=cluster_id, segment_bytes=_SEGMENT_BYTES
     )
     opened.log.close()
     file = open_snapshot(partition_directory(path, 0) / state.id.file_name)
+    if _crc_of(file.path) != crc or not _is_of(state, file):
+        raise PipelineError(f"{file.path} was read back, and is not what was written")
+    if file.id.end_offset != opened.log.start_offset:
+        raise PipelineError(f"{path} was opened, and begins at {opened.log.start_offset}")
+
+
+def _is_of(state: Restored, file: SnapshotFile) -> bool:
+    """Whether its records can be replayed, and give the state, where that is here."""
     again = Replayed()
     again.begin(file.id, (batch for _, batch in file.batches()), file.bounds())
-    if list(again.image.snapshot_records()) != list(state.image.snapshot_records()):
-        raise PipelineError(f"{file.path} was read back, and is not what was written")
-    if again.end_offset != opened.log.start_offset:
-        raise PipelineError(f"{path} was opened, and begins at {opened.log.start_offset}")
+    records = again.image.snapshot_records()
+    return not isinstance(state, Replayed) or list(records) == list(state.image.snapshot_records())
+
+
+def _crc_of(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while data := file.read(_PIECE_BYTES):
+            crc = crc32c(data, crc)
+    return crc

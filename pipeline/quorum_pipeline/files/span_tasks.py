@@ -29,6 +29,21 @@ class LogTasks:
     tasks: tuple[Task, ...]
     cuts: tuple[int, ...]
 
+    @property
+    def name(self) -> str:
+        """Where the log is."""
+        return str(self.log.path)
+
+    @property
+    def start_offset(self) -> int:
+        """Of the log."""
+        return self.log.start_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the segments."""
+        return sum(each.size_bytes for each in self.log.segments)
+
     def error(self, wrong: Contradiction) -> PipelineError:
         """What is wrong, with its file."""
         if wrong.offset < 0:

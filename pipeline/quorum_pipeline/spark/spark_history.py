@@ -1,37 +1,66 @@
-"""States of a log in a directory, made on the executors of Spark. Owns what is asked for, and what people are told of how it was done."""
+"""States of a history, made by stages. Owns what is asked for, which way is taken, and what people are told of how it was done."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from quorum_pipeline.files.replay import Moment
-from quorum_pipeline.files.span_tasks import tasks_of
-from quorum_pipeline.spark.state_job import ReducedLog, SparkState, TaskDone
+from quorum_pipeline.files.span_tasks import LogTasks, tasks_of
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.spark.squeezed_job import SqueezedLog
+from quorum_pipeline.spark.stages import Stages
+from quorum_pipeline.spark.state_job import LogPlan, ReducedLog, SparkState, TaskDone
 from quorum_pipeline.state.difference import Difference
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+WORTH_BYTES = 4 << 20
+"""What is shorter is reduced record by record, before compiled loops are loaded."""
 
 
-class SparkHistory:
-    """To be closed; until then what was reduced and merged is kept on the executors, for whoever asks for rows.
+class Source(Protocol):
+    """What has a history."""
 
-    `span_bytes`: what a task reads, if it is not to be chosen.
-    """
+    def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LogPlan | None:
+        """How to read what leads to these moments, which are in order; None: it is not worth compiled loops. Raises PipelineError."""
 
-    def __init__(self, context: SparkContext, path: Path, span_bytes: int | None = None) -> None:
-        self._context = context
-        self._path = path
-        self._span_bytes = span_bytes
+    def buckets(self, slots: int) -> int:
+        """How many parts a state is merged in."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySource:
+    """The directory of one replica. `span_bytes`: what a task reads, if it is not to be chosen."""
+
+    path: Path
+    span_bytes: int | None = None
+    worth_bytes: int = WORTH_BYTES
+
+    def plan(self, moments: Sequence[Moment], slots: int, *, compiled: bool) -> LogTasks | None:
+        """See Source."""
+        found = tasks_of(self.path, moments, slots, self.span_bytes)
+        return None if compiled and found.size_bytes < self.worth_bytes else found
+
+    def buckets(self, slots: int) -> int:
+        """See Source."""
+        return max(slots, 2)
+
+
+class JobHistory:
+    """To be closed; until then what was reduced and merged is kept, for whoever asks for rows."""
+
+    def __init__(self, stages: Stages, source: Source) -> None:
+        self._stages = stages
+        self._source = source
         self._open = ExitStack()
-        self.done: list[TaskDone] = []
+        self._one_by_one = False
+        self.done: Sequence[TaskDone] = ()
         """What the tasks have read that reduced the log."""
 
-    def __enter__(self) -> SparkHistory:
+    def __enter__(self) -> JobHistory:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -39,27 +68,40 @@ class SparkHistory:
 
     def at(self, moment: Moment) -> SparkState:
         """Raises PipelineError, and what Spark raises."""
-        return self._reduced((moment,)).state()
+        return self._states((moment,))[0]
 
     def differences(self, start: int, end: int) -> Iterator[Difference]:
-        """Between two offsets. The log is reduced once. Raises PipelineError, and what Spark raises."""
-        reduced = self._reduced((Moment(offset=start), Moment(offset=end)))
-        return reduced.state(1).differences(reduced.state(0))
+        """Between two offsets. What leads to the first one is read once. Raises PipelineError, and what Spark raises."""
+        before, after = self._states((Moment(offset=start), Moment(offset=end)))
+        return after.differences(before)
 
     def how(self) -> str:
         """In a few words."""
         records = [each.summary.records for each in self.done]
+        size_bytes = sum(each.summary.size_bytes for each in self.done)
         executors = Counter[str]()
         for each in self.done:
             executors[each.executor] += each.summary.records
+        one_by_one = ", one by one," if self._one_by_one else ""
         return (
-            f"on Spark ({self._context.master}): {sum(records):,} records reduced in {len(records):,} tasks, {max(records, default=0):,} at most in"
-            f" one and {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
+            f"{self._stages.place}: {sum(records):,} records ({size_bytes / (1 << 20):,.1f} MiB){one_by_one} reduced in"
+            f" {len(records):,} tasks, {max(records, default=0):,} at most in one and"
+            f" {max(executors.values(), default=0):,} on one of {len(executors):,} executors"
         )
 
-    def _reduced(self, moments: Sequence[Moment]) -> ReducedLog:
-        slots = max(self._context.defaultParallelism, 1)
-        plan = tasks_of(self._path, moments, slots, self._span_bytes)
-        found = self._open.enter_context(ReducedLog(self._context, plan, max(slots, 2)))
-        self.done = found.done
-        return found
+    def _states(self, moments: Sequence[Moment]) -> list[SparkState]:
+        slots = self._stages.slots
+        buckets = self._source.buckets(slots)
+        plan = self._source.plan(moments, slots, compiled=True)
+        if plan is not None:
+            try:
+                found = self._open.enter_context(SqueezedLog(self._stages, plan, buckets))
+                self.done, self._one_by_one = found.done, False
+                return [found.state(number) for number in range(len(moments))]
+            except Unusual:
+                self._open.close()  # something is wrong, or not in the form that all writers use
+        plan = self._source.plan(moments, slots, compiled=False)
+        assert plan is not None, "records can always be reduced one by one"
+        one_by_one = self._open.enter_context(ReducedLog(self._stages, plan, buckets))
+        self.done, self._one_by_one = one_by_one.done, True
+        return [one_by_one.state(number) for number in range(len(moments))]

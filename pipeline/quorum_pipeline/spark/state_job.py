@@ -3,7 +3,8 @@
 Tasks reduce spans of the log to deltas, cut into buckets by key; buckets are merged, each by itself; rows are made where
 the bucket is. The driver decodes no record: it says who does what, joins summaries up, and finds out what is wrong first.
 
-Owns the three steps on Spark. What they do is in `deltas` and `files.reduced_span`.
+Owns the three steps, record by record: of short logs, and where compiled loops do not know all that is there (`squeezed_job.py`). What they do is in
+`deltas` and `files.reduced_span`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
-from typing import TYPE_CHECKING, Any
-
-from pyspark import StorageLevel
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.features import FeaturesImage
 from quorum_node.records.control import VotersRecord
-from quorum_node.records.metadata import FeatureLevelRecord, encode_metadata, record_version
+from quorum_node.records.metadata import (
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+    encode_metadata,
+    record_version,
+)
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.deltas.buckets import Names, by_name, by_topic, drop_configs, merged, names_of
@@ -35,23 +39,44 @@ from quorum_pipeline.deltas.span import Span
 from quorum_pipeline.deltas.summary import Summary
 from quorum_pipeline.errors import PipelineError
 from quorum_pipeline.files.reduced_span import Task
-from quorum_pipeline.files.span_tasks import LogTasks
 from quorum_pipeline.state.difference import Difference, differences_of
-from quorum_pipeline.state.replayed import KRAFT_VERSION_WITH_VOTERS
+from quorum_pipeline.state.replayed import KRAFT_VERSION_WITH_VOTERS, placed_in
 from quorum_pipeline.state.tables import STATE_TABLES, Row, StateTable
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from quorum_pipeline.spark.stages import Rows, Stages
 
-_SUMMARY, _TOPICS, _NAMES = 0, 1, 2
+_SUMMARY, TOPICS, NAMES = 0, 1, 2
 _OF_TOPICS = frozenset(("topics", "partitions"))
-_KEPT = StorageLevel.MEMORY_AND_DISK
 _BY_NAME = {table.name: table for table in STATE_TABLES}
 _TABLE_PLACE = {table.name: place for place, table in enumerate(STATE_TABLES)}
 _VOTERS = _BY_NAME["voters"]
 _FEW = 200_000
 """Rows that one process sorts as fast as Spark looks at where to cut them."""
 Numbered = tuple[int, Task]
+
+
+class LogPlan(Protocol):
+    """What is read: `tasks` in order; `cuts`: how many of them lead to each moment; `start_offset`: where an empty one begins."""
+
+    @property
+    def name(self) -> str:
+        """Of what is read."""
+
+    @property
+    def tasks(self) -> tuple[Any, ...]:
+        """See above."""
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """See above."""
+
+    @property
+    def start_offset(self) -> int:
+        """See above."""
+
+    def error(self, wrong: Contradiction) -> PipelineError:
+        """What is wrong, with its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +97,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class Figures:
     """Of one bucket: counts of rows by table, replicas by broker, what can't be in an image, and what is wrong."""
 
     counts: dict[str, int]
@@ -87,17 +112,16 @@ class _Figures:
 class ReducedLog:
     """The deltas of a log's spans, made once; `state` merges as many of them as lead to a moment. To be closed."""
 
-    def __init__(self, context: SparkContext, plan: LogTasks, buckets: int) -> None:
-        self._plan = plan
+    def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
+        self._stages, self._plan = stages, plan
         self._buckets = buckets
-        self._kept: list[RDD[Any]] = []
+        self._kept: list[Rows] = []
         numbered: list[Numbered] = list(enumerate(plan.tasks))
-        context.setJobDescription(f"reduce {len(numbered)} spans of the metadata log")
-        reduced = context.parallelize(numbered, max(len(numbered), 1))
+        stages.describe(f"reduce {len(numbered)} spans of {plan.name} record by record")
+        reduced = stages.rows(numbered)
         self._reduced = self._keep(reduced.flatMap(partial(_reduce, buckets)))
-        found = self._reduced.filter(_is_summary).values().collect()
+        found = self._reduced.filter(is_summary).values().collect()
         self.done: list[TaskDone] = sorted(found, key=lambda each: each.number)
-        self._context = context
 
     def __enter__(self) -> ReducedLog:
         return self
@@ -110,25 +134,27 @@ class ReducedLog:
         """At one of the moments that the tasks were planned for; the last one if none is named. Raises PipelineError."""
         until, parts = self._plan.cuts[cut], self._buckets
         summaries = [each.summary for each in self.done[:until]]
-        last = _joined(summaries, self._plan)
-        self._context.setJobDescription(f"merge deltas up to offset {last.end_offset}")
+        last = joined_up(summaries, self._plan)
+        self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
         mine = self._reduced.filter(partial(_counts, until))
-        by_topic_id = mine.filter(partial(_is, _TOPICS)).map(_without_kind)
-        topics = self._keep(by_topic_id.groupByKey(parts, _same).mapValues(_merge_topics))
+        by_topic_id = mine.filter(partial(_is, TOPICS)).map(_without_kind)
+        topics = self._keep(by_topic_id.groupByKey(parts, same).mapValues(_merge_topics))
         about_names = topics.flatMap(partial(_tell_names, parts))
-        others = mine.filter(partial(_is, _NAMES)).map(_without_kind).union(about_names)
-        names = self._keep(others.groupByKey(parts, _same).mapValues(_merge_names))
-        figures: list[_Figures] = names.map(_figures_of_names).collect()
+        others = mine.filter(partial(_is, NAMES)).map(_without_kind).union(about_names)
+        names = self._keep(others.groupByKey(parts, same).mapValues(_merge_names))
+        figures: list[Figures] = names.map(_figures_of_names).collect()
         nameless = frozenset(number for each in figures for number in each.nameless)
         figures += topics.map(partial(_figures_of_topics, nameless)).collect()
         wrong = first_of(last.wrong, *(each.wrong for each in figures))
         if wrong is not None:
             raise self._plan.error(wrong)
-        return SparkState(topics, names, figures, nameless, last)
+        is_open = any(each.in_transaction for each in figures)
+        return SparkState(topics, names, figures, nameless, last, is_open)
 
-    def _keep(self, found: RDD[Any]) -> RDD[Any]:
-        self._kept.append(found.persist(_KEPT))
-        return found
+    def _keep(self, found: Rows) -> Rows:
+        kept = self._stages.keep(found)
+        self._kept.append(kept)
+        return kept
 
 
 class SparkState:
@@ -136,11 +162,12 @@ class SparkState:
 
     def __init__(
         self,
-        topics: RDD[Any],
-        names: RDD[Any],
-        figures: Sequence[_Figures],
+        topics: Rows,
+        names: Rows,
+        figures: Sequence[Figures],
         nameless: frozenset[int],
         last: Summary,
+        in_transaction: bool,
     ) -> None:
         self._topics, self._names = topics, names
         self._nameless = nameless
@@ -151,7 +178,7 @@ class SparkState:
             last.timestamp_ms,
         )
         self.voters = last.voters
-        self.in_transaction = any(each.in_transaction for each in figures)
+        self.in_transaction = in_transaction
         self.left_out = frozenset().union(*(each.left_out for each in figures))
         self._counts = sum((Counter(each.counts) for each in figures), Counter[str]())
         self._replicas = sum((Counter(each.replicas) for each in figures), Counter[int]())
@@ -179,7 +206,7 @@ class SparkState:
         )
         return _in_order(found.map(partial(_with_order, table.name)), self.count(table))
 
-    def parts(self, table: StateTable) -> RDD[Any]:
+    def parts(self, table: StateTable) -> Rows:
         """The buckets that a table is in, by number."""
         return self._topics if table.name in _OF_TOPICS else self._names
 
@@ -198,8 +225,22 @@ class SparkState:
         of_voters = list(differences_of(_VOTERS, before.rows(_VOTERS), self.rows(_VOTERS)))
         return merge(_in_order(found, count), of_voters, key=lambda each: _TABLE_PLACE[each.table])
 
-    def snapshot(self) -> Iterator[bytes]:
-        """The bytes of the snapshot of this state. Raises PipelineError if there can be none."""
+    def brokers(self) -> list[RegisterBrokerRecord]:
+        """Their registrations, by number."""
+        found = self._names.flatMap(partial(_brokers, self._nameless)).collect()
+        return sorted(found, key=lambda each: each.broker_id)
+
+    def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Topic, number and replicas of each partition, without those that are leaving; in order."""
+        found = self._topics.flatMap(partial(_placed, self._nameless))
+        return _in_order(found, self._counts["partitions"])
+
+    def begin_anew(self) -> None:
+        """As `Replayed`."""
+        self.epoch = min(self.epoch, 1)
+
+    def snapshot(self, voters: VotersRecord | None = None) -> Iterator[bytes]:
+        """The bytes of the snapshot of this state, with other `voters` if they are given. Raises PipelineError if there can be none."""
         if self.left_out:
             kinds = ", ".join(sorted(self.left_out))
             raise PipelineError(f"a snapshot would lose records that are not known: {kinds}")
@@ -208,8 +249,10 @@ class SparkState:
         last = self._last
         level = KRAFT_VERSION_WITH_VOTERS if last.kraft_version is None else last.kraft_version
         bounds = SnapshotBounds(last.timestamp_ms, level, _told_voters(last))
+        if voters is not None:
+            bounds = SnapshotBounds(last.timestamp_ms, KRAFT_VERSION_WITH_VOTERS, voters)
         parts = self._topics.union(self._names)
-        keyed: RDD[Any] = parts.flatMap(partial(_snapshot_values, self._levels, self._nameless))
+        keyed: Rows = parts.flatMap(partial(_snapshot_values, self._levels, self._nameless))
         values = _in_order(keyed, sum(self._counts.values()))
         return encode_snapshot(self.id, bounds, values)
 
@@ -217,17 +260,17 @@ class SparkState:
         return Part(ClusterImage(), self.voters)
 
 
-def _in_order(keyed: RDD[Any], count: int) -> Iterator[Any]:
+def _in_order(keyed: Rows, count: int) -> Iterator[Any]:
     """What is sorted by its key; `count`: how many there are, or more. Few are sorted here, many on executors and read part by part."""
     if count <= _FEW:
         return (each for _, each in sorted(keyed.collect(), key=lambda pair: pair[0]))
     return (each for _, each in keyed.sortByKey().toLocalIterator())
 
 
-def _joined(summaries: Sequence[Summary], plan: LogTasks) -> Summary:
+def joined_up(summaries: Sequence[Summary], plan: LogPlan) -> Summary:
+    """All of them as one."""
     if not summaries:
-        start = plan.log.start_offset
-        return Summary(start, start)
+        return Summary(plan.start_offset, plan.start_offset)
     found = summaries[0]
     for each in summaries[1:]:
         found = found.then(each)
@@ -248,18 +291,24 @@ def _told_voters(last: Summary) -> VotersRecord | None:
 def _reduce(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
     number, task = numbered
     span, summary = task.reduced()
-    yield (_SUMMARY, 0, number), TaskDone(number, summary, _where())
-    for kind, cut in ((_TOPICS, by_topic), (_NAMES, by_name)):
+    yield summary_key(number), TaskDone(number, summary, where())
+    for kind, cut in ((TOPICS, by_topic), (NAMES, by_name)):
         for bucket, part in enumerate(cut(span, buckets)):
-            yield (kind, bucket, number), _packed(part)
+            yield (kind, bucket, number), packed(part)
 
 
-def _where() -> str:
+def summary_key(number: int) -> tuple[int, int, int]:
+    """Of what a task says of itself."""
+    return _SUMMARY, 0, number
+
+
+def where() -> str:
     """Workers of one executor are forked from one process."""
     return f"{socket.gethostname()}/{os.getppid()}"
 
 
-def _is_summary(keyed: tuple[tuple[int, int, int], Any]) -> bool:
+def is_summary(keyed: tuple[tuple[int, ...], Any]) -> bool:
+    """Beside the parts of buckets."""
     return keyed[0][0] == _SUMMARY
 
 
@@ -276,20 +325,21 @@ def _without_kind(keyed: tuple[tuple[int, int, int], Any]) -> tuple[int, tuple[i
     return bucket, (number, value)
 
 
-def _same(bucket: int) -> int:
+def same(bucket: int) -> int:
+    """Where a bucket is merged."""
     return bucket
 
 
 def _merged(parts: Iterable[tuple[int, bytes]]) -> Span:
-    return merged(_unpacked(packed) for _, packed in sorted(parts, key=lambda each: each[0]))
+    return merged(unpacked(data) for _, data in sorted(parts, key=lambda each: each[0]))
 
 
 def _merge_topics(parts: Iterable[tuple[int, bytes]]) -> bytes:
-    return _packed((_merged(parts).finish(), []))
+    return packed((_merged(parts).finish(), []))
 
 
 def _tell_names(buckets: int, keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
-    outcome, _ = _unpacked(keyed[1])
+    outcome, _ = unpacked(keyed[1])
     for bucket, names in enumerate(names_of(outcome.delta, buckets)):
         yield bucket, (-1, names)
 
@@ -303,11 +353,16 @@ def _merge_names(parts: Iterable[tuple[int, Any]]) -> bytes:
             spans.append((number, part))
     outcome = _merged(spans).finish()
     drop_configs(outcome.delta, names)
-    return _packed((outcome, nameless))
+    return packed((outcome, nameless))
 
 
-def _image(nameless: frozenset[int], packed: bytes) -> ClusterImage:
-    outcome, _ = _unpacked(packed)
+def _image(nameless: frozenset[int], data: bytes) -> ClusterImage:
+    found = unpacked(data)
+    if not isinstance(found, tuple):
+        # Of compiled loops, whose modules are not needed for what objects do.
+        image: ClusterImage = getattr(found, "state", found).image()
+        return image
+    outcome, _ = found
     for number in nameless:
         outcome.delta.topics.pop(number, None)
     named = outcome.delta.named
@@ -315,27 +370,27 @@ def _image(nameless: frozenset[int], packed: bytes) -> ClusterImage:
     return image_of(outcome.delta)
 
 
-def _figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> _Figures:
-    outcome, _ = _unpacked(keyed[1])
+def _figures_of_topics(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Figures:
+    outcome, _ = unpacked(keyed[1])
     if outcome.wrong is not None:
-        return _Figures({}, {}, frozenset(), {}, [], False, outcome.wrong)
+        return Figures({}, {}, frozenset(), {}, [], False, outcome.wrong)
     image = _image(nameless, keyed[1])
     counts = {name: _BY_NAME[name].count(Part(image)) for name in _OF_TOPICS}
     replicas = {
         each: image.topics.replica_count(each) for each in image.topics.of_brokers.brokers()
     }
-    return _Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None)
+    return Figures(counts, replicas, frozenset(), {}, [], outcome.in_transaction, None)
 
 
-def _figures_of_names(keyed: tuple[int, bytes]) -> _Figures:
-    outcome, nameless = _unpacked(keyed[1])
+def _figures_of_names(keyed: tuple[int, bytes]) -> Figures:
+    outcome, nameless = unpacked(keyed[1])
     image = image_of(outcome.delta)
     counts = {
         table.name: table.count(Part(image))
         for table in STATE_TABLES
         if table.name not in _OF_TOPICS and table.name != "voters"
     }
-    return _Figures(
+    return Figures(
         counts,
         {},
         image.left_out,
@@ -346,6 +401,15 @@ def _figures_of_names(keyed: tuple[int, bytes]) -> _Figures:
     )
 
 
+def counts_of_names(image: ClusterImage) -> dict[str, int]:
+    """Rows of the tables that are not about topics."""
+    return {
+        table.name: table.count(Part(image))
+        for table in STATE_TABLES
+        if table.name not in _OF_TOPICS and table.name != "voters"
+    }
+
+
 def _rows(
     name: str, nameless: frozenset[int], replicas: Counter[int], keyed: tuple[int, bytes]
 ) -> Iterator[Row]:
@@ -353,6 +417,17 @@ def _rows(
         if name == "brokers":
             row["replicas"] = replicas[row["broker_id"]]
         yield row
+
+
+def _brokers(nameless: frozenset[int], keyed: tuple[int, bytes]) -> Iterator[RegisterBrokerRecord]:
+    yield from _image(nameless, keyed[1]).brokers.by_id.values()
+
+
+def _placed(
+    nameless: frozenset[int], keyed: tuple[int, bytes]
+) -> Iterator[tuple[tuple[str, int], tuple[str, int, tuple[int, ...]]]]:
+    for name, number, replicas in placed_in(_image(nameless, keyed[1])):
+        yield (name, number), (name, number, replicas)
 
 
 def _with_order(name: str, row: Row) -> tuple[tuple[Any, ...], Row]:
@@ -365,12 +440,12 @@ def _differences(
     pair: tuple[int, tuple[bytes | None, bytes | None]],
 ) -> Iterator[tuple[tuple[Any, ...], Difference]]:
     """Of these tables in one bucket: what is gone comes last in each."""
-    bucket, packed = pair
+    bucket, both = pair
     for name in names:
         table = _BY_NAME[name]
         rows = [
             iter(()) if each is None else _rows(name, *side, (bucket, each))
-            for side, each in zip(sides, packed, strict=True)
+            for side, each in zip(sides, both, strict=True)
         ]
         for each in differences_of(table, *rows):
             row = each.before if each.after is None else each.after
@@ -393,9 +468,11 @@ def _snapshot_values(
         yield place, encode_metadata(record, record_version(type(record), level))
 
 
-def _packed(found: Any) -> bytes:
-    return zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), 1)
+def packed(found: Any, level: int = 1) -> bytes:
+    """For another process; `level`: of compression, 0 where that was done already."""
+    return zlib.compress(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), level)
 
 
-def _unpacked(data: bytes) -> Any:
+def unpacked(data: bytes) -> Any:
+    """What was packed."""
     return pickle.loads(zlib.decompress(data))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.records.batches import Batch, DecodedRecord, decode_records
 from quorum_node.records.control import KRaftVersion, LeaderChange, VotersRecord, decode_control
+from quorum_node.records.metadata import RegisterBrokerRecord
 from quorum_node.records.snapshot_format import SnapshotBounds, encode_snapshot
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_pipeline.errors import PipelineError
@@ -120,6 +121,14 @@ class Replayed:
         """How many rows a table has."""
         return table.count(self)
 
+    def brokers(self) -> list[RegisterBrokerRecord]:
+        """Their registrations, by number."""
+        return [record for _, record in sorted(self.image.brokers.by_id.items())]
+
+    def placed(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+        """Topic, number and replicas of each partition, without those that are leaving; in order."""
+        return placed_in(self.image)
+
     def finish(self) -> None:
         """Replay what was only gathered until now. Raises PipelineError, BadRecord among them."""
         self._replaying.finish()
@@ -165,6 +174,16 @@ class Replayed:
 
     def _at(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         self.end_offset, self.epoch, self.timestamp_ms = end_offset, epoch, timestamp_ms
+
+
+def placed_in(image: ClusterImage) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Topic, number and replicas of each partition, without those that are leaving; in order."""
+    for name in image.topics.names():
+        topic = image.topics.named(name)
+        assert topic is not None
+        for number, partition in sorted(topic.partitions.items()):
+            leaving = partition.removing_replicas
+            yield name, number, tuple(each for each in partition.replicas if each not in leaving)
 
 
 def _missing(offset: int, expected: int) -> PipelineError:

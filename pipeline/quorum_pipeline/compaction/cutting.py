@@ -1,0 +1,151 @@
+"""What is left of a run as records of its own, and cut by key. PURE, compiled.
+
+Owns which bucket a record belongs to, as bytes tell it: what is about a topic's id by the id, configs by the name of the resource, all other
+kinds to the first bucket of names.
+"""
+
+import zlib
+
+import numpy as np
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
+from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.squeezing import (
+    COUNT,
+    ISR,
+    KEPT,
+    KEY_AT,
+    LEADER,
+    LEADERS,
+    LEFT_OUT,
+    RECOVERY,
+)
+from quorum_pipeline.compaction.sums import (
+    REMOVED_NAME,
+    SUM,
+    SUM_ARRAYS,
+    copied,
+    sum_bytes,
+    write_sum,
+)
+from quorum_pipeline.compaction.values import text_end, uvarint
+from quorum_pipeline.compiled import Bytes, Numbers, Table, compiled, inner
+from quorum_pipeline.plain_form import Unusual, int64
+
+_TOPIC, _REMOVE_TOPIC = md.TopicRecord.RECORD_TYPE, md.RemoveTopicRecord.RECORD_TYPE
+_PARTITION, _CHANGE = md.PartitionRecord.RECORD_TYPE, md.PartitionChangeRecord.RECORD_TYPE
+_CONFIG, _CLEAR_ELR = md.ConfigRecord.RECORD_TYPE, md.ClearElrRecord.RECORD_TYPE
+EVERYWHERE = -1
+"""Instead of a bucket: a record that all buckets of topics need."""
+_CRC_TABLE = np.array([zlib.crc32(bytes([n ^ 0xFF])) ^ 0xFF000000 for n in range(0x100)], np.int64)
+"""CRC-32 of one byte, without what is mixed in before and behind."""
+_ALL_BITS = 0xFFFFFFFF
+
+
+@compiled
+def size_left(data: Bytes, begins: Numbers, ends: Numbers, kept: Bytes, sums: Table) -> int:
+    """How many bytes the records take that `squeeze` has left."""
+    size, row = int64(0), 0
+    for index in range(len(begins)):
+        if kept[index] == KEPT:
+            size += ends[index] - begins[index]
+        elif kept[index] != LEFT_OUT:
+            row += 1
+            size += sum_bytes(data, sums.rows[row, ISR : ISR + SUM_ARRAYS])
+    return size
+
+
+@compiled
+def write_left(
+    data: Bytes,
+    begins: Numbers,
+    ends: Numbers,
+    kinds: Bytes,
+    kept: Bytes,
+    sums: Table,
+    to: Bytes,
+    to_begins: Numbers,
+    to_ends: Numbers,
+    to_kinds: Bytes,
+    indexes: Numbers,
+) -> int:
+    """Fills in the records that are left, and the numbers of those that they stand for; how many there are. Raises Unusual."""
+    at, row, count = 0, 0, 0
+    numbers = np.empty(4, np.int64)
+    for index in range(len(begins)):
+        if kept[index] == LEFT_OUT:
+            continue
+        to_begins[count], indexes[count] = at, index
+        if kept[index] == KEPT:
+            at = copied(data, begins[index], ends[index], to, at)
+            to_kinds[count] = kinds[index]
+        else:
+            row += 1
+            told = sums.rows[row]
+            numbers[0], numbers[1] = told[COUNT], told[LEADERS]
+            numbers[2], numbers[3] = told[LEADER], told[RECOVERY]
+            at = write_sum(data, told[KEY_AT], numbers, told[ISR : ISR + SUM_ARRAYS], to, at)
+            to_kinds[count] = SUM
+        to_ends[count] = at
+        count += 1
+    return count
+
+
+@inner
+def _id_bucket(data: Bytes, at: int, end: int, count: int) -> int:
+    """Of 16 bytes as a number."""
+    if at + UUID_BYTES > end:
+        raise Unusual
+    rest = int64(0)
+    for index in range(at, at + UUID_BYTES):
+        rest = (rest << 8 | int64(data[index])) % count
+    return rest
+
+
+@inner
+def _name_bucket(data: Bytes, at: int, end: int, count: int) -> int:
+    """By the CRC-32 of a string."""
+    size, at = uvarint(data, at, end)
+    crc = int64(_ALL_BITS)
+    for index in range(at, at + size - 1):
+        crc = _CRC_TABLE[(crc ^ int64(data[index])) & 0xFF] ^ crc >> 8
+    return (crc ^ _ALL_BITS) % count
+
+
+@compiled
+def bucket_numbers(
+    data: Bytes, begins: Numbers, ends: Numbers, kinds: Bytes, count: int, numbers: Numbers
+) -> None:
+    """Fills in the bucket of each record: below `count` those of topics, behind them those of names; or EVERYWHERE. Raises Unusual."""
+    for index in range(len(begins)):
+        kind, begin, end = kinds[index], begins[index] + HEAD_BYTES, ends[index]
+        if kind in (_CHANGE, SUM, _PARTITION):
+            id_at = begin + PARTITION_KEY_BYTES - UUID_BYTES
+            numbers[index] = _id_bucket(data, id_at, end, count)
+        elif kind == _TOPIC:
+            numbers[index] = _id_bucket(data, text_end(data, begin, end, False), end, count)
+        elif kind == _REMOVE_TOPIC:
+            numbers[index] = _id_bucket(data, begin, end, count)
+        elif kind == _CONFIG:
+            text_end(data, begin + 1, end, False)
+            numbers[index] = count + _name_bucket(data, begin + 1, end, count)
+        elif kind == REMOVED_NAME:
+            numbers[index] = count + _name_bucket(data, begin, end, count)
+        elif kind == _CLEAR_ELR:
+            numbers[index] = EVERYWHERE
+        else:
+            numbers[index] = count
+
+
+@compiled
+def gather(
+    data: Bytes, begins: Numbers, ends: Numbers, to: Bytes, to_begins: Numbers, to_ends: Numbers
+) -> int:
+    """Copies records one behind the other; how many bytes they take."""
+    at = 0
+    for index in range(len(begins)):
+        to_begins[index] = at
+        at = copied(data, begins[index], ends[index], to, at)
+        to_ends[index] = at
+    return at

@@ -1,0 +1,282 @@
+"""Records with their offsets, as they are left of a run: put together, cut by key, and merged to a state. PURE.
+
+Owns the way from runs of records to what is left of them, and from that to a state, without an object for a record. Everything here goes well or raises
+Unusual: then the same is done record by record, which says what is wrong.
+"""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction import columns as c
+from quorum_pipeline.compaction import squeezing as s
+from quorum_pipeline.compaction.compaction import MERGED_KINDS, RecordRun, tables_for
+from quorum_pipeline.compaction.cutting import (
+    EVERYWHERE,
+    bucket_numbers,
+    gather,
+    size_left,
+    write_left,
+)
+from quorum_pipeline.compaction.frames import HEAD_BYTES
+from quorum_pipeline.compaction.merging import merge
+from quorum_pipeline.compaction.squeezing import squeeze
+from quorum_pipeline.compaction.sums import REMOVED_NAME, SUM
+from quorum_pipeline.compaction.thinning import thin_out
+from quorum_pipeline.compaction.writing import size_of, write
+from quorum_pipeline.compiled import Numbers, Table
+
+_CHANGE, _CONFIG = md.PartitionChangeRecord.RECORD_TYPE, md.ConfigRecord.RECORD_TYPE
+_TOPIC = md.TopicRecord.RECORD_TYPE
+_KNOWN_KINDS = np.append(MERGED_KINDS, (SUM, REMOVED_NAME)).astype(np.uint8)
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRun:
+    """Records in order; some stand for several, and have the offset of the first."""
+
+    run: RecordRun
+    offsets: Numbers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def some(self, indexes: Any) -> "OffsetRun":
+        """These of them."""
+        return OffsetRun(self.run.some(indexes), self.offsets[indexes])
+
+    def copied(self) -> "OffsetRun":
+        """With no more bytes than these records have."""
+        run = self.run
+        data = np.empty(int((run.ends - run.begins).sum()), np.uint8)
+        begins, ends = np.empty(len(run), np.int64), np.empty(len(run), np.int64)
+        gather(run.data, run.begins, run.ends, data, begins, ends)
+        return OffsetRun(RecordRun(data, begins, ends, run.kinds), self.offsets)
+
+    def others(self) -> "OffsetRun":
+        """Those that are not about topics, partitions and configs."""
+        return self.some(np.flatnonzero(~np.isin(self.run.kinds, _KNOWN_KINDS)))
+
+    def of_kind(self, kind: int) -> "OffsetRun":
+        """Those of one kind."""
+        return self.some(np.flatnonzero(self.run.kinds == kind))
+
+    def values(self) -> list[bytes]:
+        """Their bytes."""
+        return [self.run.value(index) for index in range(len(self))]
+
+    def packed(self) -> bytes:
+        """For another process."""
+        copy = self.copied()
+        sizes = (copy.run.ends - copy.run.begins).astype(np.uint32)
+        steps = np.diff(self.offsets, prepend=0)
+        parts = (
+            copy.run.data.tobytes(),
+            sizes.tobytes(),
+            copy.run.kinds.tobytes(),
+            steps.tobytes(),
+        )
+        whole = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
+        shrunk: bytes = pa.compress(whole, codec=_CODEC, asbytes=True)
+        return len(whole).to_bytes(8, "big") + shrunk
+
+
+def unpacked(data: bytes) -> OffsetRun:
+    """What was packed."""
+    size = int.from_bytes(data[:8], "big")
+    whole = pa.decompress(memoryview(data)[8:], size, codec=_CODEC, asbytes=True)
+    values, sizes, kinds, steps = pickle.loads(whole)
+    return offset_run(
+        np.frombuffer(bytearray(values), np.uint8),
+        np.frombuffer(sizes, np.uint32),
+        np.frombuffer(bytearray(kinds), np.uint8),
+        np.cumsum(np.frombuffer(steps, np.int64)),
+    )
+
+
+def offset_run(data: Any, sizes: Any, kinds: Any, offsets: Numbers) -> OffsetRun:
+    """Records that stand one behind the other."""
+    ends = np.cumsum(np.asarray(sizes, np.int64))
+    begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
+    return OffsetRun(RecordRun(data, begins, ends, kinds), offsets)
+
+
+NO_RECORDS = offset_run(
+    np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64)
+)
+
+
+def joined(parts: Sequence[OffsetRun]) -> OffsetRun:
+    """One behind the other."""
+    parts = [each for each in parts if len(each)]
+    if len(parts) < 2:
+        return parts[0] if parts else NO_RECORDS
+    shifts = np.cumsum([0, *(len(each.run.data) for each in parts[:-1])])
+    shifted = list(zip(parts, shifts.tolist(), strict=True))
+    run = RecordRun(
+        np.concatenate([each.run.data for each in parts]),
+        np.concatenate([each.run.begins + shift for each, shift in shifted]),
+        np.concatenate([each.run.ends + shift for each, shift in shifted]),
+        np.concatenate([each.run.kinds for each in parts]),
+    )
+    return OffsetRun(run, np.concatenate([each.offsets for each in parts]))
+
+
+def squeezed(parts: Sequence[OffsetRun]) -> OffsetRun:
+    """What is left of records in order, whatever was before them. No boundaries of transactions are among them. Raises Unusual."""
+    whole = joined(parts)
+    run = whole.run
+    counts = np.bincount(run.kinds, minlength=0x100)
+    changes = int(counts[_CHANGE] + counts[SUM])
+    sums = c.table(changes, s.SUM_COLUMNS)
+    kept = np.empty(len(run), np.uint8)
+    topics, partitions = c.table(changes, c.TOPIC_COLUMNS), c.table(changes, c.PARTITION_COLUMNS)
+    configs = c.table(int(counts[_CONFIG]), c.CONFIG_COLUMNS)
+    squeeze(run.data, run.begins, run.ends, run.kinds, topics, partitions, configs, sums, kept)
+    _thin(run, kept)
+    count = int(np.count_nonzero(kept != s.LEFT_OUT))
+    data = np.empty(size_left(run.data, run.begins, run.ends, kept, sums), np.uint8)
+    begins, ends, indexes = (np.empty(count, np.int64) for _ in range(3))
+    kinds = np.empty(count, np.uint8)
+    write_left(
+        run.data, run.begins, run.ends, run.kinds, kept, sums, data, begins, ends, kinds, indexes
+    )
+    return OffsetRun(RecordRun(data, begins, ends, kinds), whole.offsets[indexes])
+
+
+def _thin(run: RecordRun, kept: Any) -> None:
+    left = kept != s.LEFT_OUT
+    indexes = np.flatnonzero(left & ~np.isin(run.kinds, _KNOWN_KINDS))
+    if len(indexes):
+        some = run.some(indexes)
+        stays = np.ones(len(some), np.uint8)
+        thin_out(some.data, some.begins, some.ends, some.kinds, stays)
+        kept[indexes[stays == 0]] = s.LEFT_OUT
+
+
+def cut(whole: OffsetRun, count: int) -> tuple[list[OffsetRun], list[OffsetRun]]:
+    """`count` runs with what is about topics, and as many with all the rest. Raises Unusual."""
+    run = whole.run
+    numbers = np.empty(len(run), np.int64)
+    bucket_numbers(run.data, run.begins, run.ends, run.kinds, count, numbers)
+    if (numbers == EVERYWHERE).any():
+        found = [
+            np.flatnonzero((numbers == n) | ((numbers == EVERYWHERE) & (n < count)))
+            for n in range(2 * count)
+        ]
+    else:
+        order = np.argsort(numbers, kind="stable")
+        borders = np.searchsorted(numbers[order], np.arange(1, 2 * count))
+        found = np.split(order, borders)
+    parts = [whole.some(each) for each in found]
+    return parts[:count], parts[count:]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTopics:
+    """Topics and partitions that are there, and names that were removed by the way."""
+
+    left: OffsetRun
+    removed: OffsetRun
+
+    def takers(self) -> tuple[Numbers, Numbers]:
+        """A number for the name of each topic that is there, and the offset of its record."""
+        return _named(self.left.of_kind(_TOPIC))
+
+    def removals(self) -> tuple[Numbers, Numbers]:
+        """The same of the names that were removed."""
+        return _named(self.removed)
+
+
+def merged_topics(parts: Sequence[OffsetRun]) -> MergedTopics:
+    """What parts of one bucket amount to, with nothing before. Raises Unusual."""
+    whole = joined(parts)
+    run = whole.run
+    topics, names, partitions, configs = tables_for(run)
+    merge(run.data, run.begins, run.ends, run.kinds, topics, names, partitions, configs)
+    left = _left(whole, topics, partitions, configs)
+    rows = names.rows[1 : int(names.rows[0, 0]) + 1]
+    rows = rows[rows[:, c.REMOVED_BY] != c.NONE]
+    begins, ends = rows[:, c.KEY] - HEAD_BYTES, rows[:, c.KEY] + rows[:, c.KEY_BYTES]
+    kinds = np.full(len(rows), REMOVED_NAME, np.uint8)
+    removed = OffsetRun(
+        RecordRun(run.data, begins, ends, kinds), whole.offsets[rows[:, c.REMOVED_BY] - 1]
+    )
+    return MergedTopics(left, removed.copied())
+
+
+def merged_configs(parts: Sequence[OffsetRun], removed: Sequence[OffsetRun]) -> OffsetRun:
+    """The configs that are there: those of topics whose name was removed later are not. Raises Unusual."""
+    configs = joined([each.of_kind(_CONFIG) for each in parts])
+    whole = joined([configs, *removed])
+    if len(whole) > len(configs):
+        whole = whole.some(np.argsort(whole.offsets, kind="stable"))
+    run = whole.run
+    found = tables_for(run)
+    merge(run.data, run.begins, run.ends, run.kinds, *found)
+    topics, _, partitions, table = found
+    return _left(whole, topics, partitions, table)
+
+
+def names_contradict(
+    takers: Sequence[tuple[Numbers, Numbers]], removals: Sequence[tuple[Numbers, Numbers]]
+) -> bool:
+    """Whether two topics have one name, or one lost its name to another that was removed since."""
+    names, offsets = (np.concatenate([each[n] for each in takers]) for n in (0, 1))
+    if len(np.unique(names)) < len(names):
+        return True
+    order = np.argsort(names)
+    names, offsets = names[order], offsets[order]
+    for gone, at in removals:
+        places = np.searchsorted(names, gone)
+        inside = places < len(names)
+        places, gone, at = places[inside], gone[inside], at[inside]
+        if ((names[places] == gone) & (at > offsets[places])).any():
+            return True
+    return False
+
+
+def _left(whole: OffsetRun, topics: Table, partitions: Table, configs: Table) -> OffsetRun:
+    run = whole.run
+    count, size_bytes = size_of(run.data, run.begins, run.ends, topics, partitions, configs)
+    data = np.empty(size_bytes, np.uint8)
+    begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+    used = write(run.data, run.begins, run.ends, topics, partitions, configs, data, begins, ends)
+    records = np.concatenate([_records(topics, c.RECORD), _records(configs, c.VALUE)])
+    offsets = np.zeros(count, np.int64)
+    offsets[: len(records)] = whole.offsets[records - 1]
+    kinds = np.empty(count, np.uint8)
+    kinds[: len(records)] = run.kinds[records - 1]
+    kinds[len(records) :] = md.PartitionRecord.RECORD_TYPE
+    return OffsetRun(RecordRun(data[:used].copy(), begins, ends, kinds), offsets)
+
+
+def _records(table: Table, column: int) -> Numbers:
+    found: Numbers = table.rows[1 : int(table.rows[0, 0]) + 1, column]
+    there: Numbers = found[found != c.NONE]
+    return there
+
+
+def _named(records: OffsetRun) -> tuple[Numbers, Numbers]:
+    """Names stand behind the head of both kinds. Equal names have equal numbers, and others hardly ever: then objects say what is right."""
+    data = records.run.data
+    names = np.empty(len(records), np.int64)
+    for index, begin in enumerate((records.run.begins + HEAD_BYTES).tolist()):
+        size, at, shift = 0, begin, 0
+        while True:
+            byte = int(data[at])
+            size |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                break
+        name = data[at : at + size - 1].tobytes()
+        digest = blake2b(name, digest_size=8).digest()
+        names[index] = int.from_bytes(digest, "big", signed=True)
+    return names, records.offsets

@@ -1,0 +1,68 @@
+"""Records that no log holds, for what is left of a run: changes of one partition put together, and a topic's name that was removed. PURE, compiled.
+
+Owns their kinds and their bytes. A sum is, behind the head and the key of a partition: how many changes, how many of them tell a leader, the
+last leader (four bytes each), the last recovery state (one byte), then ISR, replicas, removing and adding replicas, directories, eligible leader
+replicas and the last known ones as they were told last: compact arrays, null where none was. A removed name is the name as it stands in records.
+The kind is not told by the bytes, so no record of a log can be taken for one of these.
+"""
+
+from quorum_node.records.metadata import FRAME_VERSION
+from quorum_pipeline.compaction.columns import PARTITION_KEY_BYTES, UUID_BYTES
+from quorum_pipeline.compaction.values import array_end, put_int32
+from quorum_pipeline.compiled import Bytes, Numbers, inner
+from quorum_pipeline.plain_form import Unusual, uint64
+
+SUM, REMOVED_NAME = 0x7F, 0x7E
+"""Beside the types of records, which are below."""
+SUM_NUMBERS_BYTES, SUM_ARRAYS, SUM_DIRECTORIES, SUM_ELR = 13, 7, 4, 5
+"""What stands before the arrays; how many arrays; which of them are directories, and the first of eligible leader replicas."""
+_HEAD_BYTES = 3
+_MOST_INT32 = (1 << 31) - 1
+
+
+@inner
+def sum_element_bytes(index: int) -> int:
+    """Of an array of a sum."""
+    return UUID_BYTES if index == SUM_DIRECTORIES else 4
+
+
+@inner
+def copied(data: Bytes, begin: int, end: int, to: Bytes, at: int) -> int:
+    """Where the copy ends."""
+    for index in range(end - begin):
+        to[uint64(at + index)] = data[uint64(begin + index)]
+    return at + end - begin
+
+
+@inner
+def sum_bytes(data: Bytes, arrays: Numbers) -> int:
+    """How long a sum is; `arrays`: positions, or negative."""
+    size = _HEAD_BYTES + PARTITION_KEY_BYTES + SUM_NUMBERS_BYTES
+    for index in range(SUM_ARRAYS):
+        at = arrays[index]
+        size += 1 if at < 0 else array_end(data, at, len(data), sum_element_bytes(index)) - at
+    return size
+
+
+@inner
+def write_sum(
+    data: Bytes, key_at: int, numbers: Numbers, arrays: Numbers, to: Bytes, at: int
+) -> int:
+    """Where it ends; `numbers`: changes, those that tell a leader, leader, recovery state. Raises Unusual."""
+    if numbers[0] > _MOST_INT32:
+        raise Unusual
+    to[at], to[at + 1], to[at + 2] = FRAME_VERSION, SUM, 0
+    at = copied(data, key_at, key_at + PARTITION_KEY_BYTES, to, at + _HEAD_BYTES)
+    for index in range(3):
+        at = put_int32(to, at, numbers[index])
+    to[at] = numbers[3] & 0xFF
+    at += 1
+    for index in range(SUM_ARRAYS):
+        begin = arrays[index]
+        if begin < 0:
+            to[at] = 0
+            at += 1
+        else:
+            end = array_end(data, begin, len(data), sum_element_bytes(index))
+            at = copied(data, begin, end, to, at)
+    return at

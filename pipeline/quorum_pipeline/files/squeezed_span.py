@@ -1,0 +1,135 @@
+"""A span of a segment, or a snapshot file, as what compiled loops leave of it. As `reduced_span.py`, without an object for a record.
+
+Owns reading it in runs of batches. Whatever is wrong, or not in the form that all writers of metadata use, raises Unusual: then the span is reduced
+record by record, which says what it is.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from quorum_node.records.batches import Batch, CorruptBatch, decode_records
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.compaction.compaction import (
+    RecordRun,
+    known_run,
+    run_of_batches,
+    run_of_values,
+)
+from quorum_pipeline.compiled import Numbers
+from quorum_pipeline.deltas.contradiction import Contradiction
+from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.files.log_runs import read_runs
+from quorum_pipeline.files.log_span import read_span
+from quorum_pipeline.files.reduced_span import BEFORE_THE_LOG, SnapshotTask, SpanTask, Task
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.rows import loops
+from quorum_pipeline.rows.runs import BatchRun
+from quorum_pipeline.state.compiled_span import CompiledSpan
+
+_AT_ONCE = 50_000
+"""Records of batches that are no run."""
+
+
+def squeezed_task(task: Task) -> tuple[CompiledSpan, Summary]:
+    """What a task reads. Raises Unusual, PipelineError, OSError."""
+    return _of_snapshot(task) if isinstance(task, SnapshotTask) else _of_span(task)
+
+
+class _Sink:
+    """Batches that are not put together yet."""
+
+    def __init__(self, found: CompiledSpan) -> None:
+        self._found = found
+        self._batches: list[Batch] = []
+        self._count = 0
+
+    def add(self, batch: Batch, begin: int, end: int) -> Contradiction | None:
+        """As `reduced_span` does."""
+        header = batch.header
+        if (begin, end) != (header.base_offset, header.end_offset):
+            self.finish()
+            records = [e for e in decode_records(batch) if begin <= e.offset < end]
+            self.add_values([(e.offset, e.value) for e in records if e.value is not None])
+            return None
+        self._batches.append(batch)
+        self._count += header.record_count
+        if self._count >= _AT_ONCE:
+            self.finish()
+        return None
+
+    def add_values(self, values: list[tuple[int, bytes]]) -> None:
+        """Records, one by one."""
+        run = run_of_values([value for _, value in values])
+        self._found.add(run, np.array([offset for offset, _ in values], np.int64))
+
+    def finish(self) -> None:
+        """What was added is in the span."""
+        if self._batches:
+            data = bytearray().join(each.data for each in self._batches)
+            first = self._batches[0].header.base_offset
+            run = run_of_batches(data, self._count)
+            self._batches, self._count = [], 0
+            self._found.add(run, np.arange(first, first + len(run)))
+
+
+def _of_span(task: SpanTask) -> tuple[CompiledSpan, Summary]:
+    found, at = CompiledSpan(), Summary(task.start_offset, task.start_offset)
+    sink = _Sink(found)
+    reading = (
+        read_runs(task.span, task.start_offset, task.end_offset)
+        if task.time_ms is None
+        else read_span(task.span)
+    )
+    for each in reading:
+        if isinstance(each, BatchRun):
+            sink.finish()
+            at = _of_run(found, each, at)
+        else:
+            try:
+                at = task.read(each, at, sink)
+            except (CorruptBatch, MalformedRecord):
+                raise Unusual from None
+        if at.wrong is not None:
+            raise Unusual
+        if at.stop or at.end_offset >= task.end_offset:
+            break
+    sink.finish()
+    return found, at
+
+
+def _of_run(found: CompiledSpan, each: BatchRun, at: Summary) -> Summary:
+    if each.base_offset != at.end_offset:
+        raise Unusual
+    counts = each.headers[:, loops.COUNT]
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    begins, ends = np.empty(firsts[-1], np.int64), np.empty(firsts[-1], np.int64)
+    if not loops.frames(each.data, each.borders, firsts, begins, ends).all():
+        raise Unusual
+    found.add(_run(each, begins, ends), np.arange(each.base_offset, each.end_offset))
+    last = each.headers[-1]
+    return replace(
+        at,
+        end_offset=each.end_offset,
+        epoch=int(last[loops.EPOCH]),
+        timestamp_ms=int(last[loops.TIMESTAMP_MS]),
+        records=at.records + len(begins),
+        size_bytes=at.size_bytes + int(each.borders[-1] - each.borders[0]),
+    )
+
+
+def _run(each: BatchRun, begins: Numbers, ends: Numbers) -> RecordRun:
+    # The loops are compiled for arrays that may be written to; nothing is.
+    return known_run(each.data.copy(), begins, ends)
+
+
+def _of_snapshot(task: SnapshotTask) -> tuple[CompiledSpan, Summary]:
+    at = task.begun()
+    found = CompiledSpan()
+    sink = _Sink(found)
+    for _, batch in task.file.batches():
+        if not batch.header.is_control:
+            records = decode_records(batch)
+            sink.add_values([(BEFORE_THE_LOG + e.offset, e.value or b"") for e in records])
+            at = replace(at, records=at.records + batch.header.record_count)
+    return found, at

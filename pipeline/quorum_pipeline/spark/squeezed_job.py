@@ -1,0 +1,211 @@
+"""The state of a log by compiled loops: tasks squeeze spans, buckets are merged, and no record becomes an object on the way.
+
+Owns the steps for logs in which nothing is unusual. What compiled loops do not know, and what is wrong, raises Unusual: then the same is done record by record
+(`state_job.py`). The driver holds a summary a task, and says which pieces of a transaction count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from quorum_pipeline.deltas.span import Boundary
+from quorum_pipeline.deltas.summary import Summary
+from quorum_pipeline.errors import PipelineError
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.spark.state_job import (
+    NAMES,
+    TOPICS,
+    Figures,
+    LogPlan,
+    Numbered,
+    SparkState,
+    TaskDone,
+    is_summary,
+    joined_up,
+    packed,
+    same,
+    summary_key,
+    unpacked,
+    where,
+)
+
+if TYPE_CHECKING:
+    from quorum_pipeline.spark.stages import Rows, Stages
+
+Piece = tuple[int, int]
+"""Number of a task, and HEAD, BODY or TAIL."""
+_TOLD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SqueezedDone(TaskDone):
+    """`odd`: compiled loops do not know all of it; `pieces`: those that have records."""
+
+    boundary: Boundary | None = None
+    is_open: bool = False
+    odd: bool = False
+    pieces: frozenset[int] = frozenset()
+
+
+class SqueezedLog:
+    """As `ReducedLog`. Everything may raise Unusual."""
+
+    def __init__(self, stages: Stages, plan: LogPlan, buckets: int) -> None:
+        self._stages, self._plan, self._buckets = stages, plan, buckets
+        self._kept: list[Rows] = []
+        numbered: list[Numbered] = list(enumerate(plan.tasks))
+        stages.describe(f"reduce {len(numbered)} spans of {plan.name}")
+        found = stages.rows(numbered).flatMap(partial(_squeeze, buckets))
+        self._reduced = self._keep(found)
+        summaries = self._reduced.filter(is_summary).values().collect()
+        self.done: list[SqueezedDone] = sorted(summaries, key=lambda each: each.number)
+
+    def __enter__(self) -> SqueezedLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._kept:
+            each.unpersist()
+
+    def state(self, cut: int = -1) -> SparkState:
+        """At one of the moments that the tasks were planned for. Raises PipelineError, Unusual."""
+        done = self._until(self._plan.cuts[cut])
+        last = joined_up([each.summary for each in done], self._plan)
+        order, is_open = _order(done)
+        self._stages.describe(f"merge deltas up to offset {last.end_offset} of {self._plan.name}")
+        mine = self._reduced.filter(partial(_counts, order))
+        of_topics = mine.filter(partial(_is, TOPICS)).map(partial(_placed, order))
+        grouped = of_topics.groupByKey(self._buckets, same)
+        topics = self._keep(grouped.mapValues(partial(_merge_topics, self._buckets)))
+        of_names = mine.filter(partial(_is, NAMES)).map(partial(_placed, order))
+        told = topics.flatMap(_tell_names)
+        both = of_names.union(told).groupByKey(self._buckets, same)
+        names = self._keep(both.mapValues(_merge_names))
+        figures: list[Figures | None] = names.map(_figures_of_names).collect()
+        figures += topics.map(_figures_of_topics).collect()
+        whole = [each for each in figures if each is not None]
+        if len(whole) < len(figures) or last.wrong is not None:
+            raise Unusual
+        return SparkState(topics, names, whole, frozenset(), last, is_open)
+
+    def _until(self, end: int) -> list[SqueezedDone]:
+        found = self.done[:end]
+        if any(each.odd for each in found):
+            raise Unusual
+        stops = [each.number for each in found if each.summary.stop]
+        return found[: stops[0] + 1] if stops else found
+
+    def _keep(self, found: Rows) -> Rows:
+        kept = self._stages.keep(found)
+        self._kept.append(kept)
+        return kept
+
+
+def _order(done: list[SqueezedDone]) -> tuple[dict[Piece, int], bool]:
+    """The place of each piece that takes effect. Raises Unusual where records were taken back that nobody has looked at."""
+    from quorum_pipeline.state.compiled_span import counted
+
+    found, dropped, is_open = counted([(each.boundary, each.is_open) for each in done])
+    for number, piece in dropped:
+        if piece in done[number].pieces:
+            raise Unusual
+    return {each: place for place, each in enumerate(found)}, is_open
+
+
+# -- on executors
+
+
+def _squeeze(buckets: int, numbered: Numbered) -> Iterator[tuple[Any, Any]]:
+    from quorum_pipeline.compaction.offset_runs import cut
+
+    number, task = numbered
+    rows: list[tuple[Any, Any]] = []
+    try:
+        span, summary = task.squeezed()
+        pieces = []
+        for piece, left in span.pieces():
+            pieces.append(piece)
+            topics, names = cut(left, buckets)
+            for kind, parts in ((TOPICS, topics), (NAMES, names)):
+                rows += [
+                    ((kind, bucket, number, piece), part.packed())
+                    for bucket, part in enumerate(parts)
+                    if len(part)
+                ]
+    except (Unusual, PipelineError):
+        yield summary_key(number), SqueezedDone(number, Summary(0, 0), where(), odd=True)
+        return
+    yield (
+        summary_key(number),
+        SqueezedDone(
+            number, summary, where(), span.boundary, span.is_open, pieces=frozenset(pieces)
+        ),
+    )
+    yield from rows
+
+
+def _counts(order: Mapping[Piece, int], keyed: tuple[Any, Any]) -> bool:
+    return keyed[0][2:] in order
+
+
+def _is(kind: int, keyed: tuple[Any, Any]) -> bool:
+    return bool(keyed[0][0] == kind)
+
+
+def _placed(order: Mapping[Piece, int], keyed: tuple[Any, bytes]) -> tuple[int, tuple[int, bytes]]:
+    key, value = keyed
+    return key[1], (order[key[2:]], value)
+
+
+def _in_order(parts: Iterable[tuple[int, bytes]]) -> list[bytes]:
+    return [data for _, data in sorted(parts, key=lambda each: each[0])]
+
+
+def _merge_topics(buckets: int, parts: Iterable[tuple[int, bytes]]) -> bytes:
+    from quorum_pipeline.state.merged_buckets import topics_bucket
+
+    try:
+        return packed(topics_bucket(_in_order(parts), buckets), 0)
+    except Unusual:
+        return packed(None)
+
+
+def _tell_names(keyed: tuple[int, bytes]) -> Iterator[tuple[int, tuple[int, Any]]]:
+    found = unpacked(keyed[1])
+    for bucket, told in enumerate(found.told if found is not None else ()):
+        yield bucket, (_TOLD, told)
+
+
+def _merge_names(parts: Iterable[tuple[int, Any]]) -> bytes:
+    from quorum_pipeline.state.merged_buckets import names_bucket
+
+    every = list(parts)
+    told = [each for place, each in every if place == _TOLD]
+    runs = _in_order(each for each in every if each[0] != _TOLD)
+    try:
+        return packed(names_bucket(runs, told), 0)
+    except Unusual:
+        return packed(None)
+
+
+def _figures_of_topics(keyed: tuple[int, bytes]) -> Figures | None:
+    found = unpacked(keyed[1])
+    if found is None:
+        return None
+    topics, partitions = found.counts
+    counts = {"topics": topics, "partitions": partitions}
+    return Figures(counts, found.replicas, frozenset(), {}, [], False, None)
+
+
+def _figures_of_names(keyed: tuple[int, bytes]) -> Figures | None:
+    from quorum_pipeline.spark.state_job import counts_of_names
+
+    found = unpacked(keyed[1])
+    if found is None:
+        return None
+    image = found.image()
+    levels = dict(image.features.levels)
+    return Figures(counts_of_names(image), {}, found.left_out, levels, [], False, None)

@@ -1,0 +1,143 @@
+"""A span of the log as the records that are left of it, by compiled loops. PURE. As `deltas.span`, without an object for a record.
+
+Owns which records take effect: those before the span's first boundary of a transaction (HEAD) may be held back, or dropped, by a transaction from
+before; what takes effect after it is BODY; what a transaction that is open at the end holds back is TAIL. Whoever has all spans says which pieces
+count (`counted`). What loops do not know raises Unusual, and so does what may be malformed and would not be looked at.
+Source: KIP-868.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quorum_node.records import metadata as md
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.compaction.compaction import BOUNDARY_KINDS, RecordRun, decoded
+from quorum_pipeline.compaction.offset_runs import NO_RECORDS, OffsetRun, squeezed
+from quorum_pipeline.compaction.sums import SUM
+from quorum_pipeline.compiled import Bytes, Numbers
+from quorum_pipeline.deltas.span import Boundary
+from quorum_pipeline.plain_form import Unusual
+
+HEAD, BODY, TAIL = PIECES = range(3)
+_DROPPED, _HELD = 3, 4
+_BLOCK_RECORDS, _BLOCK_BYTES, _BLOCK_TIMES_LEFT = 250_000, 32 << 20, 2
+"""So much is put together at once; or so many times as many records as are left: these are gone through again."""
+_BEGIN, _END = md.BeginTransactionRecord.RECORD_TYPE, md.EndTransactionRecord.RECORD_TYPE
+
+
+@dataclass(slots=True)
+class _Growing:
+    left: OffsetRun = NO_RECORDS
+    waiting: list[OffsetRun] = field(default_factory=list)
+    count: int = 0
+    size_bytes: int = 0
+
+    def add(self, records: OffsetRun) -> None:
+        if not len(records):
+            return
+        self.waiting.append(records)
+        self.count += len(records)
+        self.size_bytes += len(records.run.data)
+        if self.size_bytes >= _BLOCK_BYTES or self.count >= max(
+            _BLOCK_RECORDS, _BLOCK_TIMES_LEFT * len(self.left)
+        ):
+            self.squeeze()
+
+    def squeeze(self) -> OffsetRun:
+        if self.waiting:
+            self.left = squeezed([self.left, *self.waiting])
+            self.waiting, self.count, self.size_bytes = [], 0, 0
+        return self.left
+
+
+@dataclass(slots=True)
+class CompiledSpan:
+    """Takes records in order. Everything may raise Unusual."""
+
+    boundary: Boundary | None = None
+    is_open: bool = False
+    """Whether a transaction that began here is."""
+    _pieces: list[_Growing] = field(default_factory=lambda: [_Growing() for _ in PIECES])
+
+    def add(self, run: RecordRun, offsets: Numbers) -> None:
+        """The next records."""
+        records = OffsetRun(run, offsets)
+        boundaries = np.flatnonzero(np.isin(run.kinds, BOUNDARY_KINDS)).tolist()
+        if not boundaries:
+            self._pieces[self._current()].add(records)
+            return
+        route = np.empty(len(run), np.uint8)
+        begin = 0
+        for index in boundaries:
+            route[begin:index] = _HELD if self.is_open else self._current()
+            self._pass(records, route, index)
+            route[index] = _DROPPED
+            begin = index + 1
+        route[begin:] = _HELD if self.is_open else self._current()
+        route[route == _HELD] = TAIL
+        for piece in PIECES:
+            self._pieces[piece].add(records.some(np.flatnonzero(route == piece)))
+
+    def pieces(self) -> Iterator[tuple[int, OffsetRun]]:
+        """What is left of each; every record that is no sum is one, or Unusual is raised here or where it is merged."""
+        for piece in PIECES:
+            left = self._pieces[piece].squeeze()
+            _check(left.others())
+            if len(left):
+                yield piece, left
+
+    def _current(self) -> int:
+        if self.boundary is None:
+            return HEAD
+        return TAIL if self.is_open else BODY
+
+    def _pass(self, records: OffsetRun, route: Bytes, index: int) -> None:
+        kind = int(records.run.kinds[index])
+        _check(records.some(slice(index, index + 1)))
+        held = np.flatnonzero(route[:index] == _HELD)
+        if self.boundary is None:
+            self.boundary = Boundary(int(records.offsets[index]), kind == _END)
+        elif self.is_open:
+            before = self._pieces[TAIL].squeeze()
+            if kind == _END:
+                self._pieces[BODY].add(before)
+                route[held] = BODY
+            else:
+                _check(before.some(np.flatnonzero(before.run.kinds != SUM)))
+                _check(records.some(held))
+                route[held] = _DROPPED
+            self._pieces[TAIL] = _Growing()
+        self.is_open = kind == _BEGIN
+
+
+def counted(
+    spans: Sequence[tuple[Boundary | None, bool]],
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
+    """Pieces (number of the span, piece) that take effect, in order; those that were taken back; whether a transaction is open at the end.
+
+    `spans`: first boundary and `is_open` of each.
+    """
+    found: list[tuple[int, int]] = []
+    dropped: list[tuple[int, int]] = []
+    held: list[tuple[int, int]] = []
+    was_open = False
+    for number, (boundary, is_open) in enumerate(spans):
+        (held if was_open else found).append((number, HEAD))
+        if boundary is None:
+            continue
+        if was_open:
+            (found if boundary.ends else dropped).extend(held)
+        held = [(number, TAIL)] if is_open else []
+        was_open = is_open
+        found.append((number, BODY))
+    return found, dropped, was_open
+
+
+def _check(records: OffsetRun) -> None:
+    """Each is a record that can be decoded. Raises Unusual."""
+    try:
+        decoded(records.run)
+    except MalformedRecord:
+        raise Unusual from None

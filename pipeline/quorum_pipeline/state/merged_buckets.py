@@ -1,0 +1,138 @@
+"""Buckets of a state, merged by compiled loops: records that make this part of the state again. PURE.
+
+Owns how parts of one bucket become a part of the state, and what topics say about names to the buckets of names. Raises Unusual where records contradict,
+or loops do not know them: then `deltas` says what is right, or what is wrong.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records import metadata as md
+from quorum_node.schema.primitives import MalformedRecord
+from quorum_pipeline.compaction.compaction import decoded, run_of_values
+from quorum_pipeline.compaction.offset_runs import (
+    NO_RECORDS,
+    MergedTopics,
+    OffsetRun,
+    cut,
+    joined,
+    merged_configs,
+    merged_topics,
+    names_contradict,
+    unpacked,
+)
+from quorum_pipeline.compiled import Numbers
+from quorum_pipeline.deltas.chain import Chain
+from quorum_pipeline.deltas.rows import records_of
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.rows.column_arrays import field_array
+from quorum_pipeline.rows.columnar import Places, fields_of
+from quorum_pipeline.rows.loops import READ_AHEAD_BYTES
+
+_PARTITION, _TOPIC = md.PartitionRecord.RECORD_TYPE, md.TopicRecord.RECORD_TYPE
+_HEAD_BYTES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StateBucket:
+    """`packed`: records of a state, one of each thing, topics before their partitions. `left_out`: what no state can hold."""
+
+    packed: bytes
+    left_out: frozenset[str] = frozenset()
+
+    def records(self) -> OffsetRun:
+        """With offsets where they count: of topics and configs."""
+        return unpacked(self.packed)
+
+    def image(self) -> ClusterImage:
+        """Of this bucket alone."""
+        return ClusterImage().replay_all(decoded(self.records().run))
+
+
+@dataclass(frozen=True, slots=True)
+class ToldNames:
+    """What topics of one bucket say to a bucket of names: a number for each name and an offset, of those there are and of those that were removed."""
+
+    removed: bytes
+    takers: tuple[Numbers, Numbers]
+    removals: tuple[Numbers, Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsBucket:
+    """Topics and partitions; `counts`: how many of both; `replicas`: by broker; `told`: for each bucket of names."""
+
+    state: StateBucket
+    counts: tuple[int, int]
+    replicas: dict[int, int]
+    told: tuple[ToldNames, ...]
+
+
+def topics_bucket(parts: Sequence[bytes], buckets: int) -> TopicsBucket:
+    """Of parts in order, with nothing before. Raises Unusual."""
+    found = merged_topics([unpacked(each) for each in parts])
+    kinds = found.left.run.kinds
+    counts = int((kinds == _TOPIC).sum()), int((kinds == _PARTITION).sum())
+    state = StateBucket(found.left.packed())
+    return TopicsBucket(state, counts, _replicas(found.left), tuple(_told(found, buckets)))
+
+
+def names_bucket(parts: Sequence[bytes], told: Sequence[ToldNames]) -> StateBucket:
+    """Configs and all other kinds. Raises Unusual."""
+    if told and names_contradict([t.takers for t in told], [t.removals for t in told]):
+        raise Unusual
+    runs = [unpacked(each) for each in parts]
+    configs = merged_configs(runs, [unpacked(each.removed) for each in told])
+    others = joined([each.others() for each in runs])
+    if not len(others):
+        return StateBucket(configs.packed())
+    chain = Chain()
+    try:
+        for offset, record in zip(others.offsets.tolist(), decoded(others.run), strict=True):
+            chain.replay(offset, record)
+    except MalformedRecord:
+        raise Unusual from None
+    delta = chain.finish()
+    if delta.wrong is not None:
+        raise Unusual
+    values = [
+        md.encode_metadata(each, md.record_version(type(each), md.LATEST_LEVEL))
+        for each in records_of(delta)
+    ]
+    left = OffsetRun(run_of_values(values), np.zeros(len(values), np.int64))
+    return StateBucket(joined([configs, left]).packed(), frozenset(delta.left_out))
+
+
+def _told(found: MergedTopics, buckets: int) -> list[ToldNames]:
+    takers, removals = found.takers(), found.removals()
+    removed = cut(found.removed, buckets)[1] if len(found.removed) else [NO_RECORDS] * buckets
+    return [
+        ToldNames(removed[n].packed(), _some(takers, n, buckets), _some(removals, n, buckets))
+        for n in range(buckets)
+    ]
+
+
+def _some(named: tuple[Numbers, Numbers], number: int, buckets: int) -> tuple[Numbers, Numbers]:
+    mine = named[0] % buckets == number
+    return named[0][mine], named[1][mine]
+
+
+def _replicas(records: OffsetRun) -> dict[int, int]:
+    partitions = records.of_kind(_PARTITION)
+    if not len(partitions):
+        return {}
+    run = partitions.run
+    data = np.concatenate([run.data, np.zeros(READ_AHEAD_BYTES, np.uint8)])
+    version = (
+        md.PartitionRecord.HIGHEST_VERSION
+    )  # the form in which `compaction.writing` tells them
+    found = fields_of(md.PartitionRecord, version, data, run.begins + _HEAD_BYTES, run.ends)
+    field = found["replicas"]
+    if not isinstance(field, Places):
+        return {}
+    brokers = field_array(data, field, len(partitions)).flatten().to_numpy(zero_copy_only=False)
+    numbers, counts = np.unique(brokers, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))

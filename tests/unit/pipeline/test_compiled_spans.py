@@ -1,0 +1,170 @@
+"""Spans that compiled loops leave records of, cut by key and merged by bucket: the state of a node, or nothing is said."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.records import metadata as md
+from quorum_pipeline.compaction.compaction import decoded, run_of_values
+from quorum_pipeline.compaction.offset_runs import cut, squeezed, unpacked
+from quorum_pipeline.plain_form import Unusual
+from quorum_pipeline.state.compiled_span import CompiledSpan, counted
+from quorum_pipeline.state.merged_buckets import StateBucket, names_bucket, topics_bucket
+from support.delta_checks import CUTS, SHORT
+from support.delta_records import LOGS, node_state
+from support.metadata_histories import histories
+from support.written_log import TOPIC_ID
+
+Parts = dict[tuple[int, int, int], bytes]
+"""By bucket (those of names behind those of topics), span and piece."""
+
+
+def compiled(values: list[bytes], begin: int, end: int, block: int) -> CompiledSpan:
+    found = CompiledSpan()
+    for at in range(begin, end, block):
+        stop = min(at + block, end)
+        found.add(run_of_values(values[at:stop]), np.arange(at, stop))
+    return found
+
+
+def state_of(
+    values: list[bytes], cuts: list[int], block: int, count: int, rounds: int = 1
+) -> tuple[list[StateBucket], bool]:
+    """Buckets of the state, and whether a transaction is open. `rounds`: how often what is left is squeezed again. Raises Unusual."""
+    borders = sorted({0, len(values), *(each for each in cuts if each < len(values))})
+    spans = [compiled(values, *each, block) for each in itertools.pairwise(borders)]
+    parts: Parts = {}
+    pieces = {}
+    for number, span in enumerate(spans):
+        for piece, run in span.pieces():
+            left = run
+            for _ in range(rounds):
+                left = squeezed([left])
+            pieces[number, piece] = left
+            topics, names = cut(left, count)
+            for bucket, part in enumerate(topics + names):
+                if len(part):
+                    parts[bucket, number, piece] = part.packed()
+    order, dropped, is_open = counted([(each.boundary, each.is_open) for each in spans])
+    if any(each in pieces for each in dropped):
+        raise Unusual
+
+    def of_bucket(bucket: int) -> list[bytes]:
+        return [parts[bucket, *each] for each in order if (bucket, *each) in parts]
+
+    of_topics = [topics_bucket(of_bucket(number), count) for number in range(count)]
+    of_names = [
+        names_bucket(of_bucket(count + number), [each.told[number] for each in of_topics])
+        for number in range(count)
+    ]
+    return [each.state for each in of_topics] + of_names, is_open
+
+
+def as_a_node(values: list[bytes], cuts: list[int], block: int, count: int, rounds: int) -> bool:
+    """Whether the loops said anything; what they said is asserted."""
+    expected = node_state(values)
+    try:
+        buckets, is_open = state_of(values, cuts, block, count, rounds)
+    except Unusual:
+        return False
+    assert expected.wrong_at is None, "what a node refuses is not for the loops"
+    assert is_open == expected.in_transaction
+    assert frozenset().union(*(each.left_out for each in buckets)) == expected.image.left_out
+    records = [record for each in buckets for record in decoded(each.records().run)]
+    image = ClusterImage().replay_all(records)
+    assert list(image.snapshot_records()) == list(expected.image.snapshot_records())
+    return True
+
+
+@SHORT
+@given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
+@pytest.mark.requirement("SP-03")
+def test_merged_by_bucket_compiled_spans_are_what_a_node_has(
+    values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
+) -> None:
+    as_a_node(values, cuts, block, count, rounds)
+
+
+@settings(SHORT, max_examples=4_000)
+@given(LOGS, CUTS, st.integers(1, 70), st.integers(1, 4), st.integers(0, 2))
+@pytest.mark.long
+@pytest.mark.requirement("SP-03")
+def test_merged_by_bucket_compiled_spans_are_what_a_node_has_many_times(
+    values: list[bytes], cuts: list[int], block: int, count: int, rounds: int
+) -> None:
+    as_a_node(values, cuts, block, count, rounds)
+
+
+@settings(SHORT, max_examples=40)
+@given(histories(max_size=60, newer=False), CUTS, st.integers(1, 70), st.integers(1, 4))
+@pytest.mark.requirement("SP-03")
+def test_what_controllers_write_is_for_the_loops(
+    values: list[bytes], cuts: list[int], block: int, count: int
+) -> None:
+    whole = cuts if not _has_aborted(values) else []
+    assert as_a_node(values, whole, block, count, rounds=1)
+
+
+def _has_aborted(values: list[bytes]) -> bool:
+    """Records that were taken back over several spans are looked at one by one."""
+    kinds = (md.AbortTransactionRecord, md.BeginTransactionRecord)
+    return any(isinstance(md.decode_metadata(each), kinds) for each in values)
+
+
+def test_a_hot_partition_is_one_row_and_heartbeats_are_none() -> None:
+    change = md.PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, isr=(1, 2), leader=1)
+    values = [md.encode_metadata(change, 2), md.encode_metadata(md.NoOpRecord(), 0)] * 150_000
+    span = CompiledSpan()
+    span.add(run_of_values(values), np.arange(len(values)))
+    ((_, left),) = span.pieces()
+    assert len(left) == 1
+    again = squeezed([left, unpacked(left.packed())])
+    assert len(again) == 1
+
+
+def test_configs_of_a_removed_topic_are_gone_and_those_of_the_next_one_stay() -> None:
+    """Topics and configs are in other buckets, the removal tells only an id, and each record is in a span of its own."""
+
+    def named(value: str) -> md.ConfigRecord:
+        return md.ConfigRecord(resource_type=2, resource_name="a", name="k", value=value)
+
+    topic = md.TopicRecord(name="a", topic_id=TOPIC_ID)
+    other = md.TopicRecord(name="a", topic_id=type(TOPIC_ID)(int=78))
+    remove = md.RemoveTopicRecord(topic_id=TOPIC_ID)
+    for records, left in (
+        ([topic, named("1"), remove], 0),
+        ([topic, named("1"), remove, other, named("2")], 1),
+        ([topic, remove, named("1")], 1),
+    ):
+        values = [md.encode_metadata(each, each.HIGHEST_VERSION) for each in records]
+        assert as_a_node(values, list(range(len(values))), 1, 2, 1)
+        buckets, _ = state_of(values, list(range(len(values))), 1, 2)
+        configs = sum(len(each.records().of_kind(md.ConfigRecord.RECORD_TYPE)) for each in buckets)
+        assert configs == left
+
+
+def test_a_transaction_over_five_spans_counts_when_it_ends() -> None:
+    begin, end = md.BeginTransactionRecord(name="t"), md.EndTransactionRecord()
+    topics = [
+        md.TopicRecord(name=f"t{number}", topic_id=type(TOPIC_ID)(int=number))
+        for number in range(5)
+    ]
+    for records, is_open, there in (
+        ([begin, *topics, end], False, 5), ([begin, *topics], True, 0), ([*topics[:2], begin, *topics[2:]], True, 2),
+    ):  # fmt: skip
+        values = [md.encode_metadata(each, each.HIGHEST_VERSION) for each in records]
+        buckets, found = state_of(values, list(range(len(values))), 1, 2)
+        assert found == is_open
+        assert sum(len(each.image().topics.ids) for each in buckets) == there
+    values = [
+        md.encode_metadata(each, each.HIGHEST_VERSION)
+        for each in (begin, *topics, md.AbortTransactionRecord(reason=None))
+    ]
+    with pytest.raises(Unusual):
+        state_of(values, [2, 4], 1, 2)
+    buckets, _ = state_of(values, [], 1, 2)
+    assert sum(len(each.image().topics.ids) for each in buckets) == 0
