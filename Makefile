@@ -154,6 +154,10 @@ api-permissions-doc: venv ## docs/reference/api-permissions.md, from the tables 
 	@$(PY) -c 'from quorum_node.security.rights.reference import markdown; print(markdown(), end="")' \
 		>docs/.new && mv docs/.new docs/reference/api-permissions.md
 
+.PHONY: reference-docs
+reference-docs: venv ## resources, HTTP API, commands, exit codes and wire dialect in docs/reference, from the code
+	@$(PY) -m docs._site.pages
+
 .PHONY: metrics-doc
 metrics-doc: venv ## docs/reference/metrics.md, from the declarations of the metrics
 	@$(PY) -m quorum_node.server.observing.metric_specs >docs/.new && mv docs/.new docs/reference/metrics.md

@@ -1,7 +1,4 @@
-"""`quorum-pipeline NAME`: finds the command, runs it, turns what is wrong into one line and an exit code.
-
-Exit codes: 0 done; 1 done, and what was looked for is there (damage, differences); 2 wrong input.
-"""
+"""`quorum-pipeline NAME`: finds the command, runs it, turns what is wrong into one line and an exit code."""
 
 import argparse
 import gc
@@ -26,13 +23,20 @@ _COMMANDS = {
 }
 """Each is a module of `quorum_pipeline.commands`, and loads what it needs: no other one is imported."""
 
+EXIT_CODES = {
+    0: "done",
+    1: "done; damage or differences were found, or records were put into quarantine",
+    2: "wrong usage, or wrong or damaged input; one line on stderr names file, byte and offset",
+}
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(
-        prog="quorum-pipeline", description="The history of a metadata quorum as tables."
+        prog="quorum-pipeline",
+        description="The history of a metadata quorum as tables.",
+        epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     given = sys.argv[1:] if arguments is None else arguments

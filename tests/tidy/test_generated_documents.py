@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from docs._site.pages.table import PAGES
 from quorum_node.configuration import reference
 from quorum_node.configuration.key import Key, Owner, Scope
 from quorum_node.configuration.keys import controller, listeners, log, node, quorum
@@ -19,6 +20,12 @@ from support import break_table
 
 OWNER = OwnerOfObjects("demo", "space", "uid-1")
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_reference_is_the_code(name: str) -> None:
+    """`make reference-docs` writes it."""
+    assert (DOCS / name).read_text() == PAGES[name]()
 
 
 @pytest.mark.requirement("K595-28")

@@ -1,7 +1,4 @@
-"""`quorumctl`: arguments, environment, exit codes.
-
-0: done. 1: refused or failed, the reason is on stderr. 2: wrong usage.
-"""
+"""`quorumctl`: arguments, environment, exit codes."""
 
 import argparse
 import os
@@ -23,6 +20,11 @@ from quorum_node.quorumctl.alter import alter
 from quorum_node.quorumctl.client import AdminClient, CommandFailed
 from quorum_node.quorumctl.watch import watch
 
+EXIT_CODES = {
+    0: "done",
+    1: "refused or failed; the reason is on stderr",
+    2: "wrong usage",
+}
 _DEFAULT_ADMIN = "http://127.0.0.1:8080"
 _DEFAULT_SECURE_ADMIN = "https://localhost:8443"
 _OF_A_MEMBER = Path("/etc/metadataquorum-tls")
@@ -110,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="quorumctl",
         description="Look at a metadata quorum and change it, through any node's admin API.",
+        epilog="exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()),
     )
     _add_common(parser)
     names = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -1,7 +1,4 @@
-"""`kubectl-quorum`: arguments, the page of help, exit codes.
-
-0: done. 1: refused or failed, the reason is on stderr. 2: wrong usage. `logs` ends with kubectl's own code.
-"""
+"""`kubectl-quorum`: arguments, the page of help, exit codes."""
 
 import argparse
 import os
@@ -13,6 +10,11 @@ from quorum_operator.plugin import commands
 from quorum_operator.plugin.commands import Call
 from quorum_operator.plugin.kubectl import CommandFailed, Kubectl, program
 
+EXIT_CODES = {
+    0: "done",
+    1: "refused or failed; the reason is on stderr. `logs` ends with kubectl's own code",
+    2: "wrong usage",
+}
 HELP = """\
 kubectl quorum: look at a MetadataQuorum and act on it
 

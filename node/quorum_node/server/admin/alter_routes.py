@@ -36,6 +36,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.post("/alter-quorum", response_model=AlterQuorumResult)
     async def alter(body: AlterQuorumRequest, replica: ChosenReplica) -> AlterQuorumResult:
+        """Sets target voters (KIP-595 AlterQuorum). The leader goes there by single changes; this answers when the target is committed."""
         target = tuple(_key(entry) for entry in body.target_voters)
         expected = expected_position(body.expected_offset, body.expected_epoch)
         require_leader(replica)
@@ -48,6 +49,7 @@ def router(node: NodeView) -> APIRouter:
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> AlterQuorumResult:
+        """Drops the target voters. The voters stay as they are by then."""
         expected = expected_position(expected_offset, expected_epoch)
         require_leader(replica)
         return await _alter(replica, None, expected, timeout_ms)

@@ -41,6 +41,7 @@ def create_app(node: NodeView) -> FastAPI:
         description="Admin API of one replica of a metadata quorum.",
         docs_url=None,
         redoc_url=None,
+        responses={"default": {"model": ErrorBody, "description": "Anything that is not 2xx."}},
     )
     app.state.node = node
     for routes in (

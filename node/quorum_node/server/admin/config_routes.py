@@ -50,12 +50,14 @@ def _add_writes(routes: APIRouter, node: NodeView) -> None:
         body: PutConfigRequest,
         replica: ChosenReplica,
     ) -> AppendResult:
+        """Sets or deletes one configuration value. Answers when it is committed."""
         key = _key(resource_type, resource_name, name)
         require_leader(replica)
         return await _append(replica, (_record(key, body.value),), body.timeout_ms)
 
     @routes.post("/append", response_model=AppendResult)
     async def append(body: AppendRequest, replica: ChosenReplica) -> AppendResult:
+        """Sets and deletes several configuration values, all or none. Answers when they are committed."""
         values = tuple(
             _record(_key(e.resource_type, e.resource_name, e.name), e.value) for e in body.entries
         )
@@ -73,6 +75,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         consistency: Consistency = Consistency.LINEARIZABLE,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ConfigValue:
+        """One configuration value. `linearizable`: not older than this request; `local`: what this node has, at once."""
         key = _key(resource_type, resource_name, name)
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
@@ -99,6 +102,7 @@ def _add_reads(routes: APIRouter, node: NodeView) -> None:
         consistency: Consistency = Consistency.LOCAL,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> Response:
+        """Configuration values whose key begins with `prefix`."""
         age_ms = await _read(replica, consistency, timeout_ms)
         committed = replica.host.committed
         parts: list[bytes] = []

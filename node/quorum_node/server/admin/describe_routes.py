@@ -37,6 +37,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/node")
     async def describe_node(replica: ChosenReplica) -> NodeDescription:
+        """The node itself: identity, role, storage, progress. Answered from its own state, without a leader."""
         return node_document(
             replica.describe(),
             replica.catch_up(),
@@ -56,6 +57,7 @@ def router(node: NodeView) -> APIRouter:
         confirmed: bool = False,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> QuorumDescription:
+        """Leader, voters and observers. `confirmed=true`: by the leader alone, once a majority has confirmed it."""
         if not confirmed:
             return _document(replica, confirmed=False)
         require_leader(replica)
@@ -69,6 +71,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/brokers")
     async def discover(replica: ChosenReplica) -> DiscoveredBrokers:
+        """Where the voters listen, as far as this node has heard. Needs no leader."""
         answer = await replica.ask(raft.DiscoverBrokersRequest(_CLIENT), DEFAULT_TIMEOUT_MS)
         assert isinstance(answer, raft.DiscoverBrokersResponse)
         return discovered_document(answer, replica.partition)

@@ -12,6 +12,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/livez")
     async def livez(response: Response) -> Liveness:
+        """200 while the process can work; 503 once its storage has failed: restart it, or replace the disk."""
         storage = node.storage()
         if node.halted() is None and storage.state is not StorageState.FAILED:
             return Liveness(live=True)
@@ -20,6 +21,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/readyz")
     async def readyz(response: Response) -> Readiness:
+        """200 when every quorum partition of the node has caught up with its leader; 503, with the reason, until then."""
         replicas = node.replicas()
         states = [(replica.catch_up(), replica.partition) for replica in replicas]
         # The node is as ready as the partition that is furthest from it.
@@ -31,6 +33,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/metrics")
     async def metrics() -> Response:
+        """x."""
         return Response(node.metrics.render(), media_type="text/plain; version=0.0.4")
 
     return routes

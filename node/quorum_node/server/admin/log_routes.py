@@ -31,6 +31,7 @@ def router(node: NodeView) -> APIRouter:
         from_offset: Annotated[int | None, Query(alias="fromOffset", ge=0)] = None,
         max_records: Annotated[int, Query(alias="maxRecords", ge=1, le=MAX_RECORDS)] = 1000,
     ) -> Response:
+        """Committed records of this node's own log, from `fromOffset` on."""
         description = replica.describe()
         high_watermark = max(description.high_watermark, 0)
         start_offset = replica.host.log.start_offset
@@ -61,6 +62,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/voter-history")
     async def voter_history(replica: ChosenReplica) -> VoterHistory:
+        """Every set of voters in this node's own log, with its offset and epoch."""
         description = replica.describe()
         try:
             async with node.pace.one_reader() as pace:

@@ -56,12 +56,14 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.post("/reassignments", response_model=ReassignResult)
     async def reassign(body: ReassignRequest) -> ReassignResult:
+        """Starts, changes or cancels moves of partitions between brokers. Answers when the records are committed."""
         replica = node.replica(_METADATA_PARTITION)
         require_leader(replica)
         return await change(node.controller, body)
 
     @routes.post("/reassignments/describe")
     async def describe(body: DescribePartitionsRequest) -> PartitionDescriptions:
+        """Replicas, ISR and leader of the partitions that are named."""
         replica = node.replica(_METADATA_PARTITION)
         await replica.confirm_read(body.timeout_ms)
         names = ((each.topic, each.partition) for each in body.partitions)
@@ -69,7 +71,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/reassignments")
     async def ongoing(timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> PartitionDescriptions:
-        """What moves now; of very many the first."""
+        """Partitions that are moving now. Of very many only the first are returned."""
         replica = node.replica(_METADATA_PARTITION)
         await replica.confirm_read(timeout_ms)
         return _descriptions(replica, lambda image: islice(_moving(image), MAX_PARTITIONS))

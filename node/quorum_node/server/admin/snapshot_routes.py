@@ -25,7 +25,7 @@ def router(node: NodeView) -> APIRouter:
     async def take(
         replica: ChosenReplica, timeout_ms: TimeoutMs = _DEFAULT_TIMEOUT_MS
     ) -> SnapshotResult:
-        """Not passed on to the leader: every replica writes its own."""
+        """Writes a snapshot of this node's state. It is not passed on to the leader: every replica writes its own."""
         before = replica.host.snapshots.latest()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 

@@ -39,6 +39,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.post("/voters", response_model=VoterChangeResult)
     async def add_voter(body: AddVoterRequest, replica: ChosenReplica) -> VoterChangeResult:
+        """Makes an observer that has caught up a voter. Answers when the voters record is committed."""
         require_leader(replica)
         change = raft.AddVoterRequest(
             cluster_id=None,
@@ -59,6 +60,7 @@ def router(node: NodeView) -> APIRouter:
         expected_epoch: OptionalEpoch = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> VoterChangeResult:
+        """Removes one replica key from the voters. Answers when the voters record is committed."""
         require_leader(replica)
         change = raft.RemoveVoterRequest(
             None, _key(id, uuid), timeout_ms, expected_position(expected_offset, expected_epoch)
@@ -69,6 +71,7 @@ def router(node: NodeView) -> APIRouter:
     async def update_voter(
         id: int, uuid: str, body: UpdateVoterRequest, replica: ChosenReplica
     ) -> VoterChangeResult:
+        """Changes where a voter listens and which versions it supports. Answers when the voters record is committed."""
         require_leader(replica)
         return await _change(replica, _update(_key(id, uuid), body), body.timeout_ms)
 
@@ -78,6 +81,7 @@ def router(node: NodeView) -> APIRouter:
         body: ResignRequest | None = None,
         timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
     ) -> ResignResult:
+        """Lets the leader hand leadership over, to the voter that is named or to the one that is furthest."""
         require_leader(replica)
         successor = body.successor_id if body else None
         epoch = replica.describe().leader_epoch

@@ -1,0 +1,58 @@
+"""Exit codes: of a node from its enumeration, of the other programs as their help tells them."""
+
+import ast
+import inspect
+import itertools
+from collections.abc import Iterator
+
+from docs._site.pages.markdown import head, page, table
+from quorum_node import exit_codes
+from quorum_node.exit_codes import ExitCode, TerminationReason
+from quorum_node.quorumctl import main as quorumctl_main
+from quorum_operator.plugin import main as plugin_main
+from quorum_pipeline import __main__ as pipeline_main
+
+_PROGRAMS = {
+    "quorumctl": quorumctl_main,
+    "kubectl quorum": plugin_main,
+    "quorum-pipeline": pipeline_main,
+}
+
+
+def markdown() -> str:
+    """docs/reference/exit-codes.md."""
+    lines = head("Exit codes", "`node/quorum_node/exit_codes.py` and the programs")
+    lines += [
+        "## quorum-node",
+        "",
+        "The reason is in the termination message of the container, with a sentence that says more.",
+        "",
+    ]
+    reasons = {reason.exit_code: reason.value for reason in TerminationReason}
+    rows = [
+        (str(code.value), code.name, f"`{reasons[code]}`" if code in reasons else "", text)
+        for code, text in _meanings()
+    ]
+    lines += table(("code", "name", "reason", "meaning"), rows)
+    for program, module in _PROGRAMS.items():
+        lines += [f"## {program}", ""]
+        lines += table(
+            ("code", "meaning"), [(str(code), text) for code, text in module.EXIT_CODES.items()]
+        )
+    return page(lines)
+
+
+def _meanings() -> Iterator[tuple[ExitCode, str]]:
+    """Each code with the docstring below it."""
+    tree = ast.parse(inspect.getsource(exit_codes))
+    (body,) = [
+        node.body
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == ExitCode.__name__
+    ]
+    for node, after in itertools.pairwise(body):
+        if isinstance(node, ast.Assign) and isinstance(after, ast.Expr):
+            (name,) = node.targets
+            assert isinstance(name, ast.Name)
+            assert isinstance(after.value, ast.Constant)
+            yield ExitCode[name.id], str(after.value.value)
