@@ -183,7 +183,7 @@ crds: venv ## the custom resource definitions, from the pydantic models, and wha
 	@for each in metadataquorums partitionreassignments; do \
 	    $(PY) -m quorum_operator.crd_document $$each >crds/.new && mv crds/.new crds/$$each.yaml && \
 	    cp crds/$$each.yaml helm/metadataquorum/files/$$each.yaml || exit 1; done
-	@$(MAKE) manifests
+	@$(MAKE) manifests reference-docs
 
 .PHONY: manifests
 manifests: venv ## the plain manifests, from the chart

@@ -33,7 +33,7 @@ def router(node: NodeView) -> APIRouter:
 
     @routes.get("/metrics")
     async def metrics() -> Response:
-        """x."""
+        """All metrics as Prometheus text."""
         return Response(node.metrics.render(), media_type="text/plain; version=0.0.4")
 
     return routes
