@@ -14,7 +14,7 @@ from quorum_node.client import (
 )
 from quorum_node.client.connections import Connections
 from quorum_node.client_tls import ClientTls, ClientTlsError, security_of_command_config
-from quorum_node.protocol import apis, elections, scram
+from quorum_node.protocol import apis, elections
 from quorum_node.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorum_node.security.scram.mechanism import ScramMechanism
 from support.local_quorum import wait_until
@@ -114,30 +114,13 @@ def test_a_user_is_never_a_node_though_it_is_a_super_user(quorum: SaslQuorum) ->
     assert "nodes show certificates, and do not log in by SASL" in quorum.nodes[1].log_text
 
 
-def alter(quorum: SaslQuorum, *changes: scram.ScramCredentialUpsertion) -> None:
-    made = Connections("me", None, login_of())
-    request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=changes)
-    leader = quorum.wait_leader()
-    address = ("127.0.0.1", quorum.ports[leader]["BARE"])
-    kind = scram.AlterUserScramCredentialsResponse
-    answer = made.ask(address, apis.ALTER_USER_SCRAM_CREDENTIALS, 0, request, kind, 5.0)
-    made.close()
-    assert [each.error_code for each in answer.results] == [0] * len(changes)
-
-
-def upsertion(user: str, password: str) -> scram.ScramCredentialUpsertion:
-    salt = b"the salt of a test"
-    return scram.ScramCredentialUpsertion(
-        name=user,
-        mechanism=SHA_512.number,
-        iterations=4096,
-        salt=salt,
-        salted_password=SHA_512.salted_password(password, salt, 4096),
-    )
+def set_password(quorum: SaslQuorum, user: str, password: str) -> None:
+    with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
+        client.set_password(user, password)
 
 
 def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQuorum) -> None:
-    alter(quorum, upsertion("carol", "carols-first"))
+    set_password(quorum, "carol", "carols-first")
     versions = apis.API_VERSIONS
     body, kind = ApiVersionsRequest(), ApiVersionsResponse
     addresses = [("127.0.0.1", ports["BARE"]) for ports in quorum.ports.values()]
@@ -155,7 +138,7 @@ def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQ
             return False
 
     wait_until(can_log_in, "carol is known everywhere")
-    alter(quorum, upsertion("carol", "carols-second"))
+    set_password(quorum, "carol", "carols-second")
 
     def has_to_log_in_again() -> bool:
         try:
@@ -168,6 +151,16 @@ def test_another_password_ends_what_was_opened_with_the_one_before(quorum: SaslQ
     wait_until(lambda: asked(with_second), "the second password is known")
     made.close()
     with_second.close()
+
+
+def test_a_user_that_is_deleted_is_gone(quorum: SaslQuorum) -> None:
+    set_password(quorum, "dora", "doras")
+    with QuorumAdminClient(quorum.servers("BARE"), 20_000, None, login_of()) as client:
+        client.delete_password("dora")
+        with pytest.raises(RequestRefused, match="RESOURCE_NOT_FOUND"):
+            client.delete_password("dora")
+        with pytest.raises(RequestRefused, match="UNACCEPTABLE_CREDENTIAL"):
+            client.set_password("dora", "doras", iterations=1)
 
 
 def test_the_properties_of_kafkas_tools(quorum: SaslQuorum, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _COMPILE_TIMEOUT_SECONDS = 120.0
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 STORAGE = "kafka.tools.StorageTool"
+CONFIGS = "kafka.admin.ConfigCommand"
 SERVER = "kafka.Kafka"
 
 

@@ -12,6 +12,7 @@ Source: KIP-595, "Reassignment Admin Tools" and "How does the reassignment tool 
 5. Anything else, a lack of authorization first of all, is raised at once.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from quorum_node.client.quorum_info import AlterQuorumInfo, QuorumInfo, VoterDes
 from quorum_node.client_sasl import ClientSasl
 from quorum_node.client_tls import ClientTls
 from quorum_node.protocol import alter_quorum as alter
-from quorum_node.protocol import apis, voters
+from quorum_node.protocol import apis, scram, voters
 from quorum_node.protocol import describe as desc
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.discover_brokers import (
@@ -40,12 +41,14 @@ from quorum_node.protocol.discover_brokers import (
 from quorum_node.protocol.errors import ErrorCode
 from quorum_node.records.identity import Endpoint, ReplicaKey
 from quorum_node.schema.schema import Message
+from quorum_node.security.scram.mechanism import MIN_ITERATIONS, ScramMechanism
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R")
 
 METADATA_TOPIC = "__cluster_metadata"
 _PAUSE_SECONDS = 0.1
+_SALT_BYTES = 24
 _ATTEMPT_SECONDS = 5.0
 _RETRIED = frozenset(
     {
@@ -120,6 +123,50 @@ class QuorumAdminClient:
             return _quorum_info(one)
 
         return self._found(self._on_leader(partition, attempt))
+
+    def set_password(
+        self,
+        user: str,
+        password: str,
+        mechanism: ScramMechanism = ScramMechanism.SHA_512,
+        iterations: int = MIN_ITERATIONS,
+    ) -> None:
+        """Make a user of SASL/SCRAM, or give it another password for one mechanism (KIP-554).
+
+        The password does not leave this process. Connections that were opened with the one before end.
+        """
+        salt = secrets.token_bytes(_SALT_BYTES)
+        change = scram.ScramCredentialUpsertion(
+            name=user,
+            mechanism=mechanism.number,
+            iterations=iterations,
+            salt=salt,
+            salted_password=mechanism.salted_password(password, salt, iterations),
+        )
+        self._alter_users(
+            scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=(change,))
+        )
+
+    def delete_password(
+        self, user: str, mechanism: ScramMechanism = ScramMechanism.SHA_512
+    ) -> None:
+        """The user can't log in by this mechanism any more. Raises RequestRefused where there was no password."""
+        change = scram.ScramCredentialDeletion(name=user, mechanism=mechanism.number)
+        self._alter_users(
+            scram.AlterUserScramCredentialsRequest(deletions=(change,), upsertions=()),
+            done=ErrorCode.RESOURCE_NOT_FOUND,
+        )
+
+    def _alter_users(
+        self, request: scram.AlterUserScramCredentialsRequest, done: ErrorCode | None = None
+    ) -> None:
+        api, answer = apis.ALTER_USER_SCRAM_CREDENTIALS, scram.AlterUserScramCredentialsResponse
+
+        def attempt(leader: _Leader, seconds: float) -> None:
+            for each in self._ask(leader, api, 0, request, answer, seconds).results:
+                _check(each.error_code, each.error_message or "")
+
+        self._on_leader(0, attempt, done)
 
     def alter_quorum(
         self, new_voters: Iterable[int | ReplicaKey] | None, partition: int = 0
@@ -316,7 +363,9 @@ def _check(code: int, message: str) -> None:
     if code in _RETRIED:
         raise _TryAgain(message or _name(code))
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        text = "voters can't be changed through this listener; use the admin API and its token"
+        text = message or (
+            "voters can't be changed through this listener; use the admin API and its token"
+        )
         raise AuthorizationFailed(_name(code), text)
     raise RequestRefused(_name(code), message)
 
