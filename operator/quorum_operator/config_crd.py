@@ -163,7 +163,12 @@ REFUSED = (
         "the operator runs quorums of one partition whose members can all lead. Leave it out",
     ),
     Refused(
-        ("admin.token.file", "failure.latch.file", "termination.message.file"),
+        (
+            "admin.token.file",
+            "admin.token.in.clear.text",
+            "failure.latch.file",
+            "termination.message.file",
+        ),
         "the operator mounts these files and reads them. The token is in the Secret NAME-admin",
     ),
     Refused(

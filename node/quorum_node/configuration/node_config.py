@@ -61,6 +61,8 @@ class NodeConfig:
     """`formation.scram.file`: users of a quorum that does not exist yet."""
     witness: bool
     admin_token_file: Path | None
+    token_needs_tls: bool
+    """Whether the token of another host is refused, as it came in clear text."""
     membership_on_controller_listener: bool
     auto_join: bool
     failure_latch_file: Path | None
@@ -111,6 +113,11 @@ def check_config(raw: dict[str, str]) -> NodeConfig:
         first_scram_file=properties.get(quorum.FIRST_SCRAM),
         witness=properties.get(node.WITNESS),
         admin_token_file=properties.get(node.TOKEN_FILE),
+        token_needs_tls=(
+            admin.ssl is None
+            and kafka_listeners[0].ssl is not None
+            and not properties.get(node.TOKEN_IN_CLEAR_TEXT)
+        ),
         auto_join=properties.get(quorum.AUTO_JOIN),
         membership_on_controller_listener=properties.get(node.MEMBERSHIP_ON_KAFKA_PORT),
         failure_latch_file=properties.get(node.LATCH_FILE),

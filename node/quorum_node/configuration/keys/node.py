@@ -63,6 +63,12 @@ TOKEN_FILE: Key[Path | None] = Key(
     "the file with the admin token",
     Owner.OPERATOR,
 )
+TOKEN_IN_CLEAR_TEXT = Key(
+    "admin.token.in.clear.text",
+    Boolean(),
+    False,
+    "whether the admin token is taken from other hosts by plain `http` though members dial each other by TLS. For a quorum whose clients do not speak `https` yet; without TLS on any port the key changes nothing",
+)
 MEMBERSHIP_ON_KAFKA_PORT = Key(
     "admin.membership.on.controller.listener",
     Boolean(),
@@ -97,6 +103,7 @@ SECTIONS: Mapping[str, tuple[Key[Any], ...]] = {
     ),
     "Administration and the end of the process": (
         TOKEN_FILE,
+        TOKEN_IN_CLEAR_TEXT,
         MEMBERSHIP_ON_KAFKA_PORT,
         LATCH_FILE,
         TERMINATION_FILE,

@@ -20,7 +20,7 @@ from quorum_node.server.admin import (
     snapshot_routes,
     voter_routes,
 )
-from quorum_node.server.admin.authorization import caller_of, judged, refusal
+from quorum_node.server.admin.authorization import caller_of, exposed_token, judged, refusal
 from quorum_node.server.admin.leader import leader_admin_endpoint, url_of
 from quorum_node.server.admin.node_view import NodeView
 from quorum_node.server.admin.problems import ApiProblem
@@ -97,6 +97,9 @@ class Doorkeeper:
         headers = Headers(scope=scope)
         tokens, guard = self._node.admin_tokens(), self._node.guard
         caller = caller_of(scope, headers, tokens)
+        if self._node.token_needs_tls and (exposed := exposed_token(scope, headers)) is not None:
+            await _plain_error(exposed)(scope, receive, send)
+            return
         if guard is None or not guard.is_on:
             refused = refusal(scope, headers, tokens, caller)
         else:

@@ -23,6 +23,10 @@ from quorum_node.server.rights.port import Guard
 
 MAX_BODY_BYTES = 16 << 20
 _WHO = "say who you are: show a client certificate, or send 'Authorization: Bearer <token>'"
+_EXPOSED = (
+    "the token came in clear text, where others can read it, so it is not taken: give the node admin.listener=https://… and"
+    " send the token there, or set admin.token.in.clear.text=true. Renew the token"
+)
 _SCHEME = "bearer"
 _READING = ("GET", "HEAD")
 _ADMINISTRATORS = frozenset({Role.ADMIN, Role.OPERATOR})
@@ -45,6 +49,15 @@ def caller_of(scope: Scope, headers: Headers, tokens: Sequence[str]) -> Caller:
         return token_holder(host, ADMIN_LISTENER)
     proved = scope.get(CALLER)
     return proved if proved is not None else Caller(ANONYMOUS_PRINCIPAL, host, ADMIN_LISTENER)
+
+
+def exposed_token(scope: Scope, headers: Headers) -> ApiProblem | None:
+    """Where tokens need TLS: why one that came from another host in clear text is refused, whoever has read it meanwhile."""
+    if scope["scheme"] == "https" or _is_local(scope):
+        return None
+    if headers.get("authorization", "").partition(" ")[0].lower() != _SCHEME:
+        return None
+    return ApiProblem(401, ErrorCode.UNAUTHORIZED, _EXPOSED)
 
 
 def judged(guard: Guard, scope: Scope, headers: Headers, caller: Caller) -> ApiProblem | None:

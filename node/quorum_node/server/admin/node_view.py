@@ -40,6 +40,8 @@ class NodeView:
     """Asked for every request, where an authorizer is configured."""
     token_file: TokenFile | None = None
     """Where `token` came from; it may be renewed there."""
+    token_needs_tls: bool = False
+    """Whether a token that another host sends in clear text is refused, right or wrong."""
     scheme: str = "http"
     """Of the admin API."""
     tls: Callable[[], TlsDescription | None] = lambda: None

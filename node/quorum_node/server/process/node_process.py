@@ -187,6 +187,7 @@ class NodeProcess:
             metrics=self._metrics,
             reserve=self._reserve,
             token=token,
+            token_needs_tls=self._config.token_needs_tls,
             guard=self._guard,
             token_file=None if path is None or token is None else TokenFile(path, token),
             fetch_timeout_ms=self._config.timeouts.fetch_timeout_ms,
