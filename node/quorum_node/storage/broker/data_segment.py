@@ -1,0 +1,287 @@
+"""One segment of a partition: the `.log` file, its indexes, and what has to be known of it to append and to look up.
+
+Owns the files of one base offset. Must not know its neighbours. OSErrors are left to the log.
+Appending and cutting happen on one thread at a time; reads may run beside them.
+Source: the files of a stock broker (`LogSegment`).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from quorum_node.records.batches import HEADER_BYTES
+from quorum_node.storage.atomic_file import sync_data
+from quorum_node.storage.broker.batch_walk import (
+    BrokenBatch,
+    FileBatch,
+    batch_at,
+    read_fully,
+    walk,
+)
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.index_files import OffsetIndex, TimeIndex
+from quorum_node.storage.broker.transaction_index import TransactionIndex
+from quorum_node.storage.file_system import FileSystem
+
+SUFFIX = ".log"
+SUFFIXES = (SUFFIX, OffsetIndex.SUFFIX, TimeIndex.SUFFIX, TransactionIndex.SUFFIX)
+_HINTS = 32
+LARGEST_RELATIVE_OFFSET = (1 << 31) - 1
+
+
+class Appended(NamedTuple):
+    """What a segment has to know of a batch."""
+
+    size_bytes: int
+    end_offset: int
+    max_timestamp_ms: int
+
+
+class DataSegment:
+    """`end_offset`: behind its last batch. `first_timestamp_ms`: of the first batch, -1 if it has none."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_hints",
+        "_index_interval_bytes",
+        "aborted",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "end_offset",
+        "fd",
+        "files",
+        "first_timestamp_ms",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "offsets",
+        "path",
+        "size_bytes",
+        "times",
+    )
+
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: Path,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        now_ms: int,
+        suffix: str = "",
+    ) -> None:
+        """Open its file, or make it. `suffix`: stands behind the name of each file."""
+        self.files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        name = f"{base_offset:020d}"
+        self.path = directory / f"{name}{SUFFIX}{suffix}"
+        self.fd = files.open(self.path, os.O_RDWR | os.O_CREAT)
+        self.offsets = OffsetIndex(
+            files, directory / f"{name}{OffsetIndex.SUFFIX}{suffix}", base_offset
+        )
+        self.times = TimeIndex(files, directory / f"{name}{TimeIndex.SUFFIX}{suffix}", base_offset)
+        self.aborted = TransactionIndex(
+            files, directory / f"{name}{TransactionIndex.SUFFIX}{suffix}"
+        )
+        self.size_bytes = 0
+        self.end_offset = base_offset
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp_ms = -1
+        self.created_ms = now_ms
+        self._index_interval_bytes = index_interval_bytes
+        self._bytes_since_entry = 0
+        self._hints: dict[int, int] = {}
+        """Where the batch behind what was read before lies: who reads on needs no index."""
+
+    # -- opening
+
+    def adopt_indexes(self) -> bool:
+        """Take over the index files; False if they have to be made anew."""
+        fits = self.offsets.adopt() & self.times.adopt() & self.aborted.adopt(self.base_offset)
+        last = self.offsets.last
+        return fits and (last is None or last[1] < self.files.size_bytes(self.fd))
+
+    def adopt_content(self) -> None:
+        """Believe the file and its indexes; look only at what follows the last entry.
+
+        Raises DamagedLog if no batch ends where the file does.
+        """
+        size_bytes = self.files.size_bytes(self.fd)
+        self.max_timestamp_ms, self.max_timestamp_offset = self.times.largest
+        position = 0 if self.offsets.last is None else self.offsets.last[1]
+        try:
+            if size_bytes:
+                first = next(walk(self.files, self.fd, 0, size_bytes))
+                self.first_timestamp_ms = first.max_timestamp_ms
+            for batch in walk(self.files, self.fd, position, size_bytes):
+                self._note_timestamp(batch.max_timestamp_ms, batch.end_offset - 1)
+                self.end_offset = batch.end_offset
+        except BrokenBatch as error:
+            raise self._damaged(error) from error
+        self.size_bytes = size_bytes
+        self._bytes_since_entry = size_bytes - position
+
+    def adopt_closed(self, end_offset: int) -> None:
+        """Believe that it holds everything below `end_offset`, where the next segment begins."""
+        self.size_bytes, self.end_offset = self.files.size_bytes(self.fd), end_offset
+        self.max_timestamp_ms, self.max_timestamp_offset = self.times.largest
+
+    def clear_indexes(self) -> None:
+        """They are built anew, by `note` of each batch."""
+        self.offsets.clear()
+        self.times.clear()
+        self.aborted.cut(0)
+        self.size_bytes, self.end_offset = 0, self.base_offset
+        self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
+        self.first_timestamp_ms, self._bytes_since_entry = -1, 0
+
+    # -- growing
+
+    def append(self, data: bytes | memoryview, batches: Sequence[Appended]) -> None:
+        """Write whole batches behind the last one; after an error `cut_back` is needed."""
+        position = self.size_bytes
+        written = self.files.pwrite(self.fd, data, position)
+        while written < len(data):  # the next attempt says why: ENOSPC, most of the time
+            rest = memoryview(data)[written:]
+            written += self.files.pwrite(self.fd, rest, position + written)
+        for each in batches:
+            self.note(each)
+
+    def note(self, batch: Appended) -> None:
+        """A batch is in the file, behind the ones that are known."""
+        last_offset = batch.end_offset - 1
+        if batch.max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms, self.max_timestamp_offset = batch.max_timestamp_ms, last_offset
+        if not self.size_bytes:
+            self.first_timestamp_ms = batch.max_timestamp_ms
+        if self._bytes_since_entry > self._index_interval_bytes:
+            self.offsets.add(last_offset, self.size_bytes)
+            self.times.add(self.max_timestamp_ms, self.max_timestamp_offset)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.size_bytes
+        self.size_bytes += batch.size_bytes
+        self.end_offset = batch.end_offset
+
+    def cut_back(self) -> None:
+        """Drop what an append that failed has left."""
+        self.files.ftruncate(self.fd, self.size_bytes)
+
+    def close_for_appends(self) -> None:
+        """Nothing follows: the indexes are complete and in their files."""
+        self.times.add(self.max_timestamp_ms, self.max_timestamp_offset)
+        self.offsets.write()
+        self.times.write()
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Keep the batches that end at or before `end_offset`."""
+        position = self.position_of(end_offset)
+        self.files.ftruncate(self.fd, position)
+        self._hints = {}
+        self.offsets.cut(end_offset)
+        self.times.cut(end_offset)
+        self.aborted.cut(end_offset)
+        self.size_bytes, self.end_offset = position, self.base_offset
+        self.adopt_content()
+
+    # -- reading
+
+    def position_of(self, offset: int) -> int:
+        """Position of the batch that holds `offset` or follows it; the end of the file if there is none."""
+        batch = self.batch_holding(offset)
+        return self.size_bytes if batch is None else batch.position
+
+    def batch_holding(self, offset: int) -> FileBatch | None:
+        """The first batch whose last offset is not below `offset`."""
+        for batch in self.batches(offset):
+            if batch.end_offset > offset:
+                return batch
+        return None
+
+    def batches(self, offset: int) -> Iterator[FileBatch]:
+        """All batches from somewhere before the one that holds `offset` on. Raises DamagedLog."""
+        position = self._hints.get(offset)
+        if position is None:
+            position = self.offsets.position_of(offset)
+        try:
+            yield from walk(self.files, self.fd, position, self.size_bytes)
+        except BrokenBatch as error:
+            raise self._damaged(error) from error
+
+    def read(self, start_offset: int, max_bytes: int, limit_offset: int) -> bytes:
+        """Whole batches from the one that holds `start_offset` or follows it, each ending by `limit_offset`.
+
+        At least one batch, if any qualifies, even when it is larger than `max_bytes`. Raises DamagedLog.
+        """
+        size_bytes, hints = self.size_bytes, self._hints
+        start = hints.get(start_offset)
+        if start is None:
+            start = self.position_of(start_offset)
+        content = read_fully(
+            self.files, self.fd, min(max(max_bytes, HEADER_BYTES), size_bytes - start), start
+        )
+        index, end_offset = 0, start_offset
+        try:
+            while len(content) - index >= HEADER_BYTES:
+                batch = batch_at(content, index, start + index, size_bytes)
+                if batch.end_offset > limit_offset:
+                    break
+                end = index + batch.size_bytes
+                if end > len(content):
+                    if index:
+                        break
+                    content = read_fully(self.files, self.fd, end, start)
+                index, end_offset = end, batch.end_offset
+                if index >= max_bytes:
+                    break
+        except BrokenBatch as error:
+            raise self._damaged(error) from error
+        if index:
+            if len(hints) >= _HINTS:
+                hints.pop(next(iter(hints)), None)
+            hints[end_offset] = start + index
+        return content if index == len(content) else content[:index]
+
+    # -- the end
+
+    def sync(self) -> None:
+        """The segment and its indexes are durable afterwards. Raises OSError."""
+        sync_data(self.fd, self.files)
+        self.offsets.sync()
+        self.times.sync()
+        self.aborted.sync()
+
+    def close(self) -> None:
+        """Without syncing."""
+        if self.fd >= 0:
+            self.files.close(self.fd)
+            self.fd = -1
+
+    def paths(self) -> tuple[Path, ...]:
+        """All its files; the last may not be there."""
+        return self.path, self.offsets.path, self.times.path, self.aborted.path
+
+    def rename(self, old_suffix: str, new_suffix: str) -> None:
+        """Change what stands behind the names. The log comes last: without it the others mean nothing."""
+        for path in reversed(self.paths()):
+            if self.files.exists(path):
+                self.files.rename(path, _with_suffix(path, old_suffix, new_suffix))
+        self.path, self.offsets.path, self.times.path, self.aborted.path = (
+            _with_suffix(path, old_suffix, new_suffix) for path in self.paths()
+        )
+
+    def _note_timestamp(self, timestamp_ms: int, last_offset: int) -> None:
+        if timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms, self.max_timestamp_offset = timestamp_ms, last_offset
+
+    def _damaged(self, error: BrokenBatch) -> DamagedLog:
+        return DamagedLog(
+            f"{self.path} is damaged at {error}. Nothing was cut. Delete the partition's directory while the broker is"
+            " stopped: it is then replicated again from the leader"
+        )
+
+
+def _with_suffix(path: Path, old: str, new: str) -> Path:
+    return path.with_name(path.name.removesuffix(old) + new)

@@ -1,0 +1,10 @@
+"""What is wrong with the files of one partition."""
+
+from quorum_node.storage.errors import StorageFailure
+
+
+class DamagedLog(StorageFailure):
+    """Bytes that were flushed are no longer what was written. Nothing is cut: the replica goes offline.
+
+    Other partitions of the directory are not affected.
+    """

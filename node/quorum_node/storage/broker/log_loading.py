@@ -1,0 +1,341 @@
+"""Opening a partition's directory: what is left of an interrupted compaction, which segments to believe, which to scan.
+
+Owns the order of recovery. Below the recovery point, and everywhere after a clean stop, files are believed, and indexes
+that are missing are made anew. Above it each batch is checked; the first one that is not whole ends the log, and all that
+stands behind it goes. A batch that was flushed and is not whole is damage: it is never cut off.
+Source: the rules of a stock broker (`LogLoader`).
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quorum_node.broker.epoch_history import EpochHistory
+from quorum_node.records.batches import CorruptBatch
+from quorum_node.storage.atomic_file import TEMP_SUFFIX, sync_data, sync_directory
+from quorum_node.storage.broker.batch_walk import BrokenBatch, walk_checked
+from quorum_node.storage.broker.data_segment import (
+    LARGEST_RELATIVE_OFFSET,
+    SUFFIX,
+    SUFFIXES,
+    Appended,
+    DataSegment,
+)
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
+from quorum_node.storage.broker.producer_snapshot import read_snapshot, snapshot_path
+from quorum_node.storage.broker.producer_table import ProducerTable
+from quorum_node.storage.broker.producer_walk import follow_in_segment
+from quorum_node.storage.broker.removals import DELETED_SUFFIX
+from quorum_node.storage.file_system import FileSystem
+from quorum_node.storage.leader_epochs import read_checkpoint, write_checkpoint
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+_OFFSET = re.compile(r"(\d{20})\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the log directory's checkpoints say of the partition."""
+
+    recovery_point: int = 0
+    start_offset: int = 0
+    was_closed: bool = False
+    """Whether the broker that had the directory before stopped cleanly."""
+
+
+UNKNOWN = Known()
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What was found. `notes`: what was mended, for people."""
+
+    segments: list[DataSegment]
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: EpochHistory
+    producers: ProducerTable
+    snapshots: list[int]
+    notes: list[str] = field(default_factory=list)
+
+
+def segment_offset(name: str) -> int | None:
+    """The base offset in the name of a file of a segment."""
+    found = _OFFSET.match(name)
+    return int(found[1]) if found else None
+
+
+class LogLoader:
+    """One opening of one directory."""
+
+    __slots__ = (
+        "_clock_ms",
+        "_directory",
+        "_epochs",
+        "_files",
+        "_known",
+        "_names",
+        "_notes",
+        "_segments",
+        "_settings",
+    )
+
+    def __init__(
+        self, files: FileSystem, directory: Path, settings: LogSettings, known: Known, now_ms: int
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._settings = settings
+        self._known = known
+        self._clock_ms = now_ms
+        self._notes: list[str] = []
+        self._names: set[str] = set()
+        self._segments: list[DataSegment] = []
+        self._epochs = EpochHistory()
+
+    def load(self) -> LoadedLog:
+        """Raises OSError, DamagedLog, StorageFailure."""
+        self._finish_renames()
+        self._epochs = EpochHistory(read_checkpoint(self._directory, self._files))
+        known_epochs = self._epochs.starts
+        bases = sorted(
+            offset
+            for name in self._names
+            if name.endswith(SUFFIX) and (offset := segment_offset(name)) is not None
+        )
+        self._remove_orphans(set(bases))
+        snapshots = sorted(
+            offset
+            for name in self._names
+            if name.endswith(SNAPSHOT_SUFFIX) and (offset := segment_offset(name)) is not None
+        )
+        try:
+            producers = self._open_segments(bases, snapshots)
+        except BaseException:
+            for segment in self._segments:
+                segment.close()
+            raise
+        end_offset = self._segments[-1].end_offset
+        start_offset = max(self._known.start_offset, self._segments[0].base_offset)
+        if self._known.was_closed:
+            recovery_point = end_offset
+        else:
+            recovery_point = min(self._known.recovery_point, end_offset)
+            self._epochs.cut_end(end_offset)
+        self._epochs.cut_start(start_offset)
+        if self._epochs.starts != known_epochs:
+            write_checkpoint(self._directory, list(self._epochs.starts), self._files)
+        snapshots = self._drop_snapshots(snapshots, bases, end_offset)
+        return LoadedLog(
+            self._segments, start_offset, end_offset, recovery_point, self._epochs, producers,
+            snapshots, self._notes,
+        )  # fmt: skip
+
+    # -- names
+
+    def _finish_renames(self) -> None:
+        """What compaction had finished counts; what it had not goes."""
+        names = self._files.names(self._directory)
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+        first_cleaned = min((segment_offset(name) or 0 for name in cleaned), default=None)
+        going = [n for n in names if n.endswith((DELETED_SUFFIX, TEMP_SUFFIX))] + cleaned
+        if first_cleaned is not None:
+            # Not all of them were renamed yet: what they replace is still there.
+            half = [name for name in swaps if (segment_offset(name) or 0) >= first_cleaned]
+            going += half
+            swaps = [name for name in swaps if name not in half]
+        for name in going:
+            self._files.unlink(self._directory / name)
+        if swaps:
+            self._swap(names, swaps)
+        if going or swaps:
+            sync_directory(self._directory, self._files)
+            names = self._files.names(self._directory)
+        self._names = set(names)
+
+    def _swap(self, names: list[str], swaps: list[str]) -> None:
+        """Segments that were compacted take the place of those that they were made from."""
+        first, behind = None, -1
+        for name in swaps:
+            base = segment_offset(name)
+            if base is None or not name.endswith(SUFFIX + SWAP_SUFFIX):
+                continue
+            segment = DataSegment(
+                self._files, self._directory, base,
+                index_interval_bytes=self._settings.index_interval_bytes,
+                now_ms=self._clock_ms, suffix=SWAP_SUFFIX,
+            )  # fmt: skip
+            try:
+                segment.adopt_content()
+            finally:
+                segment.close()
+            first = base if first is None else min(first, base)
+            behind = max(behind, segment.end_offset)
+        if first is not None:
+            for name in names:
+                offset = segment_offset(name)
+                if offset is not None and name.endswith(SUFFIXES) and first <= offset < behind:
+                    self._files.unlink(self._directory / name)
+        for name in sorted(swaps, key=lambda each: each.endswith(SUFFIX + SWAP_SUFFIX)):
+            self._files.rename(
+                self._directory / name, self._directory / name.removesuffix(SWAP_SUFFIX)
+            )
+        self._notes.append("a compaction that was interrupted is finished")
+
+    def _remove_orphans(self, bases: set[int]) -> None:
+        """Indexes without a segment."""
+        for name in sorted(self._names):
+            if name.endswith(SUFFIXES[1:]) and segment_offset(name) not in bases:
+                self._files.unlink(self._directory / name)
+
+    def _drop_snapshots(self, snapshots: list[int], bases: list[int], end_offset: int) -> list[int]:
+        """Keep those at the beginning of a segment, and the newest one, which a clean stop leaves."""
+        kept = [offset for offset in snapshots if offset <= end_offset]
+        useful = {*bases, *kept[-1:]}
+        for offset in snapshots:
+            if offset not in useful or offset > end_offset:
+                self._files.unlink(snapshot_path(self._directory, offset), missing_ok=True)
+        return [offset for offset in kept if offset in useful]
+
+    # -- content
+
+    def _open_segments(self, bases: list[int], snapshots: list[int]) -> ProducerTable:
+        """Open them all, scan those that have to be; returns what is known of producers at the end."""
+        anew = set()
+        for base in bases:
+            segment = self._segment(base)
+            self._segments.append(segment)
+            if not segment.adopt_indexes():
+                anew.add(base)
+        if not self._known.was_closed:
+            unflushed = [base for base in bases if base >= self._known.recovery_point]
+            before = [base for base in bases if base < self._known.recovery_point]
+            anew.update(before[-1:], unflushed)
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset not in anew:
+                if number + 1 < len(bases):
+                    segment.adopt_closed(bases[number + 1])
+                else:
+                    segment.adopt_content()
+        first = min(anew, default=None)
+        if first is None and bases:
+            first = self._segments[-1].end_offset
+        producers = self._producers_at(first or 0, snapshots)
+        self._read_on(producers, anew)
+        if not self._segments or self._segments[-1].end_offset < self._known.start_offset:
+            producers = self._begin_at(self._known.start_offset)
+        return producers
+
+    def _segment(self, base: int) -> DataSegment:
+        return DataSegment(
+            self._files, self._directory, base,
+            index_interval_bytes=self._settings.index_interval_bytes, now_ms=self._clock_ms,
+        )  # fmt: skip
+
+    def _producers_at(self, offset: int, snapshots: list[int]) -> ProducerTable:
+        """From the newest snapshot at or before `offset`; without one from the beginning of the log."""
+        for at in reversed([each for each in snapshots if each <= offset]):
+            states = read_snapshot(self._files, snapshot_path(self._directory, at))
+            if states is not None:
+                table = ProducerTable(at, states)
+                table.expire(self._clock_ms, self._settings.producer_id_expiration_ms)
+                return table
+            self._notes.append(f"the snapshot of producers at offset {at} is damaged, not used")
+            self._files.unlink(snapshot_path(self._directory, at), missing_ok=True)
+            snapshots.remove(at)
+        first = self._segments[0].base_offset if self._segments else 0
+        return ProducerTable(max(first, self._known.start_offset))
+
+    def _read_on(self, producers: ProducerTable, anew: set[int]) -> None:
+        """Scan the segments that have to be, and what producers did in the others."""
+        known_to = producers.end_offset
+        for number, segment in enumerate(self._segments):
+            if segment.base_offset in anew:
+                torn = self._scan(segment, number, producers, known_to)
+                if torn:
+                    self._drop_segments(number + 1)
+                    break
+            elif segment.end_offset > known_to:
+                for batch in segment.batches(max(known_to, segment.base_offset)):
+                    if batch.end_offset > known_to:
+                        follow_in_segment(producers, segment, batch)
+        if self._segments:
+            producers.end_offset = max(producers.end_offset, self._segments[-1].end_offset)
+
+    def _scan(
+        self, segment: DataSegment, number: int, producers: ProducerTable, known_to: int
+    ) -> int:
+        """Check every batch and make the indexes anew; the number of bytes that were cut off."""
+        size_bytes = self._files.size_bytes(segment.fd)
+        # Transactions that were open before are known only if producers are followed from there on.
+        table = producers if known_to <= segment.base_offset else ProducerTable()
+        segment.clear_indexes()
+        problem: object = None
+        try:
+            for batch in walk_checked(self._files, segment.fd, 0, size_bytes):
+                if batch.base_offset < segment.end_offset:
+                    problem = f"offset {batch.base_offset} follows {segment.end_offset}"
+                    break
+                if batch.end_offset - segment.base_offset - 1 > LARGEST_RELATIVE_OFFSET:
+                    problem = f"offset {batch.end_offset} is too far from the base offset"
+                    break
+                aborted = follow_in_segment(table, segment, batch)
+                if table is not producers and batch.base_offset >= known_to:
+                    follow_in_segment(producers, segment, batch)
+                if aborted is not None:
+                    segment.aborted.append(aborted)
+                if batch.leader_epoch > self._epochs.latest:
+                    self._epochs.enter(batch.leader_epoch, batch.base_offset)
+                segment.note(Appended(batch.size_bytes, batch.end_offset, batch.max_timestamp_ms))
+        except (BrokenBatch, CorruptBatch) as error:
+            problem = error
+        torn = size_bytes - segment.size_bytes
+        if problem is not None:
+            self._check_unflushed(segment, number, problem)
+            self._notes.append(
+                f"{segment.path}: {torn} bytes behind offset {segment.end_offset} were never flushed and are cut off"
+                f" ({problem})"
+            )
+            self._files.ftruncate(segment.fd, segment.size_bytes)
+            # Otherwise the bytes could come back behind an epoch that begins here.
+            sync_data(segment.fd, self._files)
+        segment.close_for_appends()
+        return torn
+
+    def _check_unflushed(self, segment: DataSegment, number: int, problem: object) -> None:
+        """Raise DamagedLog if what is not whole was flushed."""
+        is_last = number + 1 == len(self._segments)
+        flushed = segment.end_offset < self._known.recovery_point
+        if flushed or (self._known.was_closed and not is_last) or self._known.was_closed:
+            raise DamagedLog(
+                f"{segment.path} is damaged behind offset {segment.end_offset}: {problem}. It was flushed, so nothing is"
+                " cut. Delete the partition's directory while the broker is stopped: it is then replicated again from"
+                " the leader"
+            )
+
+    def _drop_segments(self, number: int) -> None:
+        """Everything behind what was cut."""
+        for segment in reversed(self._segments[number:]):
+            segment.close()
+            for path in reversed(segment.paths()):
+                self._files.unlink(path, missing_ok=True)
+            self._notes.append(f"{segment.path} follows bytes that were cut off: removed")
+        del self._segments[number:]
+        sync_directory(self._directory, self._files)
+
+    def _begin_at(self, offset: int) -> ProducerTable:
+        """No segment reaches the first offset that the log has."""
+        if self._segments:
+            self._notes.append(f"the log ends before its first offset {offset}: it begins anew")
+            self._epochs.cut_end(0)
+        self._drop_segments(0)
+        segment = self._segment(offset)
+        segment.clear_indexes()
+        self._segments.append(segment)
+        sync_directory(self._directory, self._files)
+        return ProducerTable(offset)

@@ -1,0 +1,33 @@
+"""What configuration says about the files of one partition. Owns the defaults, which are stock Kafka's.
+
+Source: Kafka's documentation, "Topic Configs" and "Broker Configs".
+"""
+
+from dataclasses import dataclass
+
+DAY_MS = 86_400_000
+FOREVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Each field is the topic's key of the same name with dots, but for those that say otherwise.
+
+    `retention_ms` and `retention_bytes`: FOREVER means no limit. `deletes` and `compacts`: what cleanup.policy lists.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    deletes: bool = True
+    compacts: bool = False
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = FOREVER
+    file_delete_delay_ms: int = 60_000
+    delete_retention_ms: int = DAY_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    producer_id_expiration_ms: int = DAY_MS
+    """The broker's producer.id.expiration.ms."""

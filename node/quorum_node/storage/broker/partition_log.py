@@ -1,0 +1,540 @@
+"""The log of one partition: segments on disk, leader epochs, producers.
+
+Owns appending, reading, cutting and flushing. Must not know who leads, nor what the high watermark is.
+
+Threads: one at a time may append, cut or delete (a lock sees to it); reads and `flush` may run beside it, on any thread.
+
+The orders that make a log open again to what was flushed, killed at any instant:
+* an epoch is in leader-epoch-checkpoint before its first batch is in a segment;
+* a cut is durable before the next batch of another epoch takes its place;
+* before anything is cut that lies below the recovery point, the lower one is in its checkpoint (`before_lowering`);
+* segments that go are removed newest first when the log is cut, and oldest first when it begins later;
+* the recovery point rises after the syncs that it claims.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import time_ns
+from typing import TypeVar, cast
+
+from quorum_node.broker.batch import NO_PRODUCER, Batch
+from quorum_node.broker.epoch_history import EpochHistory
+from quorum_node.broker.log_shape import OpenedLog
+from quorum_node.broker.producers import ProducerEntry
+from quorum_node.storage.atomic_file import sync_directory
+from quorum_node.storage.broker.batch_walk import batch_at
+from quorum_node.storage.broker.data_segment import (
+    LARGEST_RELATIVE_OFFSET,
+    Appended,
+    DataSegment,
+)
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.log_loading import UNKNOWN, Known, LogLoader
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
+from quorum_node.storage.broker.producer_table import ProducerTable
+from quorum_node.storage.broker.producer_walk import follow
+from quorum_node.storage.broker.removals import Removals
+from quorum_node.storage.broker.transaction_index import AbortedTransaction
+from quorum_node.storage.errors import DiskFull, StorageFailure, again, classify
+from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.leader_epochs import write_checkpoint
+
+T = TypeVar("T")
+
+
+def _time_of_day_ms() -> int:
+    return time_ns() // 1_000_000
+
+
+def _nothing(log: "PartitionLog") -> None:
+    """Nobody has checkpoints to write."""
+
+
+class PartitionLog:
+    """`recovery_point`: everything below was flushed; never behind the last batch. `start_offset`: of the first record that may be read."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: LogSettings,
+        known: Known,
+        files: FileSystem,
+        clock_ms: Callable[[], int],
+        before_lowering: Callable[["PartitionLog"], None],
+    ) -> None:
+        """See `open`."""
+        self.directory = directory
+        self.settings = settings
+        self.before_lowering = before_lowering
+        self._files = files
+        self._clock_ms = clock_ms
+        self._lock = threading.RLock()
+        self._flushing = threading.Lock()
+        self._failure: StorageFailure | DiskFull | None = None
+        self._cuts = 0
+        """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
+        self._removals = Removals(files)
+        loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
+        self._segments: tuple[DataSegment, ...] = tuple(loaded.segments)
+        self._bases = [each.base_offset for each in loaded.segments]
+        self._dirty: set[DataSegment] = set()
+        self._epochs = loaded.epochs
+        self._producers = loaded.producers
+        self._snapshots = ProducerSnapshots(files, directory, loaded.snapshots)
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.recovery_point = loaded.recovery_point
+        self.notes = tuple(loaded.notes)
+        """What was found and mended at open, for people."""
+        self._dirty.update(s for s in self._segments if s.end_offset > self.recovery_point)
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        settings: LogSettings,
+        known: Known = UNKNOWN,
+        *,
+        files: FileSystem = POSIX,
+        clock_ms: Callable[[], int] = _time_of_day_ms,
+        before_lowering: Callable[["PartitionLog"], None] = _nothing,
+    ) -> "PartitionLog":
+        """Open or begin the log in an existing directory. `known`: see `Known`; nothing known means that all is scanned.
+
+        `before_lowering` is called when `recovery_point` or `start_offset` went down and before anything is cut: it
+        makes them durable. Raises StorageFailure (DamagedLog: only this partition's files are bad) or DiskFull.
+        """
+        try:
+            return cls(directory, settings, known, files, clock_ms, before_lowering)
+        except OSError as error:
+            raise classify(error, f"open the log in {directory}") from error
+
+    # -- what is known
+
+    @property
+    def segments(self) -> Sequence[DataSegment]:
+        """Oldest first; the last one is being written."""
+        return self._segments
+
+    @property
+    def epoch_history(self) -> EpochHistory:
+        """Leader epochs, as they are in their checkpoint."""
+        return self._epochs
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments' batches."""
+        return sum(each.size_bytes for each in self._segments)
+
+    def producers(self) -> tuple[ProducerEntry, ...]:
+        """As replication knows them, rebuilt from what the log holds: for `Truncated` and `OpenedLog`."""
+        with self._lock:
+            return self._producers.entries()
+
+    def opened(self, high_watermark: int) -> OpenedLog:
+        """What a replica of the partition begins with. `high_watermark`: from replication-offset-checkpoint."""
+        return OpenedLog(
+            self.start_offset,
+            self.end_offset,
+            high_watermark,
+            self._epochs.starts,
+            self.producers(),
+        )
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """See `ProducerTable.first_unstable_offset`: a reader of committed records gets nothing from there on."""
+        with self._lock:
+            return self._producers.first_unstable_offset(high_watermark)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records in offset <= o < end_offset."""
+        found = []
+        for segment in self._from(offset):
+            for each in segment.aborted.aborted:
+                if each.last_offset >= offset and each.first_offset < end_offset:
+                    found.append(each)
+                if each.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes of batches follow from `offset` on: exact to the interval of the index."""
+        first, *later = self._from(offset)
+        position = first.offsets.position_of(offset) if offset < first.end_offset else None
+        rest = 0 if position is None else first.size_bytes - position
+        return rest + sum(each.size_bytes for each in later)
+
+    # -- growing
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Append placed batches, in order; `data` of each is its bytes.
+
+        Raises DiskFull (batches from `end_offset` on were not kept, and the log goes on) or StorageFailure (final).
+        """
+        with self._lock:
+            self._check_usable()
+            first = 0
+            for number, batch in enumerate(batches):
+                if batch.leader_epoch > self._epochs.latest:
+                    self._append_set(batches[first:number])
+                    first = number
+                    self._enter_epoch(batch.leader_epoch, batch.base_offset)
+            self._append_set(batches[first:] if first else batches)
+
+    def save_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Make these the leader epochs, durably. Raises StorageFailure or DiskFull."""
+        with self._lock:
+            self._check_usable()
+            if tuple(starts) != self._epochs.starts:
+                self._write_epochs(EpochHistory(starts))
+
+    def _enter_epoch(self, epoch: int, start_offset: int) -> None:
+        epochs = EpochHistory(self._epochs.starts)
+        epochs.enter(epoch, start_offset)
+        self._write_epochs(epochs)
+
+    def _write_epochs(self, epochs: EpochHistory) -> None:
+        self._guarded(lambda: write_checkpoint(self.directory, list(epochs.starts), self._files))
+        self._epochs = epochs
+
+    def _append_set(self, batches: Sequence[Batch]) -> None:
+        """Batches of one epoch, as many at once as the segment takes."""
+        while batches:
+            first = batches[0]
+            assert first.base_offset >= self.end_offset, f"{first.base_offset} < {self.end_offset}"
+            segment = self._segment_for(first)
+            room_bytes = self.settings.segment_bytes - segment.size_bytes - first.size_bytes
+            last_offset = segment.base_offset + LARGEST_RELATIVE_OFFSET
+            count = 1
+            for batch in batches[1:]:
+                room_bytes -= batch.size_bytes
+                if room_bytes < 0 or batch.end_offset - 1 > last_offset:
+                    break
+                count += 1
+            self._write(segment, batches if count == len(batches) else batches[:count])
+            batches = batches[count:]
+
+    def _write(self, segment: DataSegment, batches: Sequence[Batch]) -> None:
+        if len(batches) == 1:
+            data = cast(bytes, batches[0].data)
+        else:
+            data = b"".join([cast(bytes, each.data) for each in batches])
+        try:
+            segment.append(
+                data, [Appended(each.size_bytes, each.end_offset, each.max_timestamp_ms) for each in batches]
+            )  # fmt: skip
+            self._dirty.add(segment)
+            self._follow(segment, batches)
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+        self.end_offset = batches[-1].end_offset
+
+    def _follow(self, segment: DataSegment, batches: Sequence[Batch]) -> None:
+        """What the batches say of producers."""
+        table = self._producers
+        for batch in batches:
+            if batch.producer_id != NO_PRODUCER:
+                data = cast(bytes, batch.data)
+                header = batch_at(data, 0, 0, len(data))
+                aborted = follow(table, header, lambda data=data: data)  # type: ignore[misc]
+                if aborted is not None:
+                    segment.aborted.append(aborted)
+        table.end_offset = batches[-1].end_offset
+
+    def _append_failed(self, segment: DataSegment, error: OSError) -> StorageFailure | DiskFull:
+        """Nothing of it is kept; a full disk ends nothing, if what was written can be taken back."""
+        failure = classify(error, f"append to {segment.path}")
+        if not isinstance(failure, DiskFull):
+            return self._fail(failure)
+        try:
+            if segment.end_offset > self.end_offset:
+                # The batches are whole; it is an index that could not be written.
+                segment.truncate_to(self.end_offset)
+                self._reload_producers(self.end_offset)
+            else:
+                segment.cut_back()
+        except (OSError, StorageFailure) as second:
+            return self._fail(StorageFailure(f"{failure}; and then: {second}"))
+        return failure
+
+    def _segment_for(self, batch: Batch) -> DataSegment:
+        """The one that takes the batch: a new one where the present one is full, or old."""
+        segment, settings = self._segments[-1], self.settings
+        if not segment.size_bytes:
+            if batch.end_offset - segment.base_offset - 1 <= LARGEST_RELATIVE_OFFSET:
+                return segment
+            return self._roll(batch.base_offset)
+        most = settings.segment_index_bytes
+        if (
+            segment.size_bytes + batch.size_bytes > settings.segment_bytes
+            or batch.end_offset - segment.base_offset - 1 > LARGEST_RELATIVE_OFFSET
+            or self._age_ms(segment, batch.max_timestamp_ms) > settings.segment_ms
+            or segment.offsets.count >= most // segment.offsets.entry.size
+            or segment.times.count >= most // segment.times.entry.size
+        ):
+            return self._roll(batch.base_offset)
+        return segment
+
+    def _age_ms(self, segment: DataSegment, timestamp_ms: int) -> int:
+        if segment.first_timestamp_ms >= 0:
+            return timestamp_ms - segment.first_timestamp_ms
+        return self._clock_ms() - segment.created_ms
+
+    def roll(self) -> None:
+        """Begin a new segment if the present one holds anything. Raises StorageFailure or DiskFull."""
+        with self._lock:
+            self._check_usable()
+            if self._segments[-1].size_bytes:
+                self._roll(self.end_offset)
+
+    def _roll(self, base_offset: int) -> DataSegment:
+        def make() -> DataSegment:
+            self._segments[-1].close_for_appends()
+            self._snapshots.take(self._producers, base_offset)
+            return self._new_segment(base_offset)
+
+        if base_offset == self._segments[-1].base_offset:
+            return self._segments[-1]
+        segment = self._guarded(make, full_is_final=False)
+        if not self._segments[-1].size_bytes:
+            # Records were skipped behind an empty segment.
+            self._set_aside(self._segments[-1:])
+            self._adopt((*self._segments[:-1], segment))
+        else:
+            self._adopt((*self._segments, segment))
+        return segment
+
+    def _new_segment(self, base_offset: int) -> DataSegment:
+        segment = DataSegment(
+            self._files,
+            self.directory,
+            base_offset,
+            index_interval_bytes=self.settings.index_interval_bytes,
+            now_ms=self._clock_ms(),
+        )
+        segment.clear_indexes()
+        segment.cut_back()
+        return segment
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int | None = None) -> bytes:
+        """Whole batches from the one that holds `offset` or follows it, each ending by `limit_offset` (None: the end).
+
+        At least one, if any qualifies, even when it is larger than `max_bytes`; none at the end, or when the log is cut
+        meanwhile. Raises StorageFailure.
+        """
+        self._check_usable()
+        cuts = self._cuts
+        limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
+        try:
+            for segment in self._from(offset):
+                if segment.base_offset >= limit:
+                    break
+                content = segment.read(offset, max_bytes, limit)
+                if content:
+                    return content if cuts == self._cuts else b""
+        except DamagedLog as error:
+            if cuts == self._cuts:
+                raise self._fail(error) from error
+        except OSError as error:
+            raise self._fail(classify(error, f"read {self.directory}")) from error
+        return b""
+
+    def _from(self, offset: int) -> tuple[DataSegment, ...]:
+        """The segment that holds `offset`, and those behind it."""
+        segments = self._segments
+        number = bisect_right(segments, offset, key=lambda each: each.base_offset) - 1
+        return segments[max(number, 0) :]
+
+    # -- cutting
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Drop every batch that ends after `end_offset`. Raises StorageFailure or DiskFull."""
+        with self._lock:
+            self._check_usable()
+            if end_offset >= self.end_offset:
+                return
+            if end_offset < self._bases[0]:
+                self.restart_at(end_offset)
+                return
+            kept = self._guarded(lambda: self._last_end_below(end_offset))
+            self._lower(min(self.recovery_point, kept), min(self.start_offset, end_offset))
+            self._guarded(lambda: self._cut(end_offset))
+            self.end_offset = end_offset
+            self._cut_epochs(end_offset)
+            self._guarded(lambda: self._reload_producers(end_offset))
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything; the log goes on at `offset`. Raises StorageFailure or DiskFull."""
+        with self._lock:
+            self._check_usable()
+            self._lower(min(self.recovery_point, offset), min(self.start_offset, offset))
+            self._guarded(lambda: self._drop_all(offset))
+            self.start_offset = self.end_offset = self.recovery_point = offset
+            self._cut_epochs(0)
+            self._producers = ProducerTable(offset)
+
+    def _last_end_below(self, offset: int) -> int:
+        """Where a batch ends that a cut at `offset` leaves, or its segment begins; the last such one or an earlier."""
+        segment = self._from(offset - 1)[0]
+        end_offset = segment.base_offset
+        for batch in segment.batches(offset - 1):
+            if batch.end_offset > offset:
+                break
+            end_offset = batch.end_offset
+        return end_offset
+
+    def _lower(self, recovery_point: int, start_offset: int) -> None:
+        if (recovery_point, start_offset) != (self.recovery_point, self.start_offset):
+            self.recovery_point, self.start_offset = recovery_point, start_offset
+            self._guarded(lambda: self.before_lowering(self))
+
+    def _cut(self, end_offset: int) -> None:
+        self._cuts += 1
+        keep = max(bisect_right(self._bases, end_offset - 1), 1)
+        going = self._segments[keep:]
+        self._adopt(self._segments[:keep])
+        self._set_aside(tuple(reversed(going)))
+        self._segments[-1].truncate_to(end_offset)
+        # Otherwise the bytes could come back behind an epoch that begins here.
+        self._segments[-1].sync()
+        self._dirty.add(self._segments[-1])
+        self._snapshots.drop(lambda offset: offset > end_offset)
+        sync_directory(self.directory, self._files)
+
+    def _drop_all(self, offset: int) -> None:
+        self._cuts += 1
+        going = self._segments
+        self._set_aside(tuple(reversed(going)))
+        self._snapshots.drop(lambda _: True)
+        self._adopt((self._new_segment(offset),))
+        sync_directory(self.directory, self._files)
+
+    def _cut_epochs(self, end_offset: int) -> None:
+        epochs = EpochHistory(self._epochs.starts)
+        epochs.cut_end(end_offset)
+        if epochs.starts != self._epochs.starts:
+            self._write_epochs(epochs)
+
+    def _reload_producers(self, end_offset: int) -> None:
+        start_offset = max(self._bases[0], self.start_offset)
+        self._producers = self._snapshots.rebuilt(self._segments, start_offset, end_offset)
+
+    # -- the beginning of the log
+
+    def delete_records_below(self, offset: int) -> None:
+        """Records below `offset` may not be read any more; `delete_segments_below` makes room.
+
+        The new start is durable with the next `log-start-offset-checkpoint`. Raises StorageFailure.
+        """
+        with self._lock:
+            self._check_usable()
+            assert offset <= self.end_offset, f"{offset} is behind the end {self.end_offset}"
+            if offset <= self.start_offset:
+                return
+            self.start_offset = offset
+            epochs = EpochHistory(self._epochs.starts)
+            epochs.cut_start(offset)
+            if epochs.starts != self._epochs.starts:
+                self._write_epochs(epochs)
+
+    def delete_segments(self, count: int) -> None:
+        """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log begins behind them."""
+        with self._lock:
+            self._check_usable()
+            assert 0 <= count < len(self._segments), "the segment that is being written stays"
+            if not count:
+                return
+            going, staying = self._segments[:count], self._segments[count:]
+            self.delete_records_below(max(self.start_offset, staying[0].base_offset))
+            self._adopt(staying)
+            self._guarded(lambda: self._set_aside(going))
+            first = staying[0].base_offset
+            self._guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
+
+    def _set_aside(self, segments: Sequence[DataSegment]) -> None:
+        """Rename them, to be removed later."""
+        self._dirty.difference_update(segments)
+        self._removals.add(segments, self._clock_ms() + self.settings.file_delete_delay_ms)
+
+    def remove_deleted(self, now_ms: int | None = None) -> None:
+        """Remove the files whose delay is over (None: all). Raises StorageFailure."""
+        with self._lock:
+            self._guarded(lambda: self._removals.remove(now_ms))
+
+    def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
+        self._segments, self._bases = segments, [each.base_offset for each in segments]
+
+    # -- the disk
+
+    def flush(self) -> int:
+        """Sync everything that was appended before the call; returns the recovery point. Raises StorageFailure.
+
+        May run beside appends. A failed sync is final.
+        """
+        with self._flushing:
+            with self._lock:
+                self._check_usable()
+                cuts, dirty = self._cuts, self._dirty
+                end_offset = self._segments[-1].end_offset
+                self._dirty = set()
+            try:
+                for segment in sorted(dirty, key=lambda each: each.base_offset):
+                    segment.sync()
+                if dirty:
+                    sync_directory(self.directory, self._files)
+            except OSError as error:
+                if cuts == self._cuts:
+                    raise self._fail(classify(error, f"flush {self.directory}")) from error
+            with self._lock:
+                if cuts != self._cuts:
+                    self._dirty.update(each for each in dirty if each in self._segments)
+                else:
+                    self.recovery_point = max(self.recovery_point, end_offset)
+                return self.recovery_point
+
+    def close(self, *, cleanly: bool = True) -> None:
+        """Close all files. Cleanly: flush, and leave indexes and a snapshot, so that nothing has to be scanned at open."""
+        with self._lock:
+            if cleanly and self._failure is None:
+                self._guarded(self._segments[-1].close_for_appends)
+                self._dirty.add(self._segments[-1])
+                self.flush()
+                self._guarded(
+                    lambda: self._snapshots.take(self._producers, self.end_offset, sync=True)
+                )
+                self._guarded(lambda: sync_directory(self.directory, self._files))
+            for segment in self._segments:
+                segment.close()
+            self._removals.close()
+            self._failure = self._failure or StorageFailure(f"{self.directory} is closed")
+
+    def _guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
+        """A full disk is final where something was done by half."""
+        try:
+            return action()
+        except OSError as error:
+            failure = classify(error, f"write to {self.directory}")
+            raise self._failed(failure, full_is_final=full_is_final) from error
+        except (StorageFailure, DiskFull) as error:
+            raise self._failed(error, full_is_final=full_is_final) from error
+
+    def _failed(
+        self, failure: StorageFailure | DiskFull, *, full_is_final: bool
+    ) -> StorageFailure | DiskFull:
+        if isinstance(failure, DiskFull) and not failure.at_sync and not full_is_final:
+            return failure
+        return self._fail(failure)
+
+    def _fail(self, failure: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
+        """Nothing is retried after it: each later call fails the same way."""
+        self._failure = self._failure or failure
+        return failure
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise again(self._failure)

@@ -1,0 +1,139 @@
+"""What the batches of a log say about producers and their transactions.
+
+Owns the state per producer, open transactions, and the last stable offset that follows from them. It takes what is in the log
+as it is: whether a batch may be appended was decided before. Must not know files.
+Source: KIP-98; the rules of a stock broker's producer state manager (`ProducerStateEntry`, `ProducerAppendInfo`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quorum_node.broker.batch import NO_PRODUCER, SEQUENCES
+from quorum_node.broker.producers import KEPT_BATCHES, ProducerEntry, SequencedBatch
+from quorum_node.storage.broker.transaction_index import AbortedTransaction
+
+NO_OFFSET = -1
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as a control record says it."""
+
+    is_abort: bool
+    coordinator_epoch: int
+
+
+@dataclass(slots=True)
+class ProducerState:
+    """`batches`: the newest, oldest first. `transaction_start`: first offset of the open transaction."""
+
+    producer_id: int
+    producer_epoch: int = -1
+    batches: list[SequencedBatch] = field(default_factory=list)
+    timestamp_ms: int = -1
+    coordinator_epoch: int = -1
+    transaction_start: int = NO_OFFSET
+
+
+class ProducerTable:
+    """`end_offset`: behind the last batch that it has seen."""
+
+    __slots__ = ("_decided", "_open", "end_offset", "states")
+
+    def __init__(self, end_offset: int = 0, states: Iterable[ProducerState] = ()) -> None:
+        self.end_offset = end_offset
+        self.states = {each.producer_id: each for each in states}
+        self._open = {
+            each.transaction_start: each.producer_id
+            for each in sorted(self.states.values(), key=lambda each: each.transaction_start)
+            if each.transaction_start != NO_OFFSET
+        }
+        """First offset → producer of each open transaction, ascending."""
+        self._decided: dict[int, int] = {}
+        """First offset → offset of the marker, of transactions whose marker may be above the high watermark."""
+
+    def add_batch(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        base_offset: int,
+        end_offset: int,
+        max_timestamp_ms: int,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        """A batch of records of an idempotent producer is in the log."""
+        state = self.states.get(producer_id)
+        if state is None:
+            state = self.states[producer_id] = ProducerState(producer_id)
+        if producer_epoch != state.producer_epoch:
+            state.producer_epoch = producer_epoch
+            state.batches.clear()
+        elif len(state.batches) == KEPT_BATCHES:
+            del state.batches[0]
+        last_sequence = (base_sequence + end_offset - base_offset - 1) % SEQUENCES
+        state.batches.append(SequencedBatch(base_sequence, last_sequence, base_offset, end_offset))
+        state.timestamp_ms = max_timestamp_ms
+        if is_transactional and state.transaction_start == NO_OFFSET:
+            state.transaction_start = base_offset
+            self._open[base_offset] = producer_id
+
+    def add_marker(
+        self, producer_id: int, producer_epoch: int, offset: int, timestamp_ms: int, marker: Marker
+    ) -> AbortedTransaction | None:
+        """A marker is in the log; what belongs into the transaction index, if anything does."""
+        state = self.states.get(producer_id)
+        if state is None:
+            state = self.states[producer_id] = ProducerState(producer_id)
+        start, state.transaction_start = state.transaction_start, NO_OFFSET
+        if producer_epoch != state.producer_epoch:
+            state.producer_epoch = producer_epoch
+            state.batches.clear()
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.timestamp_ms = timestamp_ms
+        if start == NO_OFFSET:
+            return None
+        self._open.pop(start, None)
+        self._decided[start] = offset
+        if not marker.is_abort:
+            return None
+        stable = next(iter(self._open), offset + 1)
+        return AbortedTransaction(producer_id, start, offset, stable)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return next(iter(self._open), None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Nobody who reads only what is committed may have this or what follows; None: no transaction is in the way.
+
+        A transaction counts as decided when its marker is below `high_watermark`, which never goes back.
+        """
+        if self._decided:
+            over = [start for start, end in self._decided.items() if end < high_watermark]
+            for start in over:
+                del self._decided[start]
+        starts = [*self._decided, *((self.first_undecided_offset,) if self._open else ())]
+        return min((start for start in starts if start is not None), default=None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget who wrote nothing for so long and has no open transaction."""
+        old = [
+            each.producer_id
+            for each in self.states.values()
+            if each.transaction_start == NO_OFFSET and now_ms - each.timestamp_ms >= expiration_ms
+        ]
+        for producer_id in old:
+            del self.states[producer_id]
+
+    def entries(self) -> tuple[ProducerEntry, ...]:
+        """As replication knows them."""
+        return tuple(
+            ProducerEntry(
+                each.producer_id, each.producer_epoch, tuple(each.batches), each.timestamp_ms
+            )
+            for each in self.states.values()
+            if each.batches and each.producer_id != NO_PRODUCER
+        )

@@ -1,0 +1,69 @@
+"""From the batches of a segment to what they say about producers."""
+
+from collections.abc import Callable
+
+from quorum_node.broker.batch import NO_PRODUCER
+from quorum_node.records.batches import Batch, CorruptBatch, decode_records, read_header
+from quorum_node.schema.primitives import Buffer
+from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.broker.data_segment import DataSegment
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.producer_table import Marker, ProducerTable
+from quorum_node.storage.broker.transaction_index import AbortedTransaction
+
+_ABORT, _COMMIT = 0, 1
+
+
+def marker_of(data: Buffer) -> Marker | None:
+    """What a control batch of a producer says; None if compaction has taken its record. Raises CorruptBatch."""
+    view = memoryview(data)
+    header = read_header(view)
+    for record in decode_records(Batch(header, view)):
+        key, value = record.key or b"", record.value or b""
+        kind = int.from_bytes(key[2:4], "big")
+        if len(key) < 4 or len(value) < 6 or kind not in (_ABORT, _COMMIT):
+            raise CorruptBatch(0, f"a control record that ends no transaction: {key.hex()}")
+        return Marker(kind == _ABORT, int.from_bytes(value[2:6], "big", signed=True))
+    return None
+
+
+def follow(
+    table: ProducerTable, batch: FileBatch, read: Callable[[], Buffer]
+) -> AbortedTransaction | None:
+    """`batch` is in the log. `read` gives its bytes. Raises CorruptBatch."""
+    aborted = None
+    if batch.producer_id != NO_PRODUCER:
+        if not batch.is_control:
+            table.add_batch(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.base_offset,
+                batch.end_offset,
+                batch.max_timestamp_ms,
+                is_transactional=batch.is_transactional,
+            )
+        elif batch.record_count and (marker := marker_of(read())) is not None:
+            aborted = table.add_marker(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_offset,
+                batch.max_timestamp_ms,
+                marker,
+            )
+    table.end_offset = max(table.end_offset, batch.end_offset)
+    return aborted
+
+
+def follow_in_segment(
+    table: ProducerTable, segment: DataSegment, batch: FileBatch
+) -> AbortedTransaction | None:
+    """The same for a batch of a segment. Raises DamagedLog."""
+    try:
+        return follow(
+            table,
+            batch,
+            lambda: read_fully(segment.files, segment.fd, batch.size_bytes, batch.position),
+        )
+    except CorruptBatch as error:
+        raise DamagedLog(f"{segment.path}, offset {batch.base_offset}: {error}") from error

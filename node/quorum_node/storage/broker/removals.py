@@ -1,0 +1,44 @@
+"""Files that go, but not at once: renamed first, removed after a delay.
+
+Owns what waits. A segment keeps its descriptor until it is removed, for reads that began before.
+"""
+
+from collections.abc import Sequence
+
+from quorum_node.storage.broker.data_segment import DataSegment
+from quorum_node.storage.file_system import FileSystem
+
+DELETED_SUFFIX = ".deleted"
+
+
+class Removals:
+    """OSErrors are left to the log."""
+
+    __slots__ = ("_files", "_waiting")
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+        self._waiting: list[tuple[int, DataSegment]] = []
+
+    def add(self, segments: Sequence[DataSegment], due_ms: int, suffix: str = "") -> None:
+        """Rename their files, in this order, and remember when they are to be removed."""
+        for segment in segments:
+            segment.rename(suffix, DELETED_SUFFIX)
+            self._waiting.append((due_ms, segment))
+
+    def remove(self, now_ms: int | None) -> int:
+        """Remove what is due (None: all of it); how many segments it was."""
+        due = [each for each in self._waiting if now_ms is None or each[0] <= now_ms]
+        for each in due:
+            self._waiting.remove(each)
+            segment = each[1]
+            segment.close()
+            for path in segment.paths():
+                self._files.unlink(path, missing_ok=True)
+        return len(due)
+
+    def close(self) -> None:
+        """Leave the files for the next open, which removes them."""
+        for _, segment in self._waiting:
+            segment.close()
+        self._waiting = []

@@ -1,0 +1,108 @@
+"""`.txnindex` of a segment: the transactions that were aborted by a marker in it.
+
+Owns the file. It is there only if there is such a transaction. Source: a stock broker's `AbortedTxn`.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from quorum_node.storage.atomic_file import read_file, sync_data
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.file_system import FileSystem
+
+_ENTRY = Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """Its first record, its marker, and where the first other open transaction began when the marker was written.
+
+    `last_stable_offset`: behind the marker if there was none.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Entries ascend by the offset of the marker."""
+
+    __slots__ = ("_aborted", "_files", "_unsynced", "path")
+    SUFFIX = ".txnindex"
+
+    def __init__(self, files: FileSystem, path: Path) -> None:
+        self._files = files
+        self.path = path
+        self._aborted: list[AbortedTransaction] = []
+        self._unsynced = False
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """All of them."""
+        return self._aborted
+
+    def adopt(self, base_offset: int) -> bool:
+        """Take over the file, if there is one; False if it can not be right."""
+        content = read_file(self.path, self._files) or b""
+        if len(content) % _ENTRY.size:
+            return False
+        entries = list(_ENTRY.iter_unpack(content))
+        if any(entry[0] > _VERSION for entry in entries):
+            raise DamagedLog(f"{self.path} has an entry of a newer version than {_VERSION}")
+        self._aborted = [AbortedTransaction(*entry[1:]) for entry in entries]
+        return all(each.last_offset >= base_offset for each in self._aborted)
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        """One more. Raises OSError."""
+        self._write([aborted], len(self._aborted))
+        self._aborted.append(aborted)
+
+    def replace(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """All of it, of a segment that is made anew."""
+        self.cut(0)
+        entries = list(aborted)
+        if entries:
+            self._write(entries, 0)
+        self._aborted = entries
+
+    def cut(self, end_offset: int) -> None:
+        """The segment ends at `end_offset`. Raises OSError."""
+        kept = [each for each in self._aborted if each.last_offset < end_offset]
+        if len(kept) == len(self._aborted) and kept:
+            return
+        self._aborted = kept
+        if self._files.exists(self.path):
+            fd = self._files.open(self.path, os.O_RDWR)
+            try:
+                self._files.ftruncate(fd, len(kept) * _ENTRY.size)
+            finally:
+                self._files.close(fd)
+            self._unsynced = True
+
+    def sync(self) -> None:
+        """Durable afterwards. Raises OSError."""
+        if not self._unsynced:
+            return
+        self._unsynced = False
+        fd = self._files.open(self.path, os.O_RDWR)
+        try:
+            sync_data(fd, self._files)
+        finally:
+            self._files.close(fd)
+
+    def _write(self, entries: list[AbortedTransaction], number: int) -> None:
+        content = memoryview(b"".join(_ENTRY.pack(_VERSION, *each) for each in entries))
+        position = number * _ENTRY.size
+        fd = self._files.open(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            while content:
+                written = self._files.pwrite(fd, content, position)
+                content, position = content[written:], position + written
+        finally:
+            self._files.close(fd)
+        self._unsynced = True
