@@ -59,6 +59,9 @@ class FileSystem(Protocol):
     def make_directories(self, path: Path) -> None:
         """With its parents; nothing happens when it is there."""
 
+    def remove_directory(self, path: Path) -> None:
+        """An empty one."""
+
 
 class PosixFileSystem:
     """The real one. Each call is looked up in `os` when it is made."""
@@ -136,6 +139,10 @@ class PosixFileSystem:
     def make_directories(self, path: Path) -> None:
         """With parents."""
         path.mkdir(parents=True, exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """An empty one."""
+        path.rmdir()
 
 
 POSIX: FileSystem = PosixFileSystem()

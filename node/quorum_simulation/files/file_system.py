@@ -203,6 +203,14 @@ class SimulatedFiles:
             if str(each) not in self._folders:
                 self._folders[str(each)] = Folder()
 
+    def remove_directory(self, path: Path) -> None:
+        """An empty one; durable at once."""
+        self._check()
+        if self._folder(str(path)).files:
+            raise OSError(errno.ENOTEMPTY, "simulated ENOTEMPTY", str(path))
+        self._about_to_change()
+        del self._folders[str(path)]
+
     # -- what happens to the machine
 
     def end_process(self) -> None:

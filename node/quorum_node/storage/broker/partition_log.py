@@ -49,8 +49,8 @@ def _time_of_day_ms() -> int:
     return time_ns() // 1_000_000
 
 
-def _nothing(log: "PartitionLog") -> None:
-    """Nobody has checkpoints to write."""
+def _nobody(_: object) -> None:
+    """Nobody has to be told."""
 
 
 class PartitionLog:
@@ -64,11 +64,13 @@ class PartitionLog:
         files: FileSystem,
         clock_ms: Callable[[], int],
         before_lowering: Callable[["PartitionLog"], None],
+        on_failure: Callable[[StorageFailure], None],
     ) -> None:
         """See `open`."""
         self.directory = directory
         self.settings = settings
         self.before_lowering = before_lowering
+        self.on_failure = on_failure
         self._files = files
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
@@ -100,15 +102,16 @@ class PartitionLog:
         *,
         files: FileSystem = POSIX,
         clock_ms: Callable[[], int] = _time_of_day_ms,
-        before_lowering: Callable[["PartitionLog"], None] = _nothing,
+        before_lowering: Callable[["PartitionLog"], None] = _nobody,
+        on_failure: Callable[[StorageFailure], None] = _nobody,
     ) -> "PartitionLog":
         """Open or begin the log in an existing directory. `known`: see `Known`; nothing known means that all is scanned.
 
         `before_lowering` is called when `recovery_point` or `start_offset` went down and before anything is cut: it
-        makes them durable. Raises StorageFailure (DamagedLog: only this partition's files are bad) or DiskFull.
+        makes them durable. `on_failure` is told of a failure that is not of this log's bytes alone. Raises StorageFailure (DamagedLog: only this partition's files are bad) or DiskFull.
         """
         try:
-            return cls(directory, settings, known, files, clock_ms, before_lowering)
+            return cls(directory, settings, known, files, clock_ms, before_lowering, on_failure)
         except OSError as error:
             raise classify(error, f"open the log in {directory}") from error
 
@@ -532,8 +535,17 @@ class PartitionLog:
 
     def _fail(self, failure: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
         """Nothing is retried after it: each later call fails the same way."""
-        self._failure = self._failure or failure
+        if self._failure is None:
+            self._failure = failure
+            if not isinstance(failure, DamagedLog):
+                self.on_failure(
+                    failure if isinstance(failure, StorageFailure) else StorageFailure(str(failure))
+                )
         return failure
+
+    def disable(self, failure: StorageFailure) -> None:
+        """The directory failed: nothing in it is tried any more."""
+        self._failure = self._failure or failure
 
     def _check_usable(self) -> None:
         if self._failure is not None:

@@ -1,0 +1,96 @@
+"""All directories of `log.dirs`: where replicas are, where new ones go, which directories are offline.
+
+Owns the choice. Source: KIP-112 (JBOD), KIP-858 (JBOD with KRaft).
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.broker.offset_checkpoint import TopicPartition
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.errors import DiskFull, StorageFailure
+from quorum_node.storage.file_system import POSIX, FileSystem
+
+
+class LogDirectories:
+    """`dead`: those that could not be opened, with the reason; those that fail later say so themselves."""
+
+    def __init__(self, directories: Sequence[LogDirectory], dead: dict[Path, str]) -> None:
+        self.directories = tuple(directories)
+        self.dead = dead
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[Path],
+        *,
+        node_id: int,
+        cluster_id: str,
+        files: FileSystem = POSIX,
+        on_failure: Callable[[LogDirectory, StorageFailure], None] = lambda _, __: None,
+    ) -> "LogDirectories":
+        """Open what can be opened. Raises WrongDirectory, and StorageFailure if there is none at all or two are one."""
+        opened: list[LogDirectory] = []
+        dead: dict[Path, str] = {}
+        for path in paths:
+            try:
+                directory = LogDirectory(path, node_id=node_id, cluster_id=cluster_id, files=files)
+            except (StorageFailure, DiskFull) as error:
+                dead[path] = str(error)
+                continue
+            directory.on_failure = _told(on_failure, directory)
+            opened.append(directory)
+        if not opened:
+            raise StorageFailure(f"no log directory can be used: {'; '.join(dead.values())}")
+        ids = [each.directory_id for each in opened]
+        if len(set(ids)) != len(ids):
+            raise StorageFailure(
+                f"two of {', '.join(map(str, paths))} have the same directory.id: one is a copy of the other. Remove it"
+                " from log.dirs"
+            )
+        return cls(opened, dead)
+
+    @property
+    def online(self) -> tuple[LogDirectory, ...]:
+        """Those that serve."""
+        return tuple(each for each in self.directories if each.failure is None)
+
+    @property
+    def are_all_online(self) -> bool:
+        """While one is offline, a replica that is not found may be in it."""
+        return not self.dead and len(self.online) == len(self.directories)
+
+    def by_id(self, directory_id: UUID) -> LogDirectory | None:
+        """The one that serves under this id."""
+        return next((each for each in self.online if each.directory_id == directory_id), None)
+
+    def holding(self, replica: TopicPartition) -> LogDirectory | None:
+        """The one in which the replica's log is open."""
+        return next((each for each in self.online if replica in each.logs), None)
+
+    def log(self, replica: TopicPartition) -> PartitionLog | None:
+        """The replica's log, if it is open."""
+        directory = self.holding(replica)
+        return None if directory is None else directory.logs[replica]
+
+    def choose(self) -> LogDirectory:
+        """Where a new replica goes that nobody assigned to a directory: the one with the fewest.
+
+        Raises StorageFailure when all are offline.
+        """
+        if not self.online:
+            raise StorageFailure("all log directories are offline")
+        return min(self.online, key=lambda each: len(each.logs))
+
+    def closed_epoch(self) -> int | None:
+        """In which broker epoch the broker before stopped cleanly; None unless every directory says the same."""
+        epochs = {each.closed_epoch for each in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.dead else None
+
+
+def _told(
+    on_failure: Callable[[LogDirectory, StorageFailure], None], directory: LogDirectory
+) -> Callable[[StorageFailure], None]:
+    return lambda failure: on_failure(directory, failure)

@@ -1,0 +1,324 @@
+"""One directory of `log.dirs`: its identity, the logs in it, checkpoints, clean stop, and its end when the disk fails.
+
+Owns the files around the partitions. A failure of the disk takes the whole directory offline, for good: nothing in it is tried
+again by this process. Must not know the other directories, nor who leads.
+
+Order at a clean stop: flush each log with its snapshot and epochs, then the checkpoints, the marker last. At start the marker
+is taken away before anything else is written.
+Source: the files of a stock broker (`LogManager`, `CleanShutdownFileHandler`).
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import time_ns
+from uuid import UUID
+
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.records.identity import uuid_text
+from quorum_node.storage.atomic_file import read_file, replace_file, sync_directory
+from quorum_node.storage.broker import offset_checkpoint as checkpoints
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.log_loading import Known
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.offset_checkpoint import (
+    TopicPartition,
+    read_offsets,
+    write_offsets,
+)
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.replica_folder import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    folder_name,
+    going_name,
+    is_going,
+    parse_folder_name,
+    topic_id_in,
+)
+from quorum_node.storage.errors import (
+    DiskFull,
+    StorageFailure,
+    again,
+    classify,
+    storage_errors,
+)
+from quorum_node.storage.file_system import POSIX, FileSystem
+from quorum_node.storage.meta_properties import (
+    MetaProperties,
+    check_identity,
+    read_meta_properties,
+    write_meta_properties,
+)
+from quorum_node.storage.partition_metadata import ensure_partition_metadata
+
+CLEAN_STOP_FILE = ".kafka_cleanshutdown"
+
+
+def _time_of_day_ms() -> int:
+    return time_ns() // 1_000_000
+
+
+class LogDirectory:
+    """`failure`: why it is offline, or None. `was_closed`: the broker before stopped cleanly, in `closed_epoch`."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        node_id: int,
+        cluster_id: str,
+        files: FileSystem = POSIX,
+        clock_ms: Callable[[], int] = _time_of_day_ms,
+        new_id: Callable[[], UUID] = fresh_uuid,
+    ) -> None:
+        """Open the directory, or format an empty one. No log is opened yet.
+
+        Raises WrongDirectory when it is another node's or cluster's, StorageFailure, DiskFull.
+        """
+        self.path = path
+        self.failure: StorageFailure | None = None
+        self.on_failure: Callable[[StorageFailure], None] = lambda _: None
+        """Called once, on the thread that met the failure."""
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._files = files
+        self._clock_ms = clock_ms
+        self._lock = threading.RLock()
+        self._going: list[tuple[int, Path]] = []
+        meta = self._identity(node_id, cluster_id, new_id)
+        self.directory_id = meta.directory_id
+        self.was_closed, self.closed_epoch = self._take_clean_stop()
+        self.high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
+        """As they were when the broker before stopped or ended."""
+        self._recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
+        self._log_starts = self._offsets(checkpoints.LOG_STARTS)
+        self.cleaned = self._offsets(checkpoints.CLEANED)
+        """Up to where compaction has come."""
+        with storage_errors(f"look into {path}"):
+            for name in files.names(path):
+                if is_going(name):
+                    self._going.append((clock_ms(), path / name))
+
+    # -- replicas
+
+    def replicas(self) -> dict[TopicPartition, UUID | None]:
+        """Every directory of a replica, with the topic id in it; None: it has none, and belongs to no topic."""
+        with storage_errors(f"look into {self.path}"):
+            names = self._files.names(self.path)
+        found = {}
+        for name in sorted(names):
+            replica = parse_folder_name(name)
+            if replica is not None:
+                found[replica] = topic_id_in(self.path / name, self._files)
+        return found
+
+    def open_log(
+        self, replica: TopicPartition, topic_id: UUID, settings: LogSettings
+    ) -> PartitionLog:
+        """Open the replica's log, or begin one.
+
+        Raises DamagedLog (this replica stays offline), StorageFailure (the directory is offline now) or DiskFull.
+        """
+        self.check_usable()
+        folder = self.path / folder_name(replica)
+        try:
+            with storage_errors(f"open {folder}"):
+                if not self._files.exists(folder):
+                    self._files.make_directories(folder)
+                    sync_directory(self.path, self._files)
+                ensure_partition_metadata(folder, uuid_text(topic_id), self._files)
+                log = PartitionLog.open(
+                    folder,
+                    settings,
+                    Known(
+                        self._recovery_points.get(replica, 0),
+                        self._log_starts.get(replica, 0),
+                        self.was_closed,
+                    ),
+                    files=self._files,
+                    clock_ms=self._clock_ms,
+                    before_lowering=lambda _: self.write_recovery_points(),
+                    on_failure=self.fail,
+                )
+        except DamagedLog:
+            raise
+        except StorageFailure as error:
+            self.fail(error)
+            raise
+        with self._lock:
+            self.logs[replica] = log
+        return log
+
+    def delete(self, replica: TopicPartition) -> None:
+        """The topic is deleted, or the replica is elsewhere: its files go after file.delete.delay.ms."""
+        log = self.logs.get(replica)
+        delay_ms = LogSettings().file_delete_delay_ms
+        if log is not None:
+            delay_ms = log.settings.file_delete_delay_ms
+        self._set_aside(replica, DELETE_SUFFIX, delay_ms)
+
+    def set_aside(self, replica: TopicPartition, delay_ms: int) -> None:
+        """No metadata knows this replica, or another topic has its name now: its files go after `delay_ms`."""
+        self._set_aside(replica, STRAY_SUFFIX, delay_ms)
+
+    def _set_aside(self, replica: TopicPartition, suffix: str, delay_ms: int) -> None:
+        self.check_usable()
+        with self._lock:
+            log = self.logs.pop(replica, None)
+            for offsets in (
+                self.high_watermarks, self._recovery_points, self._log_starts, self.cleaned
+            ):  # fmt: skip
+                offsets.pop(replica, None)
+        if log is not None:
+            log.close(cleanly=False)
+        target = self.path / going_name(replica, suffix)
+        with self._failing(f"set {folder_name(replica)} aside"):
+            self._files.rename(self.path / folder_name(replica), target)
+            sync_directory(self.path, self._files)
+        self._going.append((self._clock_ms() + delay_ms, target))
+        self.write_recovery_points()
+
+    def remove_due(self) -> int:
+        """Remove the directories and segments whose delay is over; how many directories went."""
+        self.check_usable()
+        now_ms = self._clock_ms()
+        for log in list(self.logs.values()):
+            log.remove_deleted(now_ms)
+        due = [each for each in self._going if each[0] <= now_ms]
+        for each in due:
+            with self._failing(f"remove {each[1]}"):
+                for name in self._files.names(each[1]):
+                    self._files.unlink(each[1] / name)
+                self._files.remove_directory(each[1])
+            self._going.remove(each)
+        return len(due)
+
+    # -- checkpoints
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace replication-offset-checkpoint; partitions that are not open keep theirs. Raises StorageFailure or DiskFull."""
+        self.check_usable()
+        with self._lock:
+            self.high_watermarks.update(offsets)
+            self._write(checkpoints.HIGH_WATERMARKS, self.high_watermarks)
+
+    def write_recovery_points(self) -> None:
+        """Replace recovery-point- and log-start-offset-checkpoint. Raises StorageFailure or DiskFull."""
+        self.check_usable()
+        with self._lock:
+            for replica, log in self.logs.items():
+                self._recovery_points[replica] = log.recovery_point
+                if log.start_offset > log.segments[0].base_offset:
+                    self._log_starts[replica] = log.start_offset
+                else:
+                    self._log_starts.pop(replica, None)
+            self._write(checkpoints.RECOVERY_POINTS, self._recovery_points)
+            self._write(checkpoints.LOG_STARTS, self._log_starts)
+
+    def write_cleaned(self) -> None:
+        """Replace cleaner-offset-checkpoint. Raises StorageFailure or DiskFull."""
+        self.check_usable()
+        with self._lock:
+            self._write(checkpoints.CLEANED, self.cleaned)
+
+    def close(self, broker_epoch: int, *, cleanly: bool = True) -> None:
+        """Cleanly: everything is flushed, and the marker says so. A directory that failed gets no marker."""
+        with self._lock:
+            if not cleanly or self.failure is not None:
+                for log in self.logs.values():
+                    log.close(cleanly=False)
+                return
+            for log in self.logs.values():
+                log.close()
+            self.write_recovery_points()
+            text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+            with self._failing("write the marker of a clean stop"):
+                replace_file(self.path / CLEAN_STOP_FILE, text.encode(), self._files)
+
+    # -- failure
+
+    def fail(self, failure: StorageFailure) -> None:
+        """The directory is offline from now on, with all its logs; the first reason counts."""
+        with self._lock:
+            if self.failure is not None:
+                return
+            self.failure = failure
+            for log in self.logs.values():
+                log.disable(failure)
+        self.on_failure(failure)
+
+    def check_usable(self) -> None:
+        """Raises StorageFailure once the directory has failed."""
+        if self.failure is not None:
+            raise again(self.failure)
+
+    def _failing(self, action: str) -> "_Failing":
+        return _Failing(self, action)
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._failing(f"write {name}"):
+            write_offsets(self.path / name, offsets, self._files)
+
+    # -- opening
+
+    def _identity(
+        self, node_id: int, cluster_id: str, new_id: Callable[[], UUID]
+    ) -> MetaProperties:
+        with storage_errors(f"open {self.path}"):
+            self._files.make_directories(self.path)
+            names = self._files.names(self.path)
+        meta = read_meta_properties(self.path, self._files)
+        if meta is None:
+            held = sorted(name for name in names if parse_folder_name(name) is not None)
+            if held:
+                raise StorageFailure(
+                    f"{self.path} holds {held[0]} and has no meta.properties: its identity is lost. Nothing was changed."
+                    " Put meta.properties back, or empty the directory: its replicas are then replicated again"
+                )
+            meta = MetaProperties(node_id, new_id(), cluster_id)
+            write_meta_properties(self.path, meta, self._files)
+        check_identity(meta, self.path, node_id, cluster_id)
+        return meta
+
+    def _take_clean_stop(self) -> tuple[bool, int | None]:
+        path = self.path / CLEAN_STOP_FILE
+        content = read_file(path, self._files)
+        if content is None:
+            return False, None
+        with storage_errors(f"remove {path}"):
+            self._files.unlink(path)
+            sync_directory(self.path, self._files)
+        try:
+            return True, int(json.loads(content)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            return True, None
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        offsets = read_offsets(self.path / name, self._files)
+        if offsets is None and name == checkpoints.RECOVERY_POINTS:
+            self.was_closed = False
+        return offsets or {}
+
+
+class _Failing:
+    """OSErrors inside fail the directory; a full disk does not."""
+
+    __slots__ = ("_action", "_directory")
+
+    def __init__(self, directory: LogDirectory, action: str) -> None:
+        self._directory = directory
+        self._action = action
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OSError):
+            failure = classify(error, f"{self._action} in {self._directory.path}")
+            if isinstance(failure, DiskFull) and not failure.at_sync:
+                raise failure from error
+            failure = StorageFailure(str(failure))
+            self._directory.fail(failure)
+            raise failure from error
+        if isinstance(error, StorageFailure) and not isinstance(error, DamagedLog):
+            self._directory.fail(error)

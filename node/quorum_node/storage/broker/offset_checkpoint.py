@@ -1,0 +1,47 @@
+"""Offsets of the partitions of a log directory, in Kafka's text files.
+
+    0                 version
+    2                 number of entries
+    topic 0 17        topic, partition, offset
+
+Owns the format. Source: a stock broker's `OffsetCheckpointFile`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from quorum_node.storage.atomic_file import read_file, replace_file
+from quorum_node.storage.file_system import FileSystem
+
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
+
+TopicPartition = tuple[str, int]
+
+
+def write_offsets(path: Path, offsets: Mapping[TopicPartition, int], files: FileSystem) -> None:
+    """Replace the file durably. Raises StorageFailure or DiskFull."""
+    lines = ["0", str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    replace_file(path, ("\n".join(lines) + "\n").encode(), files)
+
+
+def read_offsets(path: Path, files: FileSystem) -> dict[TopicPartition, int] | None:
+    """Empty if there is no file; None if it is damaged: then nothing is known, which costs time and no record.
+
+    Raises StorageFailure when it can not be read.
+    """
+    content = read_file(path, files)
+    if content is None:
+        return {}
+    try:
+        version, count, *lines = content.decode().splitlines()
+        offsets = {}
+        for line in lines:
+            topic, partition, offset = line.split()
+            offsets[topic, int(partition)] = int(offset)
+    except ValueError:
+        return None
+    return offsets if version == "0" and int(count) == len(offsets) else None

@@ -1,0 +1,60 @@
+"""Names of the directories of replicas: `TOPIC-PARTITION`, and what they are renamed to before they go.
+
+Owns the names and `partition.metadata`. Source: a stock broker's `LocalLog` and `PartitionMetadataFile`.
+"""
+
+import re
+from pathlib import Path
+from uuid import UUID
+
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.records.identity import parse_uuid
+from quorum_node.storage.atomic_file import read_file
+from quorum_node.storage.broker.offset_checkpoint import TopicPartition
+from quorum_node.storage.errors import StorageFailure
+from quorum_node.storage.file_system import FileSystem
+from quorum_node.storage.partition_metadata import FILE_NAME
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_MOST_CHARACTERS = 255
+_REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+_GOING = re.compile(r"\S+-\S+\.\S+(?:-delete|-stray)")
+
+
+def folder_name(replica: TopicPartition) -> str:
+    """Where a replica's files are."""
+    return f"{replica[0]}-{replica[1]}"
+
+
+def parse_folder_name(name: str) -> TopicPartition | None:
+    """None: no directory of a replica that is served."""
+    found = _REPLICA.fullmatch(name)
+    if found is None or is_going(name) or name.startswith("__cluster_metadata-"):
+        return None
+    return found[1], int(found[2])
+
+
+def is_going(name: str) -> bool:
+    """Whether it was renamed, to be removed."""
+    return _GOING.fullmatch(name) is not None
+
+
+def going_name(replica: TopicPartition, suffix: str) -> str:
+    """A name that nothing else has, and that a stock broker takes for the same."""
+    tail = f"-{replica[1]}.{fresh_uuid().hex}{suffix}"
+    return replica[0][: _MOST_CHARACTERS - len(tail)] + tail
+
+
+def topic_id_in(folder: Path, files: FileSystem) -> UUID | None:
+    """From partition.metadata; None if there is no such file. Raises StorageFailure when it is damaged."""
+    content = read_file(folder / FILE_NAME, files)
+    if content is None:
+        return None
+    try:
+        pairs = dict(line.split(": ") for line in content.decode().splitlines())
+        if pairs["version"] != "0":
+            raise ValueError(f"version {pairs['version']}")
+        return parse_uuid(pairs["topic_id"])
+    except (ValueError, KeyError) as error:
+        raise StorageFailure(f"{folder / FILE_NAME} is damaged ({error!r})") from error

@@ -1,0 +1,54 @@
+"""Which of the oldest segments a partition may lose. Owns the rules; the log removes them.
+
+Source: Kafka's documentation, "Topic Configs": retention.ms, retention.bytes; KIP-107 (log start offset).
+"""
+
+from quorum_node.storage.broker.data_segment import DataSegment
+from quorum_node.storage.broker.log_settings import FOREVER
+from quorum_node.storage.broker.partition_log import PartitionLog
+
+
+def enforce_retention(log: PartitionLog, high_watermark: int, now_ms: int) -> bool:
+    """Remove the oldest segments by start, time and size; never what is at or above `high_watermark`.
+
+    True if any went, and then `start_offset` may have moved. `now_ms`: time of day. Raises StorageFailure or DiskFull.
+    """
+    count = expired_segments(log, high_watermark, now_ms)
+    if not count:
+        return False
+    if count == len(log.segments):
+        log.roll()
+    log.delete_segments(count)
+    return True
+
+
+def expired_segments(log: PartitionLog, high_watermark: int, now_ms: int) -> int:
+    """How many of the oldest segments go, perhaps all of them."""
+    segments, settings = log.segments, log.settings
+    over_bytes = 0
+    if settings.deletes and settings.retention_bytes != FOREVER:
+        over_bytes = log.size_bytes - settings.retention_bytes
+    count = 0
+    for number, segment in enumerate(segments):
+        is_last = number + 1 == len(segments)
+        end_offset = log.end_offset if is_last else segments[number + 1].base_offset
+        if end_offset > high_watermark or (is_last and not segment.size_bytes):
+            break
+        before_start = end_offset <= log.start_offset and not is_last
+        too_large = over_bytes >= segment.size_bytes > 0
+        if not (before_start or too_large or _is_old(log, segment, now_ms)):
+            break
+        over_bytes -= segment.size_bytes
+        count += 1
+    return count
+
+
+def _is_old(log: PartitionLog, segment: DataSegment, now_ms: int) -> bool:
+    settings = log.settings
+    if not settings.deletes or settings.retention_ms == FOREVER:
+        return False
+    newest_ms = segment.max_timestamp_ms
+    if newest_ms < 0:
+        # No record has a timestamp: since when the segment is known here.
+        newest_ms = segment.created_ms
+    return now_ms - newest_ms > settings.retention_ms

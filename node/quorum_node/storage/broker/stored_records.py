@@ -1,0 +1,86 @@
+"""The records of a stored batch, whatever it was compressed with.
+
+Owns the codecs. Only compaction and searches by timestamp look inside a batch. Source: Kafka's documentation, "Record Batch".
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorum_node.records.batches import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    CorruptBatch,
+    read_header,
+)
+from quorum_node.schema.primitives import MalformedRecord, read_varint
+
+_LOG_APPEND_TIME = 0x08
+_GZIP = 1
+_MOST_BYTES = 256 << 20
+"""What a batch may inflate to: far above any that a producer may send."""
+
+
+class UnknownCodec(Exception):
+    """A codec that this node can not read."""
+
+
+class StoredRecord(NamedTuple):
+    """`body`: the record as it is in the batch, with its length in front."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    has_value: bool
+    body: bytes
+
+
+def record_bytes(data: bytes) -> bytes:
+    """What follows the header, inflated. Raises UnknownCodec, CorruptBatch."""
+    codec = read_header(data).attributes & COMPRESSION_MASK
+    if not codec:
+        return data[HEADER_BYTES:]
+    if codec != _GZIP:
+        raise UnknownCodec(f"codec {codec}")
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        content = inflater.decompress(data[HEADER_BYTES:], _MOST_BYTES)
+    except zlib.error as error:
+        raise CorruptBatch(HEADER_BYTES, str(error)) from None
+    if inflater.unconsumed_tail:
+        raise CorruptBatch(HEADER_BYTES, f"inflates to more than {_MOST_BYTES} bytes")
+    return content
+
+
+def stored_records(data: bytes) -> Iterator[StoredRecord]:
+    """In order; offsets may have gaps. Raises UnknownCodec, CorruptBatch."""
+    header = read_header(data)
+    raw, at = record_bytes(data), 0
+    append_time = header.max_timestamp_ms if header.attributes & _LOG_APPEND_TIME else None
+    try:
+        while at < len(raw):
+            size, body = read_varint(raw, at)
+            end = body + size
+            if size < 6 or end > len(raw):
+                raise MalformedRecord(f"record of {size} bytes")
+            timestamp_delta, position = read_varint(raw, body + 1)
+            offset_delta, position = read_varint(raw, position)
+            key_size, position = read_varint(raw, position)
+            key = None
+            if key_size >= 0:
+                key = raw[position : position + key_size]
+                position += key_size
+            value_size, position = read_varint(raw, position)
+            if position + max(value_size, 0) > end:
+                raise MalformedRecord(f"value of {value_size} bytes")
+            timestamp = header.base_timestamp_ms + timestamp_delta
+            yield StoredRecord(
+                header.base_offset + offset_delta,
+                timestamp if append_time is None else append_time,
+                key,
+                value_size >= 0,
+                raw[at:end],
+            )
+            at = end
+    except (MalformedRecord, IndexError) as error:
+        raise CorruptBatch(at, str(error)) from None

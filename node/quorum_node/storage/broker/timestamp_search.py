@@ -1,0 +1,79 @@
+"""Offsets by timestamp: what ListOffsets asks.
+
+Owns the search through the time index, the headers of batches, and the records of the one batch that counts. Only that batch is
+decompressed. Source: KIP-33, KIP-79, KIP-734 (the record with the largest timestamp).
+"""
+
+from typing import NamedTuple
+
+from quorum_node.records.batches import CorruptBatch
+from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.broker.data_segment import DataSegment
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.stored_records import UnknownCodec, stored_records
+
+
+class FoundOffset(NamedTuple):
+    """A record, and the leader epoch of its batch."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def offset_for_timestamp(
+    log: PartitionLog, timestamp_ms: int, limit_offset: int | None = None
+) -> FoundOffset | None:
+    """The first record from the log's start on, below `limit_offset`, with that timestamp or a later one.
+
+    Raises StorageFailure.
+    """
+    limit = log.end_offset if limit_offset is None else limit_offset
+    for segment in log.segments:
+        is_active = segment is log.segments[-1]
+        if segment.end_offset <= log.start_offset or (
+            segment.max_timestamp_ms < timestamp_ms and not is_active
+        ):
+            continue
+        begin = max(segment.times.before(timestamp_ms), log.start_offset)
+        for batch in segment.batches(begin):
+            if batch.base_offset >= limit:
+                return None
+            if batch.max_timestamp_ms < timestamp_ms or batch.end_offset <= begin:
+                continue
+            found = _first_in(segment, batch, timestamp_ms, log.start_offset)
+            if found is not None:
+                return found if found.offset < limit else None
+    return None
+
+
+def offset_of_newest(log: PartitionLog, limit_offset: int | None = None) -> FoundOffset | None:
+    """The first of the records with the largest timestamp below `limit_offset`. Raises StorageFailure."""
+    limit = log.end_offset if limit_offset is None else limit_offset
+    newest = -1
+    for segment in log.segments:
+        if segment.end_offset <= limit:
+            newest = max(newest, segment.max_timestamp_ms)
+        elif segment.base_offset < limit:
+            below = [
+                b.max_timestamp_ms
+                for b in segment.batches(segment.base_offset)
+                if b.end_offset <= limit
+            ]
+            newest = max(newest, *below, -1)
+    return None if newest < 0 else offset_for_timestamp(log, newest, limit)
+
+
+def _first_in(
+    segment: DataSegment, batch: FileBatch, timestamp_ms: int, start_offset: int
+) -> FoundOffset | None:
+    data = read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+    try:
+        for record in stored_records(data):
+            if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                return FoundOffset(record.offset, record.timestamp_ms, batch.leader_epoch)
+    except (UnknownCodec, CorruptBatch):
+        # Its header says that it is in there; who reads from the batch's beginning finds it.
+        offset = max(batch.base_offset, start_offset)
+        return FoundOffset(offset, batch.max_timestamp_ms, batch.leader_epoch)
+    return None
