@@ -1,8 +1,10 @@
 """Random appends, cuts, restarts and losses of power, beside a model that is a list of batches."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -13,7 +15,7 @@ from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.partition_log import PartitionLog
 from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.producer_walk import follow
-from quorum_simulation.files.file_system import SimulatedFiles
+from quorum_simulation.files.file_system import PowerLost, SimulatedFiles
 from support.data_batches import data_batch, end_of_transaction
 
 FOLDER = Path("/log/topic-0")
@@ -30,7 +32,6 @@ class Model:
     end: int = 0
     flushed: int = 0
     epoch: int = 0
-    known: Known = field(default_factory=Known)
     now_ms: int = 1_000
     open: dict[int, int] = field(default_factory=dict)
     sequences: dict[int, int] = field(default_factory=dict)
@@ -65,6 +66,11 @@ class Model:
             value_bytes=random.randrange(1, 120),
         )
 
+    def copied(self) -> "Model":
+        return replace(
+            self, batches=self.batches[:], open=dict(self.open), sequences=dict(self.sequences)
+        )
+
     @property
     def last_end(self) -> int:
         return self.batches[-1].end_offset if self.batches else self.start
@@ -86,8 +92,13 @@ class Model:
     def table(self) -> ProducerTable:
         table = ProducerTable()
         for each in self.batches:
-            follow(table, batch_at(each.data, 0, 0, each.size_bytes), lambda each=each: each.data)
+            data = cast(bytes, each.data)
+            follow(table, batch_at(data, 0, 0, len(data)), lambda data=data: data)  # type: ignore[misc]
         return table
+
+
+Act = tuple[Model, Callable[[], object]]
+"""What the log has to hold afterwards, and how it comes to that."""
 
 
 class Machine:
@@ -97,6 +108,7 @@ class Machine:
         self.random = Random(seed)
         self.files = SimulatedFiles(self.random, shuffled=shuffled)
         self.files.make_directories(FOLDER)
+        self.known = Known()
         self.model = Model(self.random)
         self.log = self.opened()
 
@@ -104,99 +116,148 @@ class Machine:
         return PartitionLog.open(
             FOLDER,
             SETTINGS,
-            self.model.known,
+            self.known,
             files=self.files,
             clock_ms=lambda: self.model.now_ms,
             before_lowering=self.remember,
         )
 
     def remember(self, log: PartitionLog) -> None:
-        self.model.known = Known(log.recovery_point, log.start_offset)
+        self.known = Known(log.recovery_point, log.start_offset)
 
-    def append(self) -> None:
-        model = self.model
+    def append(self) -> Act:
+        model = self.model.copied()
         if self.random.random() < 0.1:
             model.epoch += 1
         batches = []
         for _ in range(self.random.randrange(1, 5)):
             batches.append(model.next_batch())
             model.end = batches[-1].end_offset
-        self.log.append(batches)
         model.batches += batches
+        return model, lambda: self.log.append(batches)
 
-    def cut(self) -> None:
-        if self.model.end > self.model.start:
-            end = self.random.randrange(self.model.start, self.model.end)
-            self.log.truncate_to(end)
-            self.model.cut(end)
-            # What a leader of a newer epoch brings instead.
-            self.model.epoch += 1
+    def cut(self) -> Act:
+        model = self.model.copied()
+        if model.end <= model.start:
+            return self.append()
+        end = self.random.randrange(model.start, model.end)
+        model.cut(end)
+        # What a leader of a newer epoch brings instead.
+        model.epoch += 1
+        return model, lambda: self.log.truncate_to(end)
 
-    def flush(self) -> None:
-        self.log.flush()
-        self.model.flushed = self.model.last_end
-        if self.random.random() < 0.5:
-            self.remember(self.log)
+    def flush(self) -> Act:
+        model = self.model.copied()
+        model.flushed = model.last_end
 
-    def begin_later(self) -> None:
+        def act() -> None:
+            self.log.flush()
+            if self.random.random() < 0.5:
+                self.remember(self.log)
+
+        return model, act
+
+    def begin_later(self) -> Act:
         """Retention or DeleteRecords; the checkpoint is written at once."""
-        if self.model.flushed > self.model.start:
-            start = self.random.randrange(self.model.start, self.model.flushed)
+        model = self.model.copied()
+        if model.flushed <= model.start:
+            return self.append()
+        start = model.start = self.random.randrange(model.start, model.flushed)
+
+        def act() -> None:
             self.log.delete_records_below(start)
             whole = [s for s in self.log.segments[1:] if s.base_offset <= start]
             self.log.delete_segments(len(whole))
-            self.model.start = max(start, self.model.start)
             self.remember(self.log)
 
-    def restart_behind(self) -> None:
-        offset = self.model.end + self.random.randrange(1, 20)
-        self.log.restart_at(offset)
-        self.remember(self.log)
-        self.model.batches = []
-        self.model.start = self.model.end = self.model.flushed = offset
-        self.model.open, self.model.sequences = {}, {}
+        return model, act
+
+    def restart_behind(self) -> Act:
+        model = self.model.copied()
+        offset = model.end + self.random.randrange(1, 20)
+        model.batches, model.open, model.sequences = [], {}, {}
+        model.start = model.end = model.flushed = offset
+
+        def act() -> None:
+            self.log.restart_at(offset)
+            self.remember(self.log)
+
+        return model, act
+
+    def remove(self) -> Act:
+        return self.model.copied(), lambda: self.log.remove_deleted()
 
     def stop_cleanly(self) -> None:
         self.log.close()
         self.model.flushed = self.model.last_end
-        self.model.known = Known(self.log.recovery_point, self.log.start_offset, was_closed=True)
+        self.known = Known(self.log.recovery_point, self.log.start_offset, was_closed=True)
         self.files.end_process()
         if self.random.random() < 0.5:
             self.files.lose_power()
-        self.reopen()
+        self.reopen([self.model])
 
     def crash(self) -> None:
         if self.random.random() < 0.5:
             self.files.lose_power()
         else:
             self.files.end_process()
-        self.reopen()
+        self.reopen([self.model])
 
-    def reopen(self) -> None:
+    def crash_inside(self) -> None:
+        """Power goes in the middle of a change, or at its end."""
+        before = self.model
+        after, act = self.random.choice(CHANGES)(self)
+        self.files.calls_left = self.random.randrange(12)
+        try:
+            act()
+        except PowerLost:
+            after.flushed = before.flushed
+        self.files.calls_left = None
+        # What was to go may be gone in part; of a log that was to begin anew, all of it.
+        before.flushed = min(before.flushed, after.last_end if after.batches else 0)
+        self.files.lose_power()
+        self.reopen([after, before])
+
+    def reopen(self, models: list[Model]) -> None:
+        """The log is a beginning of what one of the models holds, at least what was flushed."""
         self.log = self.opened()
-        self.model.known = Known(self.model.known.recovery_point, self.model.known.start_offset)
-        model = self.model
-        assert self.log.end_offset >= model.flushed, "what was flushed is there"
-        assert self.log.end_offset <= model.end
-        model.cut(self.log.end_offset)
-        model.flushed = max(model.flushed, model.start)
+        self.known = Known(self.known.recovery_point, self.known.start_offset)
+        log = self.log
+        for model in models:
+            wanted = [each for each in model.batches if each.end_offset <= log.end_offset]
+            wanted = [each for each in wanted if each.end_offset > log.start_offset]
+            if model.flushed <= log.end_offset <= model.end and self.stored() == joined(wanted):
+                model.cut(log.end_offset)
+                model.start = log.start_offset
+                model.flushed = max(min(model.flushed, model.end), model.start)
+                self.model = model
+                return
+        spans = [[(b.base_offset, b.end_offset, b.leader_epoch) for b in m.batches] for m in models]
+        raise AssertionError(
+            f"{log.start_offset} to {log.end_offset}, flushed {[m.flushed for m in models]},"
+            f" ends {[m.end for m in models]}, batches {spans}, notes {log.notes}"
+        )
+
+    def stored(self) -> bytes:
+        log, offset, found = self.log, self.log.start_offset, b""
+        while data := log.read(offset, self.random.choice([1, 300, 5_000])):
+            found += data
+            at = 0
+            while at < len(data):
+                batch = batch_at(data, at, at, len(data))
+                at, offset = at + batch.size_bytes, batch.end_offset
+        return found
+
+    def change(self) -> None:
+        self.model, act = self.random.choices(CHANGES, WEIGHTS)[0](self)
+        act()
 
     def check(self) -> None:
         """Every byte, by reads from everywhere."""
         log, model = self.log, self.model
         assert (log.start_offset, log.end_offset) == (model.start, model.end)
         readable = [each for each in model.batches if each.end_offset > model.start]
-        offset, found = model.start, b""
-        while offset < log.end_offset:
-            data = log.read(offset, self.random.choice([1, 300, 5_000]))
-            if not data:
-                break
-            found += data
-            at = 0
-            while at < len(data):
-                batch = batch_at(data, at, at, len(data))
-                at, offset = at + batch.size_bytes, batch.end_offset
-        assert found == b"".join(each.data for each in readable)
+        assert self.stored() == joined(readable)
         self.check_producers()
         for _ in range(3):
             offset = self.random.randrange(model.start, model.end + 1)
@@ -216,23 +277,33 @@ class Machine:
                     assert found.transaction_start == state.transaction_start
 
 
-ACTS = (
-    (Machine.append, 12),
-    (Machine.cut, 2),
-    (Machine.flush, 3),
-    (Machine.begin_later, 1),
-    (Machine.restart_behind, 0.3),
-    (Machine.stop_cleanly, 1),
-    (Machine.crash, 2),
+CHANGES = (
+    Machine.append,
+    Machine.cut,
+    Machine.flush,
+    Machine.begin_later,
+    Machine.restart_behind,
+    Machine.remove,
 )
+WEIGHTS = (12, 2, 3, 1, 0.3, 0.5)
+
+
+def joined(batches: list[Batch]) -> bytes:
+    return b"".join(cast(bytes, each.data) for each in batches)
 
 
 def run(seed: int, steps: int) -> None:
     machine = Machine(seed, shuffled=seed % 2 == 1)
-    acts = [act for act, _ in ACTS]
-    weights = [weight for _, weight in ACTS]
     for _ in range(steps):
-        machine.random.choices(acts, weights)[0](machine)
+        chance = machine.random.random()
+        if chance < 0.85:
+            machine.change()
+        elif chance < 0.9:
+            machine.stop_cleanly()
+        elif chance < 0.95:
+            machine.crash()
+        else:
+            machine.crash_inside()
         machine.check()
 
 

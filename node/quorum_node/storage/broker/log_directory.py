@@ -125,6 +125,9 @@ class LogDirectory:
         try:
             with storage_errors(f"open {folder}"):
                 if not self._files.exists(folder):
+                    # What was known is of an earlier replica.
+                    self._recovery_points.pop(replica, None)
+                    self._log_starts.pop(replica, None)
                     self._files.make_directories(folder)
                     sync_directory(self.path, self._files)
                 ensure_partition_metadata(folder, uuid_text(topic_id), self._files)

@@ -21,7 +21,7 @@ from quorum_node.storage.broker.data_segment import (
     Appended,
     DataSegment,
 )
-from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.errors import HOW_TO_REPLACE, DamagedLog
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshot import SUFFIX as SNAPSHOT_SUFFIX
 from quorum_node.storage.broker.producer_snapshot import read_snapshot, snapshot_path
@@ -116,10 +116,15 @@ class LogLoader:
         try:
             producers = self._open_segments(bases, snapshots)
         except BaseException:
-            for segment in self._segments:
-                segment.close()
+            self._close()
             raise
         end_offset = self._segments[-1].end_offset
+        if end_offset < self._known.recovery_point:
+            self._close()
+            raise DamagedLog(
+                f"the log in {self._directory} ends at offset {end_offset}, but it was flushed up to"
+                f" {self._known.recovery_point}: the disk came back shorter. {HOW_TO_REPLACE}"
+            )
         start_offset = max(self._known.start_offset, self._segments[0].base_offset)
         if self._known.was_closed:
             recovery_point = end_offset
@@ -134,6 +139,10 @@ class LogLoader:
             self._segments, start_offset, end_offset, recovery_point, self._epochs, producers,
             snapshots, self._notes,
         )  # fmt: skip
+
+    def _close(self) -> None:
+        for segment in self._segments:
+            segment.close()
 
     # -- names
 
@@ -255,6 +264,9 @@ class LogLoader:
         """Scan the segments that have to be, and what producers did in the others."""
         known_to = producers.end_offset
         for number, segment in enumerate(self._segments):
+            if self._misses_what_is_before(number):
+                self._drop_segments(number)
+                break
             if segment.base_offset in anew:
                 torn = self._scan(segment, number, producers, known_to)
                 if torn:
@@ -266,6 +278,17 @@ class LogLoader:
                         follow_in_segment(producers, segment, batch)
         if self._segments:
             producers.end_offset = max(producers.end_offset, self._segments[-1].end_offset)
+
+    def _misses_what_is_before(self, number: int) -> bool:
+        """Whether the segment before lost its end, which was not flushed: nothing is served behind a hole.
+
+        Only compaction leaves a gap between segments on purpose.
+        """
+        base_offset = self._segments[number].base_offset
+        if number == 0 or self._known.was_closed or self._settings.compacts:
+            return False
+        is_unflushed = base_offset > self._known.recovery_point
+        return is_unflushed and self._segments[number - 1].end_offset < base_offset
 
     def _scan(
         self, segment: DataSegment, number: int, producers: ProducerTable, known_to: int
@@ -296,7 +319,7 @@ class LogLoader:
             problem = error
         torn = size_bytes - segment.size_bytes
         if problem is not None:
-            self._check_unflushed(segment, number, problem)
+            self._check_unflushed(segment, problem)
             self._notes.append(
                 f"{segment.path}: {torn} bytes behind offset {segment.end_offset} were never flushed and are cut off"
                 f" ({problem})"
@@ -307,15 +330,13 @@ class LogLoader:
         segment.close_for_appends()
         return torn
 
-    def _check_unflushed(self, segment: DataSegment, number: int, problem: object) -> None:
+    def _check_unflushed(self, segment: DataSegment, problem: object) -> None:
         """Raise DamagedLog if what is not whole was flushed."""
-        is_last = number + 1 == len(self._segments)
         flushed = segment.end_offset < self._known.recovery_point
-        if flushed or (self._known.was_closed and not is_last) or self._known.was_closed:
+        if flushed or self._known.was_closed:
             raise DamagedLog(
                 f"{segment.path} is damaged behind offset {segment.end_offset}: {problem}. It was flushed, so nothing is"
-                " cut. Delete the partition's directory while the broker is stopped: it is then replicated again from"
-                " the leader"
+                f" cut. {HOW_TO_REPLACE}"
             )
 
     def _drop_segments(self, number: int) -> None:

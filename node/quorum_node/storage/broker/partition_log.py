@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import time_ns
-from typing import TypeVar, cast
+from typing import cast
 
 from quorum_node.broker.batch import NO_PRODUCER, Batch
 from quorum_node.broker.epoch_history import EpochHistory
@@ -31,18 +31,18 @@ from quorum_node.storage.broker.data_segment import (
     DataSegment,
 )
 from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.fail_stop import FailStop
 from quorum_node.storage.broker.log_loading import UNKNOWN, Known, LogLoader
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
 from quorum_node.storage.broker.producer_table import ProducerTable
 from quorum_node.storage.broker.producer_walk import follow
 from quorum_node.storage.broker.removals import Removals
+from quorum_node.storage.broker.rolling import must_roll
 from quorum_node.storage.broker.transaction_index import AbortedTransaction
-from quorum_node.storage.errors import DiskFull, StorageFailure, again, classify
+from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import write_checkpoint
-
-T = TypeVar("T")
 
 
 def _time_of_day_ms() -> int:
@@ -70,18 +70,16 @@ class PartitionLog:
         self.directory = directory
         self.settings = settings
         self.before_lowering = before_lowering
-        self.on_failure = on_failure
         self._files = files
         self._clock_ms = clock_ms
         self._lock = threading.RLock()
         self._flushing = threading.Lock()
-        self._failure: StorageFailure | DiskFull | None = None
+        self._stop = FailStop(directory, on_failure)
         self._cuts = 0
         """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
         self._segments: tuple[DataSegment, ...] = tuple(loaded.segments)
-        self._bases = [each.base_offset for each in loaded.segments]
         self._dirty: set[DataSegment] = set()
         self._epochs = loaded.epochs
         self._producers = loaded.producers
@@ -178,7 +176,7 @@ class PartitionLog:
         Raises DiskFull (batches from `end_offset` on were not kept, and the log goes on) or StorageFailure (final).
         """
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             first = 0
             for number, batch in enumerate(batches):
                 if batch.leader_epoch > self._epochs.latest:
@@ -190,7 +188,7 @@ class PartitionLog:
     def save_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
         """Make these the leader epochs, durably. Raises StorageFailure or DiskFull."""
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             if tuple(starts) != self._epochs.starts:
                 self._write_epochs(EpochHistory(starts))
 
@@ -200,7 +198,9 @@ class PartitionLog:
         self._write_epochs(epochs)
 
     def _write_epochs(self, epochs: EpochHistory) -> None:
-        self._guarded(lambda: write_checkpoint(self.directory, list(epochs.starts), self._files))
+        self._stop.guarded(
+            lambda: write_checkpoint(self.directory, list(epochs.starts), self._files)
+        )
         self._epochs = epochs
 
     def _append_set(self, batches: Sequence[Batch]) -> None:
@@ -251,7 +251,7 @@ class PartitionLog:
         """Nothing of it is kept; a full disk ends nothing, if what was written can be taken back."""
         failure = classify(error, f"append to {segment.path}")
         if not isinstance(failure, DiskFull):
-            return self._fail(failure)
+            return self._stop.fail(failure)
         try:
             if segment.end_offset > self.end_offset:
                 # The batches are whole; it is an index that could not be written.
@@ -260,38 +260,25 @@ class PartitionLog:
             else:
                 segment.cut_back()
         except (OSError, StorageFailure) as second:
-            return self._fail(StorageFailure(f"{failure}; and then: {second}"))
+            return self._stop.fail(StorageFailure(f"{failure}; and then: {second}"))
         return failure
 
     def _segment_for(self, batch: Batch) -> DataSegment:
         """The one that takes the batch: a new one where the present one is full, or old."""
-        segment, settings = self._segments[-1], self.settings
-        if not segment.size_bytes:
-            if batch.end_offset - segment.base_offset - 1 <= LARGEST_RELATIVE_OFFSET:
-                return segment
-            return self._roll(batch.base_offset)
-        most = settings.segment_index_bytes
-        if (
-            segment.size_bytes + batch.size_bytes > settings.segment_bytes
-            or batch.end_offset - segment.base_offset - 1 > LARGEST_RELATIVE_OFFSET
-            or self._age_ms(segment, batch.max_timestamp_ms) > settings.segment_ms
-            or segment.offsets.count >= most // segment.offsets.entry.size
-            or segment.times.count >= most // segment.times.entry.size
-        ):
-            return self._roll(batch.base_offset)
+        segment = self._segments[-1]
+        if must_roll(segment, batch, self.settings, self._clock_ms):
+            # Without a gap, so that a segment that lost its end is told from one whose batches were skipped.
+            is_near = batch.end_offset - segment.end_offset <= LARGEST_RELATIVE_OFFSET
+            is_next = is_near and segment.size_bytes > 0
+            return self._roll(segment.end_offset if is_next else batch.base_offset)
         return segment
-
-    def _age_ms(self, segment: DataSegment, timestamp_ms: int) -> int:
-        if segment.first_timestamp_ms >= 0:
-            return timestamp_ms - segment.first_timestamp_ms
-        return self._clock_ms() - segment.created_ms
 
     def roll(self) -> None:
         """Begin a new segment if the present one holds anything. Raises StorageFailure or DiskFull."""
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             if self._segments[-1].size_bytes:
-                self._roll(self.end_offset)
+                self._roll(self._segments[-1].end_offset)
 
     def _roll(self, base_offset: int) -> DataSegment:
         def make() -> DataSegment:
@@ -301,7 +288,7 @@ class PartitionLog:
 
         if base_offset == self._segments[-1].base_offset:
             return self._segments[-1]
-        segment = self._guarded(make, full_is_final=False)
+        segment = self._stop.guarded(make, full_is_final=False)
         if not self._segments[-1].size_bytes:
             # Records were skipped behind an empty segment.
             self._set_aside(self._segments[-1:])
@@ -330,7 +317,7 @@ class PartitionLog:
         At least one, if any qualifies, even when it is larger than `max_bytes`; none at the end, or when the log is cut
         meanwhile. Raises StorageFailure.
         """
-        self._check_usable()
+        self._stop.check()
         cuts = self._cuts
         limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
         try:
@@ -342,9 +329,9 @@ class PartitionLog:
                     return content if cuts == self._cuts else b""
         except DamagedLog as error:
             if cuts == self._cuts:
-                raise self._fail(error) from error
+                raise self._stop.fail(error) from error
         except OSError as error:
-            raise self._fail(classify(error, f"read {self.directory}")) from error
+            raise self._stop.fail(classify(error, f"read {self.directory}")) from error
         return b""
 
     def _from(self, offset: int) -> tuple[DataSegment, ...]:
@@ -358,25 +345,26 @@ class PartitionLog:
     def truncate_to(self, end_offset: int) -> None:
         """Drop every batch that ends after `end_offset`. Raises StorageFailure or DiskFull."""
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             if end_offset >= self.end_offset:
                 return
-            if end_offset < self._bases[0]:
+            if end_offset < self._segments[0].base_offset:
                 self.restart_at(end_offset)
                 return
-            kept = self._guarded(lambda: self._last_end_below(end_offset))
+            kept = self._stop.guarded(lambda: self._last_end_below(end_offset))
             self._lower(min(self.recovery_point, kept), min(self.start_offset, end_offset))
-            self._guarded(lambda: self._cut(end_offset))
+            self._stop.guarded(lambda: self._cut(end_offset))
             self.end_offset = end_offset
             self._cut_epochs(end_offset)
-            self._guarded(lambda: self._reload_producers(end_offset))
+            self._stop.guarded(lambda: self._reload_producers(end_offset))
 
     def restart_at(self, offset: int) -> None:
         """Drop everything; the log goes on at `offset`. Raises StorageFailure or DiskFull."""
         with self._lock:
-            self._check_usable()
-            self._lower(min(self.recovery_point, offset), min(self.start_offset, offset))
-            self._guarded(lambda: self._drop_all(offset))
+            self._stop.check()
+            # Until the new segment is there, any part of the old ones may be.
+            self._lower(0, min(self.start_offset, offset))
+            self._stop.guarded(lambda: self._drop_all(offset))
             self.start_offset = self.end_offset = self.recovery_point = offset
             self._cut_epochs(0)
             self._producers = ProducerTable(offset)
@@ -394,11 +382,11 @@ class PartitionLog:
     def _lower(self, recovery_point: int, start_offset: int) -> None:
         if (recovery_point, start_offset) != (self.recovery_point, self.start_offset):
             self.recovery_point, self.start_offset = recovery_point, start_offset
-            self._guarded(lambda: self.before_lowering(self))
+            self._stop.guarded(lambda: self.before_lowering(self))
 
     def _cut(self, end_offset: int) -> None:
         self._cuts += 1
-        keep = max(bisect_right(self._bases, end_offset - 1), 1)
+        keep = max(sum(each.base_offset < end_offset for each in self._segments), 1)
         going = self._segments[keep:]
         self._adopt(self._segments[:keep])
         self._set_aside(tuple(reversed(going)))
@@ -424,7 +412,7 @@ class PartitionLog:
             self._write_epochs(epochs)
 
     def _reload_producers(self, end_offset: int) -> None:
-        start_offset = max(self._bases[0], self.start_offset)
+        start_offset = max(self._segments[0].base_offset, self.start_offset)
         self._producers = self._snapshots.rebuilt(self._segments, start_offset, end_offset)
 
     # -- the beginning of the log
@@ -435,7 +423,7 @@ class PartitionLog:
         The new start is durable with the next `log-start-offset-checkpoint`. Raises StorageFailure.
         """
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             assert offset <= self.end_offset, f"{offset} is behind the end {self.end_offset}"
             if offset <= self.start_offset:
                 return
@@ -448,16 +436,16 @@ class PartitionLog:
     def delete_segments(self, count: int) -> None:
         """Remove the `count` oldest segments, after `file_delete_delay_ms`; the log begins behind them."""
         with self._lock:
-            self._check_usable()
+            self._stop.check()
             assert 0 <= count < len(self._segments), "the segment that is being written stays"
             if not count:
                 return
             going, staying = self._segments[:count], self._segments[count:]
             self.delete_records_below(max(self.start_offset, staying[0].base_offset))
             self._adopt(staying)
-            self._guarded(lambda: self._set_aside(going))
+            self._stop.guarded(lambda: self._set_aside(going))
             first = staying[0].base_offset
-            self._guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
+            self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
 
     def _set_aside(self, segments: Sequence[DataSegment]) -> None:
         """Rename them, to be removed later."""
@@ -467,10 +455,10 @@ class PartitionLog:
     def remove_deleted(self, now_ms: int | None = None) -> None:
         """Remove the files whose delay is over (None: all). Raises StorageFailure."""
         with self._lock:
-            self._guarded(lambda: self._removals.remove(now_ms))
+            self._stop.guarded(lambda: self._removals.remove(now_ms))
 
     def _adopt(self, segments: tuple[DataSegment, ...]) -> None:
-        self._segments, self._bases = segments, [each.base_offset for each in segments]
+        self._segments = segments
 
     # -- the disk
 
@@ -481,7 +469,7 @@ class PartitionLog:
         """
         with self._flushing:
             with self._lock:
-                self._check_usable()
+                self._stop.check()
                 cuts, dirty = self._cuts, self._dirty
                 end_offset = self._segments[-1].end_offset
                 self._dirty = set()
@@ -492,7 +480,7 @@ class PartitionLog:
                     sync_directory(self.directory, self._files)
             except OSError as error:
                 if cuts == self._cuts:
-                    raise self._fail(classify(error, f"flush {self.directory}")) from error
+                    raise self._stop.fail(classify(error, f"flush {self.directory}")) from error
             with self._lock:
                 if cuts != self._cuts:
                     self._dirty.update(each for each in dirty if each in self._segments)
@@ -503,50 +491,19 @@ class PartitionLog:
     def close(self, *, cleanly: bool = True) -> None:
         """Close all files. Cleanly: flush, and leave indexes and a snapshot, so that nothing has to be scanned at open."""
         with self._lock:
-            if cleanly and self._failure is None:
-                self._guarded(self._segments[-1].close_for_appends)
+            if cleanly and self._stop.failure is None:
+                self._stop.guarded(self._segments[-1].close_for_appends)
                 self._dirty.add(self._segments[-1])
                 self.flush()
-                self._guarded(
+                self._stop.guarded(
                     lambda: self._snapshots.take(self._producers, self.end_offset, sync=True)
                 )
-                self._guarded(lambda: sync_directory(self.directory, self._files))
+                self._stop.guarded(lambda: sync_directory(self.directory, self._files))
             for segment in self._segments:
                 segment.close()
             self._removals.close()
-            self._failure = self._failure or StorageFailure(f"{self.directory} is closed")
-
-    def _guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
-        """A full disk is final where something was done by half."""
-        try:
-            return action()
-        except OSError as error:
-            failure = classify(error, f"write to {self.directory}")
-            raise self._failed(failure, full_is_final=full_is_final) from error
-        except (StorageFailure, DiskFull) as error:
-            raise self._failed(error, full_is_final=full_is_final) from error
-
-    def _failed(
-        self, failure: StorageFailure | DiskFull, *, full_is_final: bool
-    ) -> StorageFailure | DiskFull:
-        if isinstance(failure, DiskFull) and not failure.at_sync and not full_is_final:
-            return failure
-        return self._fail(failure)
-
-    def _fail(self, failure: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
-        """Nothing is retried after it: each later call fails the same way."""
-        if self._failure is None:
-            self._failure = failure
-            if not isinstance(failure, DamagedLog):
-                self.on_failure(
-                    failure if isinstance(failure, StorageFailure) else StorageFailure(str(failure))
-                )
-        return failure
+            self._stop.disable(StorageFailure(f"{self.directory} is closed"))
 
     def disable(self, failure: StorageFailure) -> None:
         """The directory failed: nothing in it is tried any more."""
-        self._failure = self._failure or failure
-
-    def _check_usable(self) -> None:
-        if self._failure is not None:
-            raise again(self._failure)
+        self._stop.disable(failure)

@@ -1,0 +1,61 @@
+"""Nothing is retried after a failure of the disk: what failed once fails from then on, with the same words.
+
+Owns that rule for one log. A full disk is no failure unless something was done by half, or a sync met it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.errors import DiskFull, StorageFailure, again, classify
+
+T = TypeVar("T")
+
+
+class FailStop:
+    """`on_failure` is told once, and not of damage in this log's own bytes: its neighbours are well."""
+
+    __slots__ = ("_directory", "_on_failure", "failure")
+
+    def __init__(self, directory: Path, on_failure: Callable[[StorageFailure], None]) -> None:
+        self._directory = directory
+        self._on_failure = on_failure
+        self.failure: StorageFailure | DiskFull | None = None
+
+    def check(self) -> None:
+        """Raises what it failed with."""
+        if self.failure is not None:
+            raise again(self.failure)
+
+    def disable(self, failure: StorageFailure) -> None:
+        """Somebody else knows that it is over."""
+        self.failure = self.failure or failure
+
+    def fail(self, failure: StorageFailure | DiskFull) -> StorageFailure | DiskFull:
+        """It is over; the failure, to be raised."""
+        if self.failure is None:
+            self.failure = failure
+            if not isinstance(failure, DamagedLog):
+                if isinstance(failure, DiskFull):
+                    self._on_failure(StorageFailure(str(failure)))
+                else:
+                    self._on_failure(failure)
+        return failure
+
+    def guarded(self, action: Callable[[], T], *, full_is_final: bool = True) -> T:
+        """What `action` returns. Raises StorageFailure or DiskFull."""
+        try:
+            return action()
+        except OSError as error:
+            failure = classify(error, f"write to {self._directory}")
+            raise self._failed(failure, full_is_final=full_is_final) from error
+        except (StorageFailure, DiskFull) as error:
+            raise self._failed(error, full_is_final=full_is_final) from error
+
+    def _failed(
+        self, failure: StorageFailure | DiskFull, *, full_is_final: bool
+    ) -> StorageFailure | DiskFull:
+        if isinstance(failure, DiskFull) and not failure.at_sync and not full_is_final:
+            return failure
+        return self.fail(failure)

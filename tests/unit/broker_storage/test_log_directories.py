@@ -1,0 +1,178 @@
+"""Directories of a broker: identity, checkpoints, clean stop, replicas that go, disks that fail."""
+
+import json
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from quorum_node.fresh_uuid import fresh_uuid
+from quorum_node.storage.broker.log_directories import LogDirectories
+from quorum_node.storage.broker.log_directory import LogDirectory
+from quorum_node.storage.broker.log_settings import LogSettings
+from quorum_node.storage.broker.replica_folder import parse_folder_name
+from quorum_node.storage.errors import StorageFailure, WrongDirectory
+from quorum_node.storage.file_system import PosixFileSystem
+from support.data_batches import data_batch
+
+TOPIC = UUID(int=7)
+REPLICA = ("my-topic", 3)
+
+
+def opened(path: Path, now_ms: int = 0) -> LogDirectory:
+    return LogDirectory(path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
+
+
+def test_a_clean_stop_leaves_what_a_stock_broker_reads(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n, epoch=n // 4) for n in range(10)])
+    log.delete_records_below(2)
+    directory.write_high_watermarks({REPLICA: 9})
+    directory.close(broker_epoch=77)
+    read = {p.name: p.read_text() for p in tmp_path.iterdir() if p.is_file()}
+    assert json.loads(read[".kafka_cleanshutdown"]) == {"version": 0, "brokerEpoch": 77}
+    assert read["replication-offset-checkpoint"] == "0\n1\nmy-topic 3 9\n"
+    assert read["recovery-point-offset-checkpoint"] == "0\n1\nmy-topic 3 10\n"
+    assert read["log-start-offset-checkpoint"] == "0\n1\nmy-topic 3 2\n"
+    inside = {p.name for p in (tmp_path / "my-topic-3").iterdir()}
+    assert {f"{10:020d}.snapshot", "leader-epoch-checkpoint", "partition.metadata"} <= inside
+    again = opened(tmp_path)
+    assert (again.was_closed, again.closed_epoch) == (True, 77)
+    assert again.directory_id == directory.directory_id
+    assert again.replicas() == {REPLICA: TOPIC}
+    assert not (tmp_path / ".kafka_cleanshutdown").exists(), "the next stop may be another one"
+    log = again.open_log(REPLICA, TOPIC, LogSettings())
+    assert (log.start_offset, log.end_offset, log.recovery_point) == (2, 10, 10)
+    assert log.opened(again.high_watermarks[REPLICA]).high_watermark == 9
+    again.close(78, cleanly=False)
+    assert not opened(tmp_path).was_closed
+
+
+def test_a_lower_recovery_point_is_in_its_file_before_the_cut(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    log = directory.open_log(REPLICA, TOPIC, LogSettings())
+    log.append([data_batch(n) for n in range(10)])
+    log.flush()
+    directory.write_recovery_points()
+    log.truncate_to(4)
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text().endswith("my-topic 3 4\n")
+
+
+def test_a_deleted_replica_and_a_stray_one_go_later(tmp_path: Path) -> None:
+    now_ms = 1_000
+    directory = LogDirectory(tmp_path, node_id=1, cluster_id="c", clock_ms=lambda: now_ms)
+    stray = ("x" * 249, 0)
+    for replica in (REPLICA, stray):
+        directory.open_log(replica, TOPIC, LogSettings()).append([data_batch(0)])
+    directory.delete(REPLICA)
+    directory.set_aside(stray, delay_ms=500)
+    assert directory.replicas() == {}
+    names = sorted(p.name for p in tmp_path.iterdir() if p.is_dir())
+    assert [name.rpartition("-")[2] for name in names] == ["delete", "stray"]
+    assert all(len(name) <= 255 and parse_folder_name(name) is None for name in names)
+    # The topic is made again, while the old one is still going.
+    log = directory.open_log(REPLICA, UUID(int=8), LogSettings())
+    assert log.end_offset == 0
+    now_ms += 500
+    assert directory.remove_due() == 1
+    now_ms += 60_000
+    assert directory.remove_due() == 1
+    assert directory.replicas() == {REPLICA: UUID(int=8)}
+    assert "xxx" not in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+
+
+def test_what_was_set_aside_goes_after_a_restart_too(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    directory.open_log(REPLICA, TOPIC, LogSettings())
+    directory.delete(REPLICA)
+    assert opened(tmp_path).remove_due() == 1
+    assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == []
+
+
+def test_another_topic_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path).open_log(REPLICA, TOPIC, LogSettings())
+    with pytest.raises(StorageFailure, match="does not name topic id"):
+        opened(tmp_path).open_log(REPLICA, UUID(int=9), LogSettings())
+
+
+def test_another_nodes_directory_and_a_lost_identity_are_refused(tmp_path: Path) -> None:
+    opened(tmp_path).open_log(REPLICA, TOPIC, LogSettings())
+    with pytest.raises(WrongDirectory, match=r"node\.id=1"):
+        LogDirectory(tmp_path, node_id=2, cluster_id="c")
+    (tmp_path / "meta.properties").unlink()
+    with pytest.raises(StorageFailure, match="its identity is lost"):
+        opened(tmp_path)
+
+
+class DyingFiles(PosixFileSystem):
+    """Under one of the directories every write fails."""
+
+    def __init__(self, dead: Path) -> None:
+        self.dead = str(dead)
+        self.is_dead = False
+        self._of: dict[int, str] = {}
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        fd = super().open(path, flags, mode)
+        self._of[fd] = str(path)
+        return fd
+
+    def pwrite(self, fd: int, data: bytes | memoryview, position: int) -> int:
+        if self.is_dead and self._of.get(fd, "").startswith(self.dead):
+            raise OSError(5, os.strerror(5))
+        return super().pwrite(fd, data, position)
+
+
+def test_a_dead_directory_takes_its_replicas_offline_and_no_others(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    files = DyingFiles(paths[0])
+    told: list[Path] = []
+    both = LogDirectories.open(
+        paths, node_id=1, cluster_id="c", files=files, on_failure=lambda d, _: told.append(d.path)
+    )
+    assert len({each.directory_id for each in both.directories}) == 2
+    logs = []
+    for number in range(4):
+        directory = both.choose()
+        logs.append(directory.open_log(("t", number), TOPIC, LogSettings()))
+    assert [each.directory.parent for each in logs] == [*paths, *paths], "the emptiest first"
+    files.is_dead = True
+    with pytest.raises(StorageFailure, match="EIO"):
+        logs[0].append([data_batch(0)])
+    assert told == [paths[0]]
+    with pytest.raises(StorageFailure, match="EIO"):
+        logs[2].read(0, 1)
+    logs[1].append([data_batch(0)])
+    assert [each.path for each in both.online] == [paths[1]]
+    assert not both.are_all_online
+    files.is_dead = False
+    for act in (
+        lambda: logs[0].append([data_batch(0)]),
+        lambda: both.directories[0].write_recovery_points(),
+        lambda: both.directories[0].open_log(("t", 9), TOPIC, LogSettings()),
+    ):
+        with pytest.raises(StorageFailure, match="EIO"):
+            act()
+    for each in both.directories:
+        each.close(5)
+    assert not (paths[0] / ".kafka_cleanshutdown").exists()
+    assert (paths[1] / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_can_not_be_opened_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    both = LogDirectories.open([tmp_path / "file", tmp_path / "b"], node_id=1, cluster_id="c")
+    assert list(both.dead) == [tmp_path / "file"]
+    assert both.closed_epoch() is None
+    with pytest.raises(StorageFailure, match="no log directory can be used"):
+        LogDirectories.open([tmp_path / "file"], node_id=1, cluster_id="c")
+
+
+def test_a_copied_directory_is_refused(tmp_path: Path) -> None:
+    one = fresh_uuid()
+    for name in ("a", "b"):
+        LogDirectory(tmp_path / name, node_id=1, cluster_id="c", new_id=lambda: one)
+    with pytest.raises(StorageFailure, match=r"have the same directory\.id"):
+        LogDirectories.open([tmp_path / "a", tmp_path / "b"], node_id=1, cluster_id="c")
