@@ -203,6 +203,15 @@ class DataSegment:
                 return batch
         return None
 
+    def last_end_below(self, offset: int) -> int:
+        """Where a batch ends that a cut at `offset` leaves, or the segment begins; the last such one or an earlier."""
+        end_offset = self.base_offset
+        for batch in self.batches(offset - 1):
+            if batch.end_offset > offset:
+                break
+            end_offset = batch.end_offset
+        return end_offset
+
     def batches(self, offset: int) -> Iterator[FileBatch]:
         """All batches from somewhere before the one that holds `offset` on. Raises DamagedLog."""
         position = self._hints.get(offset)

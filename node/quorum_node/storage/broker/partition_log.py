@@ -351,7 +351,9 @@ class PartitionLog:
             if end_offset < self._segments[0].base_offset:
                 self.restart_at(end_offset)
                 return
-            kept = self._stop.guarded(lambda: self._last_end_below(end_offset))
+            kept = self._stop.guarded(
+                lambda: self._from(end_offset - 1)[0].last_end_below(end_offset)
+            )
             self._lower(min(self.recovery_point, kept), min(self.start_offset, end_offset))
             self._stop.guarded(lambda: self._cut(end_offset))
             self.end_offset = end_offset
@@ -368,16 +370,6 @@ class PartitionLog:
             self.start_offset = self.end_offset = self.recovery_point = offset
             self._cut_epochs(0)
             self._producers = ProducerTable(offset)
-
-    def _last_end_below(self, offset: int) -> int:
-        """Where a batch ends that a cut at `offset` leaves, or its segment begins; the last such one or an earlier."""
-        segment = self._from(offset - 1)[0]
-        end_offset = segment.base_offset
-        for batch in segment.batches(offset - 1):
-            if batch.end_offset > offset:
-                break
-            end_offset = batch.end_offset
-        return end_offset
 
     def _lower(self, recovery_point: int, start_offset: int) -> None:
         if (recovery_point, start_offset) != (self.recovery_point, self.start_offset):
