@@ -49,8 +49,7 @@ def _time_of_day_ms() -> int:
     return time_ns() // 1_000_000
 
 
-def _nobody(_: object) -> None:
-    """Nobody has to be told."""
+def _nobody(_: object) -> None: ...
 
 
 class PartitionLog:
