@@ -12,7 +12,6 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import time_ns
 from uuid import UUID
 
 from quorum_node.fresh_uuid import fresh_uuid
@@ -37,6 +36,7 @@ from quorum_node.storage.broker.replica_folder import (
     parse_folder_name,
     topic_id_in,
 )
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.errors import (
     DiskFull,
     StorageFailure,
@@ -56,10 +56,6 @@ from quorum_node.storage.partition_metadata import ensure_partition_metadata
 CLEAN_STOP_FILE = ".kafka_cleanshutdown"
 
 
-def _time_of_day_ms() -> int:
-    return time_ns() // 1_000_000
-
-
 class LogDirectory:
     """`failure`: why it is offline, or None. `was_closed`: the broker before stopped cleanly, in `closed_epoch`."""
 
@@ -70,7 +66,7 @@ class LogDirectory:
         node_id: int,
         cluster_id: str,
         files: FileSystem = POSIX,
-        clock_ms: Callable[[], int] = _time_of_day_ms,
+        clock_ms: Callable[[], int] = time_of_day_ms,
         new_id: Callable[[], UUID] = fresh_uuid,
     ) -> None:
         """Open the directory, or format an empty one. No log is opened yet.

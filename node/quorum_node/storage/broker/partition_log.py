@@ -13,10 +13,8 @@ The orders that make a log open again to what was flushed, killed at any instant
 """
 
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import time_ns
 from typing import cast
 
 from quorum_node.broker.batch import NO_PRODUCER, Batch
@@ -32,27 +30,30 @@ from quorum_node.storage.broker.data_segment import (
 )
 from quorum_node.storage.broker.errors import DamagedLog
 from quorum_node.storage.broker.fail_stop import FailStop
-from quorum_node.storage.broker.log_loading import UNKNOWN, Known, LogLoader
+from quorum_node.storage.broker.log_loading import (
+    CLEANED_SUFFIX,
+    SWAP_SUFFIX,
+    UNKNOWN,
+    Known,
+    LogLoader,
+)
 from quorum_node.storage.broker.log_settings import LogSettings
 from quorum_node.storage.broker.producer_snapshots import ProducerSnapshots
-from quorum_node.storage.broker.producer_table import ProducerTable
+from quorum_node.storage.broker.producer_table import LastBatch, ProducerTable
 from quorum_node.storage.broker.producer_walk import follow
 from quorum_node.storage.broker.removals import Removals
 from quorum_node.storage.broker.rolling import must_roll
-from quorum_node.storage.broker.transaction_index import AbortedTransaction
+from quorum_node.storage.broker.segment_list import SegmentList
+from quorum_node.storage.broker.time_of_day import time_of_day_ms
 from quorum_node.storage.errors import DiskFull, StorageFailure, classify
 from quorum_node.storage.file_system import POSIX, FileSystem
 from quorum_node.storage.leader_epochs import write_checkpoint
 
 
-def _time_of_day_ms() -> int:
-    return time_ns() // 1_000_000
-
-
 def _nobody(_: object) -> None: ...
 
 
-class PartitionLog:
+class PartitionLog(SegmentList):
     """`recovery_point`: everything below was flushed; never behind the last batch. `start_offset`: of the first record that may be read."""
 
     def __init__(
@@ -78,7 +79,7 @@ class PartitionLog:
         """How often something was cut: a read or a flush that overlaps a cut knows nothing."""
         self._removals = Removals(files)
         loaded = LogLoader(files, directory, settings, known, clock_ms()).load()
-        self._segments: tuple[DataSegment, ...] = tuple(loaded.segments)
+        super().__init__(loaded.segments)
         self._dirty: set[DataSegment] = set()
         self._epochs = loaded.epochs
         self._producers = loaded.producers
@@ -98,7 +99,7 @@ class PartitionLog:
         known: Known = UNKNOWN,
         *,
         files: FileSystem = POSIX,
-        clock_ms: Callable[[], int] = _time_of_day_ms,
+        clock_ms: Callable[[], int] = time_of_day_ms,
         before_lowering: Callable[["PartitionLog"], None] = _nobody,
         on_failure: Callable[[StorageFailure], None] = _nobody,
     ) -> "PartitionLog":
@@ -115,19 +116,9 @@ class PartitionLog:
     # -- what is known
 
     @property
-    def segments(self) -> Sequence[DataSegment]:
-        """Oldest first; the last one is being written."""
-        return self._segments
-
-    @property
     def epoch_history(self) -> EpochHistory:
         """Leader epochs, as they are in their checkpoint."""
         return self._epochs
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all segments' batches."""
-        return sum(each.size_bytes for each in self._segments)
 
     def producers(self) -> tuple[ProducerEntry, ...]:
         """As replication knows them, rebuilt from what the log holds: for `Truncated` and `OpenedLog`."""
@@ -148,24 +139,6 @@ class PartitionLog:
         """See `ProducerTable.first_unstable_offset`: a reader of committed records gets nothing from there on."""
         with self._lock:
             return self._producers.first_unstable_offset(high_watermark)
-
-    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records in offset <= o < end_offset."""
-        found = []
-        for segment in self._from(offset):
-            for each in segment.aborted.aborted:
-                if each.last_offset >= offset and each.first_offset < end_offset:
-                    found.append(each)
-                if each.last_stable_offset >= end_offset:
-                    return found
-        return found
-
-    def bytes_from(self, offset: int) -> int:
-        """About how many bytes of batches follow from `offset` on: exact to the interval of the index."""
-        first, *later = self._from(offset)
-        position = first.offsets.position_of(offset) if offset < first.end_offset else None
-        rest = 0 if position is None else first.size_bytes - position
-        return rest + sum(each.size_bytes for each in later)
 
     # -- growing
 
@@ -320,7 +293,7 @@ class PartitionLog:
         cuts = self._cuts
         limit = self.end_offset if limit_offset is None else min(limit_offset, self.end_offset)
         try:
-            for segment in self._from(offset):
+            for segment in self.from_offset(offset):
                 if segment.base_offset >= limit:
                     break
                 content = segment.read(offset, max_bytes, limit)
@@ -332,12 +305,6 @@ class PartitionLog:
         except OSError as error:
             raise self._stop.fail(classify(error, f"read {self.directory}")) from error
         return b""
-
-    def _from(self, offset: int) -> tuple[DataSegment, ...]:
-        """The segment that holds `offset`, and those behind it."""
-        segments = self._segments
-        number = bisect_right(segments, offset, key=lambda each: each.base_offset) - 1
-        return segments[max(number, 0) :]
 
     # -- cutting
 
@@ -351,7 +318,7 @@ class PartitionLog:
                 self.restart_at(end_offset)
                 return
             kept = self._stop.guarded(
-                lambda: self._from(end_offset - 1)[0].last_end_below(end_offset)
+                lambda: self.from_offset(end_offset - 1)[0].last_end_below(end_offset)
             )
             self._lower(min(self.recovery_point, kept), min(self.start_offset, end_offset))
             self._stop.guarded(lambda: self._cut(end_offset))
@@ -437,6 +404,37 @@ class PartitionLog:
             self._stop.guarded(lambda: self._set_aside(going))
             first = staying[0].base_offset
             self._stop.guarded(lambda: self._snapshots.drop(lambda offset: offset < first))
+
+    def replace_segments(self, old: Sequence[DataSegment], new: DataSegment) -> bool:
+        """Put a segment that was compacted, and synced, in the place of those that it was made from.
+
+        False, and nothing was done, if the log was cut meanwhile. Raises StorageFailure or DiskFull.
+        """
+        with self._lock:
+            self._stop.check()
+            segments = self._segments
+            if not set(old) <= set(segments[:-1]):
+                return False
+            number = segments.index(old[0])
+            gone = {each.base_offset for each in old[1:]}
+
+            def swap() -> None:
+                new.end_offset = old[-1].end_offset
+                new.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
+                sync_directory(self.directory, self._files)
+                self._set_aside(old)
+                new.rename(SWAP_SUFFIX, "")
+                self._adopt((*segments[:number], new, *segments[number + len(old) :]))
+                self._snapshots.drop(gone.__contains__)
+                sync_directory(self.directory, self._files)
+
+            self._stop.guarded(swap)
+            return True
+
+    def last_batches_of_producers(self) -> dict[int, LastBatch]:
+        """Producer → what compaction has to keep of it."""
+        with self._lock:
+            return self._producers.last_batches()
 
     def _set_aside(self, segments: Sequence[DataSegment]) -> None:
         """Rename them, to be removed later."""

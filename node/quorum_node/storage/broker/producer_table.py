@@ -23,6 +23,13 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
+class LastBatch(NamedTuple):
+    """Of a producer: behind its last batch of records, None if only a marker is known."""
+
+    end_offset: int | None
+    producer_epoch: int
+
+
 @dataclass(slots=True)
 class ProducerState:
     """`batches`: the newest, oldest first. `transaction_start`: first offset of the open transaction."""
@@ -127,6 +134,15 @@ class ProducerTable:
         ]
         for producer_id in old:
             del self.states[producer_id]
+
+    def last_batches(self) -> dict[int, LastBatch]:
+        """Producer → its last batch."""
+        return {
+            each.producer_id: LastBatch(
+                each.batches[-1].end_offset if each.batches else None, each.producer_epoch
+            )
+            for each in self.states.values()
+        }
 
     def entries(self) -> tuple[ProducerEntry, ...]:
         """As replication knows them."""

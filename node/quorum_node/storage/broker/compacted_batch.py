@@ -1,0 +1,103 @@
+"""A stored batch without the records that compaction takes out of it.
+
+Owns the bytes: which header fields stay, how the horizon of tombstones is written, and that a batch that holds nothing any more
+may have to stay for its producer's sequence numbers. Must not know which records go. A batch that stays whole is not
+touched. Source: Kafka's documentation, "Record Batch"; KIP-534 (delete horizon in the base timestamp).
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from struct import Struct
+
+from crc32c import crc32c
+
+from quorum_node.records.batches import (
+    COMPRESSION_MASK,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    MAGIC,
+    PREFIX_BYTES,
+)
+from quorum_node.schema.primitives import encode_varint, read_varint
+from quorum_node.storage.broker.batch_walk import FileBatch
+from quorum_node.storage.broker.stored_records import StoredRecord, stored_records
+
+HORIZON_FLAG = 0x40
+_BODY = Struct(">hiqqqhii")
+_PREFIX = Struct(">qiibI")
+
+
+def horizon_of(batch: FileBatch) -> int | None:
+    """From when on its tombstones, or its marker, may go."""
+    return batch.base_timestamp_ms if batch.attributes & HORIZON_FLAG else None
+
+
+def compacted(
+    data: bytes,
+    batch: FileBatch,
+    stays: Callable[[StoredRecord], bool],
+    *,
+    new_horizon_ms: int,
+    keep_empty: bool,
+    marks_nothing: bool,
+) -> bytes | None:
+    """The batch with the records that stay, or None if it goes.
+
+    `new_horizon_ms`: for tombstones that are met for the first time; `marks_nothing`: a marker, and nothing of its transaction is
+    left. `keep_empty`: the batch stays even without records. Raises UnknownCodec, CorruptBatch.
+    """
+    records = list(stored_records(data)) if batch.record_count else []
+    kept = [each for each in records if stays(each)]
+    if not kept:
+        return empty_batch(batch) if keep_empty else None
+    has_tombstone = not batch.is_control and any(not each.has_value for each in kept)
+    sets_horizon = (has_tombstone or marks_nothing) and horizon_of(batch) is None
+    if len(kept) == len(records) and not sets_horizon:
+        return data
+    return _rebuilt(batch, kept, new_horizon_ms if sets_horizon else None)
+
+
+def empty_batch(batch: FileBatch) -> bytes:
+    """Offsets and sequence numbers, and no record."""
+    attributes = batch.attributes & ~(COMPRESSION_MASK | HORIZON_FLAG)
+    return _framed(batch, attributes, -1, batch.max_timestamp_ms, 0, b"")
+
+
+def _rebuilt(batch: FileBatch, kept: Sequence[StoredRecord], horizon_ms: int | None) -> bytes:
+    attributes, base_ms = batch.attributes, batch.base_timestamp_ms
+    bodies = [each.body for each in kept]
+    if horizon_ms is not None:
+        attributes, base_ms = attributes | HORIZON_FLAG, horizon_ms
+        bodies = [_moved(each, horizon_ms) for each in kept]
+    content = b"".join(bodies)
+    if attributes & COMPRESSION_MASK:
+        # The one codec that can be read here: see `stored_records`.
+        packer = zlib.compressobj(wbits=31)
+        content = packer.compress(content) + packer.flush()
+    newest = max(each.timestamp_ms for each in kept)
+    return _framed(batch, attributes, base_ms, newest, len(kept), content)
+
+
+def _moved(record: StoredRecord, base_ms: int) -> bytes:
+    """The record, with its timestamp counted from another one."""
+    _, body = read_varint(record.body, 0)
+    _, behind = read_varint(record.body, body + 1)
+    delta = encode_varint(record.timestamp_ms - base_ms)
+    moved = record.body[body : body + 1] + delta + record.body[behind:]
+    return encode_varint(len(moved)) + moved
+
+
+def _framed(
+    batch: FileBatch, attributes: int, base_ms: int, newest_ms: int, count: int, content: bytes
+) -> bytes:
+    covered = (
+        _BODY.pack(
+            attributes, batch.last_offset_delta, base_ms, newest_ms,
+            batch.producer_id, batch.producer_epoch, batch.base_sequence, count,
+        )
+        + content
+    )  # fmt: skip
+    length = HEADER_BYTES - PREFIX_BYTES + len(content)
+    assert len(covered) + CRC_COVERS_FROM - PREFIX_BYTES == length
+    prefix = _PREFIX.pack(batch.base_offset, length, batch.leader_epoch, MAGIC, crc32c(covered))
+    return prefix + covered

@@ -1,0 +1,279 @@
+"""Compaction of a partition: of each key the newest record stays.
+
+Owns what is cleaned when, and the passes over the log: one that learns the newest offset of each key in the part that was not
+cleaned yet, one that writes the segments anew. What stays: tombstones for delete.retention.ms, markers as long as anything
+of their transaction does and that long after, the last batch of each producer, the last batch of the round, and every record
+at or above the first offset that may not be cleaned. Runs beside appends and reads, in a thread of its own.
+
+Killed at any instant: segments are written under `.cleaned`, synced, renamed to `.swap`, and only then take the names of
+those that they replace; opening the log finishes what was swapped and drops what was not.
+Source: Kafka's documentation, "Log Compaction"; the rules of a stock broker (`Cleaner`, `LogCleanerManager`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from quorum_node.records.batches import CorruptBatch
+from quorum_node.storage.broker.batch_walk import FileBatch, read_fully
+from quorum_node.storage.broker.compacted_batch import compacted, empty_batch, horizon_of
+from quorum_node.storage.broker.compaction_map import CompactionMap
+from quorum_node.storage.broker.compaction_transactions import PassedTransactions
+from quorum_node.storage.broker.data_segment import (
+    LARGEST_RELATIVE_OFFSET,
+    Appended,
+    DataSegment,
+)
+from quorum_node.storage.broker.errors import DamagedLog
+from quorum_node.storage.broker.log_loading import CLEANED_SUFFIX
+from quorum_node.storage.broker.partition_log import PartitionLog
+from quorum_node.storage.broker.producer_walk import marker_of
+from quorum_node.storage.broker.stored_records import StoredRecord, UnknownCodec, stored_records
+from quorum_node.storage.errors import classify
+
+DEFAULT_MAP_BYTES = 128 << 20
+
+
+class Uncleanable(Exception):
+    """The log stays as it is: nothing is lost, it only grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanablePart:
+    """From `start_offset` on nothing was cleaned yet; from `end_offset` on nothing may be."""
+
+    start_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    oldest_ms: int
+    """Largest timestamp of the oldest segment that was not cleaned; -1 if there is none."""
+
+    def is_due(self, log: PartitionLog, now_ms: int) -> bool:
+        """Whether so much is to be cleaned, or for so long, that it is worth a pass."""
+        if not self.dirty_bytes:
+            return False
+        share = self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
+        is_late = now_ms - self.oldest_ms > log.settings.max_compaction_lag_ms
+        return share >= log.settings.min_cleanable_dirty_ratio or is_late
+
+
+def cleanable_part(
+    log: PartitionLog, cleaned_offset: int, high_watermark: int, now_ms: int
+) -> CleanablePart:
+    """`cleaned_offset`: from cleaner-offset-checkpoint, 0 if it says nothing. `now_ms`: time of day."""
+    segments = log.segments
+    first_unstable = log.first_unstable_offset(high_watermark)
+    ends = [segments[-1].base_offset, high_watermark]
+    if first_unstable is not None:
+        ends.append(first_unstable)
+    lag_ms = log.settings.min_compaction_lag_ms
+    if lag_ms:
+        young = (s.base_offset for s in segments if s.max_timestamp_ms > now_ms - lag_ms)
+        ends.extend(list(young)[:1])
+    start = max(cleaned_offset, log.start_offset, segments[0].base_offset)
+    if cleaned_offset > log.end_offset:
+        start = segments[0].base_offset  # the log was cut, or it is another one
+    end = max(min(ends), start)
+    dirty = [s for s in segments[:-1] if s.end_offset > start and s.base_offset < end]
+    clean = [s for s in segments[:-1] if s.end_offset <= start]
+    return CleanablePart(
+        start,
+        end,
+        sum(each.size_bytes for each in clean),
+        sum(each.size_bytes for each in dirty),
+        dirty[0].max_timestamp_ms if dirty else -1,
+    )
+
+
+def compact(
+    log: PartitionLog,
+    part: CleanablePart,
+    now_ms: int,
+    *,
+    map_bytes: int = DEFAULT_MAP_BYTES,
+    throttle: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Clean what `part` says, as far as the map reaches; returns the first offset that is not clean.
+
+    `throttle` is told of bytes that were read and written, and may wait, or raise to give up. Raises StorageFailure, DiskFull,
+    and Uncleanable when a batch can not be read here.
+    """
+    try:
+        known = _newest_of_keys(log, part, map_bytes, throttle)
+        if known.end_offset <= part.start_offset:
+            return part.start_offset
+        passed = PassedTransactions()
+        for group in _groups(log, known.end_offset):
+            _Pass(log, known, passed, now_ms, throttle).replace(group)
+        return known.end_offset
+    except (UnknownCodec, CorruptBatch) as error:
+        raise Uncleanable(
+            f"{log.directory} is not compacted, as a batch can not be read here: {error}"
+        ) from error
+    except OSError as error:
+        raise classify(error, f"compact {log.directory}") from error
+
+
+def _newest_of_keys(
+    log: PartitionLog, part: CleanablePart, map_bytes: int, throttle: Callable[[int], None]
+) -> CompactionMap:
+    known = CompactionMap(map_bytes)
+    known.end_offset = part.start_offset
+    passed = PassedTransactions()
+    passed.expect(log.aborted_transactions(part.start_offset, part.end_offset))
+    for segment in log.segments:
+        if segment.end_offset <= part.start_offset:
+            continue
+        if segment.base_offset >= part.end_offset:
+            break
+        for batch in segment.batches(max(part.start_offset, segment.base_offset)):
+            if batch.end_offset <= part.start_offset:
+                continue
+            if batch.end_offset > part.end_offset or known.is_full:
+                return known
+            data = _bytes_of(segment, batch)
+            throttle(len(data))
+            if batch.is_control:
+                passed.says_nothing(batch, marker_of(data) if batch.record_count else None)
+            elif not passed.is_aborted(batch) and batch.record_count:
+                for record in stored_records(data):
+                    if record.key is not None and record.offset >= part.start_offset:
+                        known.put(record.key, record.offset)
+            known.end_offset = batch.end_offset
+    known.end_offset = max(known.end_offset, part.end_offset)
+    return known
+
+
+def _groups(log: PartitionLog, end_offset: int) -> list[list[DataSegment]]:
+    """Neighbours that fit into one segment together."""
+    settings = log.settings
+    groups: list[list[DataSegment]] = []
+    size_bytes = entries = 0
+    for segment in log.segments[:-1]:
+        if segment.base_offset >= end_offset:
+            break
+        size_bytes += segment.size_bytes
+        entries += max(segment.offsets.count, segment.times.count) + 1
+        fits = (
+            groups
+            and size_bytes <= settings.segment_bytes
+            and entries * segment.times.entry.size <= settings.segment_index_bytes
+            and segment.end_offset - groups[-1][0].base_offset <= LARGEST_RELATIVE_OFFSET
+        )
+        if fits:
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size_bytes = segment.size_bytes
+            entries = max(segment.offsets.count, segment.times.count) + 1
+    return groups
+
+
+def _bytes_of(segment: DataSegment, batch: FileBatch) -> bytes:
+    return read_fully(segment.files, segment.fd, batch.size_bytes, batch.position)
+
+
+class _Pass:
+    """The second pass over one group of segments."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        known: CompactionMap,
+        passed: PassedTransactions,
+        now_ms: int,
+        throttle: Callable[[int], None],
+    ) -> None:
+        self._log = log
+        self._known = known
+        self._passed = passed
+        self._now_ms = now_ms
+        self._throttle = throttle
+        self._last_of = log.last_batches_of_producers()
+
+    def replace(self, group: Sequence[DataSegment]) -> None:
+        log, first = self._log, group[0]
+        self._passed.expect(log.aborted_transactions(first.base_offset, group[-1].end_offset))
+        self._passed.still_aborted = []
+        cleaned = DataSegment(
+            first.files,
+            first.directory,
+            first.base_offset,
+            index_interval_bytes=log.settings.index_interval_bytes,
+            now_ms=group[-1].created_ms,
+            suffix=CLEANED_SUFFIX,
+        )
+        try:
+            cleaned.clear_indexes()
+            cleaned.cut_back()
+            for segment in group:
+                for batch in segment.batches(segment.base_offset):
+                    self._copy(segment, batch, cleaned)
+            cleaned.aborted.replace(self._passed.still_aborted)
+            cleaned.close_for_appends()
+            cleaned.sync()
+            replaced = log.replace_segments(group, cleaned)
+        except BaseException:
+            _remove(cleaned)
+            raise
+        if not replaced:
+            _remove(cleaned)
+
+    def _copy(self, segment: DataSegment, batch: FileBatch, target: DataSegment) -> None:
+        data = _bytes_of(segment, batch)
+        if len(data) != batch.size_bytes:
+            raise DamagedLog(f"{segment.path} ends within the batch at byte {batch.position}")
+        kept = self._compacted(data, batch)
+        self._throttle(len(data) + len(kept or b""))
+        if kept is not None:
+            newest_ms = int.from_bytes(kept[35:43], "big", signed=True)
+            target.append(kept, [Appended(len(kept), batch.end_offset, newest_ms)])
+
+    def _compacted(self, data: bytes, batch: FileBatch) -> bytes | None:
+        """The batch as it stays, or None."""
+        keep_empty = self._is_last(batch) or batch.end_offset == self._known.end_offset
+        horizon = horizon_of(batch)
+        is_over = horizon is not None and horizon <= self._now_ms
+        marks_nothing = False
+        if batch.is_control:
+            marker = marker_of(data) if batch.record_count else None
+            marks_nothing = self._passed.says_nothing(batch, marker)
+            goes = marks_nothing and (is_over or marker is None)
+        else:
+            goes = self._passed.is_aborted(batch)
+        if batch.base_offset >= self._known.end_offset:
+            return data
+        if goes:
+            return empty_batch(batch) if keep_empty else None
+        return compacted(
+            data,
+            batch,
+            lambda record: batch.is_control or self._stays(record, tombstones_go=is_over),
+            new_horizon_ms=self._now_ms + self._log.settings.delete_retention_ms,
+            keep_empty=keep_empty,
+            marks_nothing=marks_nothing,
+        )
+
+    def _stays(self, record: StoredRecord, *, tombstones_go: bool) -> bool:
+        if record.offset >= self._known.end_offset:
+            return True
+        if record.key is None:
+            return False
+        if not record.has_value and tombstones_go:
+            return False
+        return self._known.is_newest(record.key, record.offset)
+
+    def _is_last(self, batch: FileBatch) -> bool:
+        """Whether its producer's sequence numbers are known by it alone."""
+        last = self._last_of.get(batch.producer_id)
+        if last is None:
+            return False
+        if last.end_offset is not None:
+            return batch.end_offset == last.end_offset
+        return batch.is_control and batch.producer_epoch == last.producer_epoch
+
+
+def _remove(segment: DataSegment) -> None:
+    segment.close()
+    for path in segment.paths():
+        segment.files.unlink(path, missing_ok=True)

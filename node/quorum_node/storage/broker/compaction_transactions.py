@@ -1,0 +1,65 @@
+"""Which batches belong to aborted transactions, and which markers still have something to say.
+
+Owns what compaction has to know of transactions while it passes over a log from its beginning. Source: KIP-98, "Compaction"; the
+rules of a stock broker (`CleanedTransactionMetadata`).
+"""
+
+from collections.abc import Iterable
+
+from quorum_node.storage.broker.batch_walk import FileBatch
+from quorum_node.storage.broker.producer_table import Marker
+from quorum_node.storage.broker.transaction_index import AbortedTransaction
+
+
+class PassedTransactions:
+    """`still_aborted`: entries of the transaction index of what is written."""
+
+    __slots__ = ("_aborted", "_coming", "_committed", "_seen", "still_aborted")
+
+    def __init__(self) -> None:
+        self._coming: list[AbortedTransaction] = []
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._seen: set[int] = set()
+        """Producers of whose aborted transaction a batch was passed."""
+        self._committed: set[int] = set()
+        self.still_aborted: list[AbortedTransaction] = []
+
+    def expect(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Aborted transactions that overlap with what comes next."""
+        self._coming = sorted(
+            {*self._coming, *aborted}, key=lambda each: each.first_offset, reverse=True
+        )
+
+    def is_aborted(self, batch: FileBatch) -> bool:
+        """Whether its records were aborted. Batches come in order, each once."""
+        self._begin_up_to(batch.end_offset)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._aborted:
+            self._seen.add(batch.producer_id)
+            return True
+        self._committed.add(batch.producer_id)
+        return False
+
+    def says_nothing(self, batch: FileBatch, marker: Marker | None) -> bool:
+        """Whether nothing of the transaction that this marker ended is left."""
+        self._begin_up_to(batch.end_offset)
+        producer_id = batch.producer_id
+        if marker is None:
+            return True
+        if not marker.is_abort:
+            has_records = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not has_records
+        aborted = self._aborted.pop(producer_id, None)
+        has_records = producer_id in self._seen
+        self._seen.discard(producer_id)
+        if aborted is None or not has_records:
+            return True
+        self.still_aborted.append(aborted)
+        return False
+
+    def _begin_up_to(self, end_offset: int) -> None:
+        while self._coming and self._coming[-1].first_offset < end_offset:
+            aborted = self._coming.pop()
+            self._aborted.setdefault(aborted.producer_id, aborted)

@@ -1,0 +1,51 @@
+"""The segments of a partition, oldest first: what follows from which there are.
+
+Owns the tuple, which is replaced as a whole: who reads beside a change sees the one before or the one after.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from quorum_node.storage.broker.data_segment import DataSegment
+from quorum_node.storage.broker.transaction_index import AbortedTransaction
+
+
+class SegmentList:
+    """There is always one; the last one is being written."""
+
+    def __init__(self, segments: Sequence[DataSegment]) -> None:
+        self._segments = tuple(segments)
+
+    @property
+    def segments(self) -> Sequence[DataSegment]:
+        """Oldest first."""
+        return self._segments
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments' batches."""
+        return sum(each.size_bytes for each in self._segments)
+
+    def from_offset(self, offset: int) -> tuple[DataSegment, ...]:
+        """The segment that holds `offset`, and those behind it."""
+        segments = self._segments
+        number = bisect_right(segments, offset, key=lambda each: each.base_offset) - 1
+        return segments[max(number, 0) :]
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records in offset <= o < end_offset."""
+        found = []
+        for segment in self.from_offset(offset):
+            for each in segment.aborted.aborted:
+                if each.last_offset >= offset and each.first_offset < end_offset:
+                    found.append(each)
+                if each.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes of batches follow from `offset` on: exact to the interval of the index."""
+        first, *later = self.from_offset(offset)
+        position = first.offsets.position_of(offset) if offset < first.end_offset else None
+        rest = 0 if position is None else first.size_bytes - position
+        return rest + sum(each.size_bytes for each in later)

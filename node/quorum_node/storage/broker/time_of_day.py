@@ -1,0 +1,8 @@
+"""The clock that timestamps of records are compared with."""
+
+from time import time_ns
+
+
+def time_of_day_ms() -> int:
+    """Since 1970."""
+    return time_ns() // 1_000_000
