@@ -17,7 +17,7 @@ from quorum_node.configuration.properties import ConfigError
 from quorum_node.raft.epoch_bound import MAX_EPOCH
 from quorum_node.raft.replica import Replica
 from quorum_node.records import metadata as md
-from quorum_node.records.identity import ReplicaKey, parse_uuid
+from quorum_node.records.identity import ReplicaKey, parse_uuid, uuid_text
 from quorum_node.server.ending.termination import Termination
 from quorum_node.server.starting import restoring
 from quorum_node.server.starting.replica_building import build_replica
@@ -136,6 +136,22 @@ def test_two_restores_of_one_backup_begin_in_epochs_that_differ(
         epochs.append(opened(config).epoch)
         shutil.rmtree(config.data_dir)
     assert epochs[0] < epochs[1]
+
+
+def test_a_founder_that_is_told_the_uuid_of_a_former_voter_gets_another(
+    tmp_path: Path, folder: Path
+) -> None:
+    """As by hand, with the configuration of the node that was lost: its old key belongs to the old quorum."""
+    former = ReplicaKey(2, UUID(int=102))
+    told = {"node.id": "2", "formation.founder.id": "2"}
+    told["formation.founder.uuid"] = uuid_text(UUID(int=102))
+    config = config_of(tmp_path, **told)
+    restore(config, folder, None, NO_LATCH, now_s=LATER_S)
+    replica = opened(config)
+    assert replica.key.id == 2
+    assert replica.key != former
+    assert former in replica.voters.latest.record.tombstones
+    assert replica.may_campaign()
 
 
 @pytest.mark.parametrize("snapshot", [True, False])

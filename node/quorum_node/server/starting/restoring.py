@@ -175,7 +175,7 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
         contents = read_contents(opened.path)
         _check_versions(source, contents)
         if source.cluster_id == config.cluster_id:
-            _append(config, opened, uuid, now_s)
+            uuid = _append(config, opened, uuid, now_s)
     finally:
         opened.log.close()
     if source.cluster_id != config.cluster_id:
@@ -188,8 +188,8 @@ def _make(config: NodeConfig, source: Source, now_s: float) -> UUID:
     return uuid
 
 
-def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> None:
-    """The same cluster: behind the records of the backup comes the sole voter."""
+def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float) -> UUID:
+    """The same cluster: behind the records of the backup comes the sole voter; its UUID, which no former voter may have."""
     meta = MetaProperties(config.node_id, opened.replica_uuid, config.cluster_id)
     replica = build_replica(config, meta, opened)
     last = opened.log.epoch_before(opened.log.end_offset) or 0
@@ -199,10 +199,14 @@ def _append(config: NodeConfig, opened: OpenPartition, uuid: UUID, now_s: float)
             f"--restore-from: there is no epoch {epoch}, as epochs end at {MAX_EPOCH}. Begin a new cluster with these"
             " records: give another cluster.id, and the backup's with --restore-cluster-id"
         )
+    before = replica.voters.latest
+    if ReplicaKey(config.node_id, uuid) in {*before.voters.ordered_keys, *before.record.tombstones}:
+        uuid = fresh_uuid()
     founder = ReplicaKey(config.node_id, uuid)
     record = sole_voter_record(replica, founder, own_endpoints(config), epoch)
     append_sole_voter(opened.log, epoch, record, int(now_s * 1000))
     save_sole_voter(opened.path, opened.state, epoch, founder)
+    return uuid
 
 
 def _begin_anew(config: NodeConfig, contents: Contents, staging: Path, uuid: UUID) -> None:
