@@ -1,0 +1,130 @@
+"""A backup by the operator's CronJob; the whole quorum is deleted with its disks; stock brokers go on with what is restored."""
+
+import pytest
+
+from support.harness.kube_api import Json
+from support.trial import kube
+from support.trial.arena import CREATE_TIMEOUT_S, STORAGE_CLASS, Arena
+from support.trial.kafka import KafkaBrokers
+from support.trial.waiting import wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+_CLAIM = "backups"
+_JOB_TIMEOUT_S = 180.0
+
+
+def batch(arena: Arena, plural: str, name: str = "") -> str:
+    path = f"/apis/batch/v1/namespaces/{arena.namespace}/{plural}"
+    return f"{path}/{name}" if name else path
+
+
+def make_claim(arena: Arena) -> None:
+    claim: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": _CLAIM},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "200Mi"}},
+        },
+    }
+    arena.stage.api.create(kube.core(arena.namespace, "persistentvolumeclaims"), claim)
+
+
+def back_up(arena: Arena, name: str) -> None:
+    """As `kubectl create job --from=cronjob/q-backup` does; until the operator tells of it."""
+    api, quorum = arena.stage.api, arena.the_quorum
+    cron_job = batch(arena, "cronjobs", "q-backup")
+    wait_for("the CronJob", lambda: api.find(cron_job) is not None, timeout_s=60)
+    template = api.get(cron_job)["spec"]["jobTemplate"]
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": template["metadata"]["labels"]},
+        "spec": template["spec"],
+    }
+    api.create(batch(arena, "jobs"), body)
+    wait_for(
+        "the Job to end well",
+        lambda: bool(api.get(batch(arena, "jobs", name)).get("status", {}).get("succeeded")),
+        timeout_s=_JOB_TIMEOUT_S,
+        seen=lambda: api.get(batch(arena, "jobs", name)).get("status"),
+    )
+    quorum.wait_condition("BackupCurrent", timeout_s=60)
+
+
+def destroy(arena: Arena) -> None:
+    """The resource, its members, and all their claims."""
+    api, quorum = arena.stage.api, arena.the_quorum
+    claims = [each["metadata"]["name"] for each in quorum.claims()]
+    api.delete(quorum.path)
+    quorum.wait_gone(timeout_s=120)
+    wait_for("its sets to be gone", lambda: not quorum.stateful_sets(), timeout_s=60)
+    for name in claims:
+        api.delete(kube.core(arena.namespace, "persistentvolumeclaims", name))
+    wait_for("its claims to be gone", lambda: not quorum.claims(), timeout_s=60)
+
+
+def test_stock_brokers_go_on_with_a_quorum_that_was_restored_from_a_backup(arena: Arena) -> None:
+    api = arena.stage.api
+    make_claim(arena)
+    backup = {"schedule": "0 0 1 1 *", "claimName": _CLAIM}
+    quorum = arena.create(3, backup=backup)
+    cluster_id = quorum.status()["clusterId"]
+    with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
+        brokers.wait_ready()
+        clients = brokers.clients
+        clients("create t 6 3")
+        clients.start_load("t", 200)
+        clients.wait_for_load("t", 500)
+        clients.stop_load("t")
+        before = clients.partitions("t")
+        back_up(arena, "backup-now")
+        assert quorum.status()["backup"]["endOffset"] > 0
+        destroy(arena)
+
+        restore = {"claimName": _CLAIM, "path": "q"}
+        again = arena.apply(replicas=3, clusterId=cluster_id, restoreFrom=restore, backup=backup)
+        again.wait_healthy(3, timeout_s=CREATE_TIMEOUT_S)
+        again.wait_phase("Ready", timeout_s=120)
+        assert again.status()["clusterId"] == cluster_id
+        founder = next(each for each in again.status()["members"] if each["id"] == 1)
+        pod = api.get(kube.core(arena.namespace, "pods", founder["pod"]))
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        # Whoever trusts certificates of the deleted authority has to read the new ones.
+        for name in brokers.pods():
+            api.delete(kube.core(arena.namespace, "pods", name), grace_s=0)
+        brokers.wait_ready()
+        wait_for("all replicas in sync", lambda: clients.in_sync("t"), timeout_s=180)
+        after = clients.partitions("t")
+        assert {number: each.replicas for number, each in after.items()} == {
+            number: each.replicas for number, each in before.items()
+        }
+        clients("create u 3 3")
+        clients.start_load("u", 100)
+        clients.wait_for_load("u", 300)
+        clients.prove_nothing_lost("u", "readers-of-u")
+        back_up(arena, "backup-again")
+
+
+def test_a_restore_of_another_cluster_is_refused_and_says_what_to_do(arena: Arena) -> None:
+    api = arena.stage.api
+    make_claim(arena)
+    quorum = arena.create(1, backup={"schedule": "0 0 1 1 *", "claimName": _CLAIM})
+    cluster_id = quorum.status()["clusterId"]
+    back_up(arena, "backup-now")
+    destroy(arena)
+    wrong = {"clusterId": "another", "restoreFrom": {"claimName": _CLAIM}}
+    again = arena.apply(replicas=1, **wrong)
+
+    def told() -> bool:
+        members = again.status().get("members") or []
+        words = f"backups of cluster {cluster_id}, and none of cluster another"
+        return any(words in (each.get("condition") or "") for each in members)
+
+    wait_for("the refusal to be told", told, timeout_s=CREATE_TIMEOUT_S, seen=again.summary)
+    api.merge(again.path, {"spec": {"restoreFrom": {"clusterId": cluster_id}}})
+    again.wait_healthy(1, timeout_s=CREATE_TIMEOUT_S)
+    assert again.status()["clusterId"] == "another"
