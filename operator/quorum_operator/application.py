@@ -25,8 +25,10 @@ from quorum_operator.kube.errors import ApiError
 from quorum_operator.leadership import Always, Leadership
 from quorum_operator.leadership import Place as LeasePlace
 from quorum_operator.lease_thread import LeaseThread
+from quorum_operator.live_page import LivePage
 from quorum_operator.metrics import Metrics
 from quorum_operator.partition_client import PartitionClient
+from quorum_operator.planner.times import text_of
 from quorum_operator.quorum_client import QuorumClient
 from quorum_operator.reassign import ReassignmentReconciler
 from quorum_operator.reassignment_crd import REASSIGNMENT_KIND, REASSIGNMENT_PLURAL
@@ -58,6 +60,7 @@ class Application:
         self._reassignments: Workers | None = None
         self._turns = Turns(self._turn_came)
         self._runner: web.AppRunner | None = None
+        self._page: LivePage | None = None
         self._generations: dict[tuple[str, str], object] = {}
         self._reassigned: dict[Place, object] = {}
         self._lease: LeaseThread | None = None
@@ -76,6 +79,7 @@ class Application:
         self._gate_of_calls = _checking(gate)
         self._http = self._node_http()
         await self._serve()
+        await self._serve_page()
         await self._await_definitions(self._api)
         _log.info("started", watch_namespace=self._settings.namespaces or "all")
         self._watching = KubeApi(configuration)
@@ -93,6 +97,8 @@ class Application:
         if self._lease is not None:
             await self._lease.stop()
             self._end_work()  # it may have been taken just then
+        if self._page is not None:
+            await self._page.stop()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._http is not None:
@@ -244,6 +250,22 @@ class Application:
         await self._runner.setup()
         host, port = self._settings.http_host, self._settings.http_port
         await web.TCPSite(self._runner, host, port).start()
+
+    async def _serve_page(self) -> None:
+        """Only where it was asked for."""
+        place, metrics = self._settings.page, self.metrics
+        if place is None:
+            return
+        page = LivePage(
+            place,
+            metrics.statuses,
+            metrics.moves,
+            lambda: text_of(time.time()),
+            lambda: metrics.leading,
+        )
+        port = await page.start()
+        self._page = page
+        _log.info(f"the live page is at http://{place.host}:{port}/")
 
     async def _healthz(self, _: web.Request) -> web.Response:
         still_s = self.metrics.standstill_s()

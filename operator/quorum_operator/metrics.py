@@ -11,6 +11,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from quorum_operator.crd import KIND, MetadataQuorumStatus
+from quorum_operator.live_page import LastMoves
 from quorum_operator.quorum_series import PLACE, QuorumSeries
 
 _PREFIX = "metadataquorum_operator"
@@ -65,6 +66,9 @@ class Metrics:
         self._ended: dict[Reconciled, float] = {}
         """When its last reconcile ended, in an error or not, or when the next one is due, if that is later (monotonic)."""
         self._quorums = QuorumSeries(self.registry, _PREFIX)
+        self.moves = LastMoves()
+        """Of each quorum, for the live page."""
+        self.leading = False
         self._last_reconcile = Gauge(
             f"{_PREFIX}_last_reconcile_time_seconds",
             "End of the last reconcile that reached its end.",
@@ -106,6 +110,7 @@ class Metrics:
 
     def set_leading(self, leading: bool) -> None:
         """Whether this operator works, or waits for its turn."""
+        self.leading = leading
         self._leading.set(leading)
 
     def begin(self, resource: Reconciled) -> None:
@@ -140,6 +145,7 @@ class Metrics:
         self._last_reconcile.remove(*resource)
         if resource.kind == KIND:
             self._quorums.forget(resource.namespace, resource.name)
+            self.moves.forget((resource.namespace, resource.name))
 
     def watch(self, resource: Reconciled) -> None:
         """The resource is there: from now on its reconciles must come."""
@@ -167,6 +173,10 @@ class Metrics:
     def set_status(self, namespace: str, name: str, status: MetadataQuorumStatus) -> None:
         """What the status says."""
         self._quorums.tell(namespace, name, status)
+
+    def statuses(self) -> dict[tuple[str, str], MetadataQuorumStatus]:
+        """The last one of each quorum, by namespace and name."""
+        return self._quorums.statuses()
 
     def render(self) -> bytes:
         """The Prometheus text."""

@@ -59,6 +59,10 @@ class QuorumSeries(Collector):
         self._repairs.pop((namespace, name), None)
         self._counted.pop((namespace, name), None)
 
+    def statuses(self) -> dict[_Place, MetadataQuorumStatus]:
+        """The last one of each quorum, by namespace and name."""
+        return dict(self._told)
+
     def collect(self) -> Iterator[Metric]:
         """All families, also those without a sample."""
         told = tuple(self._told.items())

@@ -35,6 +35,7 @@ from quorum_operator.kube.observe import Cluster, observe, with_report
 from quorum_operator.mark_keeper import MarkKeeper
 from quorum_operator.metrics import Metrics
 from quorum_operator.outcome import Outcome
+from quorum_operator.page_document import Move
 from quorum_operator.planner.observed import (
     Incarnation,
     Observation,
@@ -43,6 +44,7 @@ from quorum_operator.planner.plan import plan
 from quorum_operator.planner.refusals import next_attempt, subjects_of
 from quorum_operator.planner.status import build_status
 from quorum_operator.planner.step import Step, UpdateMember, Wait, changes_something
+from quorum_operator.planner.times import text_of
 from quorum_operator.quorum_client import Described, QuorumClient, Seen, describe_newest
 from quorum_operator.refused import by_api, is_outage
 from quorum_operator.remembered import Memory, Remembered
@@ -384,6 +386,9 @@ class Reconciler:
         nodes = self._nodes_of(self._memory.of(owner))
         outcome = await Executor(self._api, nodes, owner, spec, seen).execute(step)
         self._metrics.count_step(name, outcome.changed)
+        if outcome.changed:
+            move = Move(text_of(self._clock()), name, step.reason)
+            self._metrics.moves.note((owner.namespace, owner.name), move)
         _log.info(
             "step",
             quorum=owner.name,

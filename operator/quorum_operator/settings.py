@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorum_operator.kube.rate_limit import USUAL_LIMITS, CallLimits, Limit
+from quorum_operator.live_page import PagePlace
 
 _PREFIX = "METADATAQUORUM_OPERATOR_"
 
@@ -24,6 +25,8 @@ class Settings:
     """Namespace and name of the Lease whose holder works; None: this operator has no others."""
     home: str = ""
     """Namespace of the operator's own pod; empty: it runs in none."""
+    page: PagePlace | None = None
+    """Where the live page is served; None: nowhere."""
     identity: str = ""
     """Holder of the lease, the same after a restart of the pod's container; empty: one of this process."""
 
@@ -54,8 +57,26 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
         log_level=environment.get("METADATAQUORUM_OPERATOR_LOG_LEVEL", "INFO").upper(),
         lease=(space, name) if lease else None,
         home=environment.get("METADATAQUORUM_OPERATOR_NAMESPACE") or space,
+        page=_page(environment),
         identity=environment.get("METADATAQUORUM_OPERATOR_IDENTITY", ""),
     )
+
+
+def _page(environment: Mapping[str, str]) -> PagePlace | None:
+    listen = environment.get("METADATAQUORUM_OPERATOR_PAGE", "")
+    if not listen:
+        return None
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"METADATAQUORUM_OPERATOR_PAGE={listen}: expected host:port")
+    token_file = environment.get("METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE", "")
+    place = PagePlace(host.strip("[]"), int(port), token_file)
+    if not place.is_loopback and not token_file:
+        raise ValueError(
+            f"METADATAQUORUM_OPERATOR_PAGE={listen}: others reach this address, so set"
+            " METADATAQUORUM_OPERATOR_PAGE_TOKEN_FILE, or listen on 127.0.0.1 and use kubectl port-forward"
+        )
+    return place
 
 
 def _limit(environment: Mapping[str, str], whose: str, usual: Limit) -> Limit:

@@ -1,0 +1,226 @@
+"""The live page: what it shows, that it is one document, who may read it; once in a real browser."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from quorum_operator.crd import LeaderStatus, MetadataQuorumStatus, Phase, PlanStatus
+from quorum_operator.live_page import LastMoves, LivePage, PagePlace
+from quorum_operator.page_document import MOST_MOVES, MOST_QUORUMS, Move, Shown, document
+from quorum_operator.settings import from_environment
+from support.declared_metrics import full_status
+from support.kept_objects import NAME, SPACE, SoundNodes, reconciler, running_quorum
+
+NOW = "2026-11-23T22:00:00Z"
+EVIL = '<script>alert("x")</script>'
+_OF_THIS_PAGE = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "span"}
+_OF_THIS_PAGE |= {"section", "table", "tr", "th", "td"}
+
+
+def status() -> MetadataQuorumStatus:
+    made = full_status()
+    made.phase, made.leader = Phase.REPAIRING, LeaderStatus(id=2, epoch=9)
+    made.plan = PlanStatus(step="AddVoter", reason="q-3-2 has caught up", blocked_by="a vote")
+    return made
+
+
+class Reader(HTMLParser):
+    """Text by the class of its table; every tag and attribute that was met."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.cells: dict[str, list[str]] = {}
+        self._kind, self.text = "", ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag == "table":
+            self._kind = dict(attrs)["class"] or ""
+        elif tag in ("td", "th"):
+            self.cells.setdefault(self._kind, []).append("")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._kind in self.cells:
+            self.cells[self._kind][-1] += data
+
+
+def read(*quorums: Shown, works: bool = True) -> Reader:
+    return Reader(document(quorums, NOW, works=works))
+
+
+def test_it_shows_members_leader_lag_plan_tolerance_moves_and_repairs() -> None:
+    moves = (Move("2026-11-23T21:59:59Z", "CreateMember", "member 3 failed"),)
+    shown = read(Shown("blue", "q", status(), moves))
+    facts = shown.cells["facts"]
+    assert "member 2, epoch 9" in facts
+    assert "1 now, 1 after the next step" in facts
+    assert any("AddVoter" in each and "blocked by: a vote" in each for each in facts)
+    assert {"7", "NotReady"} <= set(shown.cells["members"])
+    assert {"CreateMember", "member 3 failed"} <= set(shown.cells["moves"])
+    assert "9 s" in shown.cells["repairs"]
+    assert "blue/q Repairing" in shown.text
+
+
+def test_it_is_one_document_without_scripts_and_escapes_what_resources_say() -> None:
+    made = status()
+    made.members[0].condition = made.cluster_id = EVIL
+    text = document([Shown("a", EVIL, made, (Move(EVIL, EVIL, EVIL),))], NOW, works=True)
+    shown = Reader(text)
+    assert shown.tags <= _OF_THIS_PAGE, "nothing that loads or runs"
+    assert shown.attributes <= {"lang", "charset", "http-equiv", "content", "class", "id"}
+    assert "http:" not in text
+    assert "//" not in text
+    assert EVIL in shown.text
+
+
+def test_it_is_bounded_whatever_there_is() -> None:
+    made = status()
+    made.members = [
+        each.model_copy(update={"condition": "x" * 10_000}) for each in made.members * 50
+    ]
+    moves = tuple(Move("t", "s", "r" * 9000) for _ in range(500))
+    text = document([Shown("a", f"q{n}", made, moves) for n in range(1000)], NOW, works=True)
+    assert len(text) < MOST_QUORUMS * 20_000
+    assert f"and {1000 - MOST_QUORUMS} more" in text
+    kept = LastMoves()
+    for number in range(100):
+        kept.note(("a", "q"), Move("t", str(number), ""))
+    assert [each.step for each in kept.of(("a", "q"))] == [
+        str(n) for n in range(100 - MOST_MOVES, 100)
+    ]
+    kept.forget(("a", "q"))
+    assert kept.of(("a", "q")) == ()
+
+
+def test_who_does_not_lead_says_so_and_shows_nothing_old() -> None:
+    shown = read(Shown("blue", "q", status()), works=False)
+    assert "another one holds the lease" in shown.text
+    assert "blue/q" not in shown.text
+
+
+Ask = Callable[[int], list[httpx.Response]]
+
+
+def served(place: PagePlace, ask: Ask) -> list[httpx.Response]:
+    async def run() -> list[httpx.Response]:
+        statuses = {("blue", "q"): status()}
+        page = LivePage(place, lambda: statuses, LastMoves(), lambda: NOW, lambda: True)
+        port = await page.start()
+        try:
+            return await asyncio.to_thread(ask, port)
+        finally:
+            await page.stop()
+
+    return asyncio.run(run())
+
+
+def test_on_loopback_it_is_read_only_and_under_names_of_loopback_alone() -> None:
+    def ask(port: int) -> list[httpx.Response]:
+        url = f"http://127.0.0.1:{port}"
+        with httpx.Client(trust_env=False) as client:
+            return [
+                client.get(url),
+                client.get(url, headers={"Host": f"localhost:{port}"}),
+                client.get(url, headers={"Host": f"evil.example:{port}"}),
+                client.post(url),
+                client.get(f"{url}/other"),
+            ]
+
+    answers = served(PagePlace("127.0.0.1", 0), ask)
+    assert [each.status_code for each in answers] == [200, 200, 403, 405, 404]
+    assert "blue/q" in answers[0].text
+    assert "blue/q" not in answers[2].text
+    policy = answers[0].headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert answers[0].headers["Cache-Control"] == "no-store"
+
+
+def test_with_a_token_it_is_needed_and_may_be_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+
+    def ask(port: int) -> list[httpx.Response]:
+        url = f"http://127.0.0.1:{port}"
+        with httpx.Client(trust_env=False) as client:
+            found = [
+                client.get(url),
+                client.get(url, auth=("me", "wrong")),
+                client.get(url, headers={"Authorization": "Basic ???"}),
+                client.get(url, auth=("me", "secret")),
+                client.get(url, headers={"Authorization": "Bearer secret"}),
+            ]
+            file.write_text("other")
+            return [*found, client.get(url, auth=("me", "secret"))]
+
+    answers = served(PagePlace("127.0.0.1", 0, str(file)), ask)
+    assert [each.status_code for each in answers] == [401, 401, 401, 200, 200, 401]
+    assert answers[0].headers["WWW-Authenticate"].startswith("Basic")
+
+
+def test_it_is_off_unless_asked_for_and_never_open_to_others_without_a_token() -> None:
+    assert from_environment({}).page is None
+    page = "METADATAQUORUM_OPERATOR_PAGE"
+    assert from_environment({page: "127.0.0.1:8081"}).page == PagePlace("127.0.0.1", 8081)
+    assert from_environment({page: "[::1]:8081"}).page == PagePlace("::1", 8081)
+    told = from_environment({page: "0.0.0.0:1", f"{page}_TOKEN_FILE": "/t"}).page
+    assert told == PagePlace("0.0.0.0", 1, "/t")
+    for wrong, words in (
+        ("0.0.0.0:8081", "use kubectl port-forward"),
+        ("8081", "expected host:port"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            from_environment({page: wrong})
+
+
+def test_the_steps_of_a_reconcile_are_its_last_moves() -> None:
+    api = running_quorum(3)
+    made = reconciler(api, SoundNodes(3))
+    del api.objects[f"/api/v1/namespaces/{SPACE}/services/demo-admin"]
+
+    async def run() -> None:
+        for _ in range(3):
+            await made.reconcile(SPACE, NAME)
+
+    asyncio.run(run())
+    metrics = made._metrics
+    assert "ApplyObjects" in [each.step for each in metrics.moves.of((SPACE, NAME))]
+    assert metrics.statuses()[SPACE, NAME].voters == 3
+
+
+@pytest.mark.long
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    """The policy lets the page's own style in; a picture of the page is not blank."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no chromium on PATH (Debian: apt-get install chromium)")
+    browser = program
+
+    def ask(port: int) -> list[httpx.Response]:
+        quiet = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server"]
+        home = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [browser, *quiet, home, "--virtual-time-budget=1000"]
+        url = f"http://localhost:{port}/"
+        seen = subprocess.run(
+            [*command, "--dump-dom", url], capture_output=True, text=True, timeout=120, check=True
+        )
+        shown = Reader(seen.stdout)
+        assert "member 2, epoch 9" in shown.cells["facts"]
+        assert "Content Security Policy" not in seen.stderr
+        picture = tmp_path / "page.png"
+        shot = [*command, f"--screenshot={picture}", "--window-size=1000,800", url]
+        subprocess.run(shot, capture_output=True, timeout=120, check=True)
+        assert picture.stat().st_size > 5_000
+        return []
+
+    served(PagePlace("127.0.0.1", 0), ask)
