@@ -75,7 +75,7 @@ class TlsSpec(CrdModel):
     mode: TlsMode | None = Field(
         default=None,
         description="Managed: the operator makes an authority for the quorum, and a certificate for each member, which"
-        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Disabled. It is"
+        " it renews. Disabled: members listen in plaintext and believe whoever reaches them. Left out: Managed. It is"
         " written down when the quorum is formed, and holds from then on.",
     )
     identities: list[TlsIdentity] | None = Field(

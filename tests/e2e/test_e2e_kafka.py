@@ -18,7 +18,7 @@ def test_producers_get_over_dead_disks_of_controllers(
     arena: Arena, record_property: Callable[[str, object], None]
 ) -> None:
     """First under the active controller, then under another one; nothing acknowledged is lost, nobody sees an error."""
-    quorum = arena.create(3)
+    quorum = arena.create(3, tls={"mode": "Disabled"})  # the example of brokers is in plain text
     with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
         brokers.wait_ready()
         clients = brokers.clients
@@ -43,7 +43,7 @@ def test_producers_get_over_dead_disks_of_controllers(
 @pytest.mark.requirement("OP-08")
 def test_partitions_move_under_load_as_the_resource_says(arena: Arena) -> None:
     """A few at a time, while the operator is killed; nothing acknowledged is lost."""
-    quorum = arena.create(3)
+    quorum = arena.create(3, tls={"mode": "Disabled"})  # the example of brokers is in plain text
     with KafkaBrokers(arena.stage, quorum, arena.folder / "kafka") as brokers:
         brokers.wait_ready()
         clients = brokers.clients

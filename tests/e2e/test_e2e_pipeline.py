@@ -20,7 +20,7 @@ def test_executors_are_pods_and_nothing_is_lost_when_they_die(
     arena: Arena, record_property: Callable[[str, object], None]
 ) -> None:
     """Records are written all the time. Then the archive is what a node says of its own log, each record once."""
-    quorum = arena.create_under_load(3)
+    quorum = arena.create_under_load(3, tls={"mode": "Disabled"})
     with Pipeline(arena.stage, quorum) as pipeline:
         end = pipeline.wait_archived(1, timeout_s=_BEGUN_S)[-1].end
         killed = []

@@ -11,7 +11,7 @@ from quorum_operator.desired.names import ADMIN_PORT, SECURE_ADMIN_PORT, TLS_PAT
 from quorum_operator.planner.observed import Identity
 from quorum_operator.tls_crd import TlsMode
 
-DEFAULT_MODE = TlsMode.DISABLED
+DEFAULT_MODE = TlsMode.MANAGED
 """Of new quorums whose spec says nothing."""
 
 

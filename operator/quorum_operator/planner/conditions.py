@@ -269,7 +269,7 @@ def tls_ready(found: CertificatesSeen | None) -> Finding:
     if found is None:
         message = (
             "members listen in plaintext, and believe whoever reaches their ports: the network policy is what keeps others"
-            " out. Certificates are for new quorums, by spec.tls.mode: Managed"
+            " out. New quorums have certificates, unless spec.tls.mode is Disabled"
         )
         return Finding(TLS_READY, False, "Disabled", message)
     if found.refused:

@@ -219,8 +219,13 @@ class Hands:
 
     def admin(self, method: str, path: str, body: Json | None = None) -> str:
         """What the leader's admin API answers, as quorumctl would be told."""
-        url = self.arena.the_load.url
-        target = Target([url], token=self.quorum.token(), timeout_ms=_ADMIN_TIMEOUT_MS)
+        load = self.arena.the_load
+        target = Target(
+            [load.url],
+            token=self.quorum.token(),
+            timeout_ms=_ADMIN_TIMEOUT_MS,
+            authorities=load.authorities,
+        )
         try:
             return str(target.call(method, path, body))
         finally:

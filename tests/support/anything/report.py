@@ -1,12 +1,11 @@
 """What a person needs of a round that failed: how to repeat it, what was done, and what was seen."""
 
-import httpx
-
 from support.anything.drawing import Round
 from support.anything.hands import Hands
 from support.anything.operator_log import OperatorLog
-from support.harness.kube_api import ApiError, Json
+from support.harness.kube_api import Json
 from support.trial import kube
+from support.trial.quorum import NO_ANSWER
 
 _EVENTS = 60
 _LOG_LINES = 40
@@ -40,7 +39,7 @@ def report(
 def _conditions(hands: Hands) -> list[str]:
     try:
         status = hands.quorum.status()
-    except (ApiError, httpx.HTTPError) as error:
+    except NO_ANSWER as error:
         return [repr(error)]
     told = [
         f"{each['type']}={each['status']} {each['reason']} since {each['lastTransitionTime']}: {each['message']}"
@@ -53,7 +52,7 @@ def _conditions(hands: Hands) -> list[str]:
 def _events(hands: Hands) -> list[str]:
     try:
         events = hands.api.list(kube.core(hands.namespace, "events"))
-    except (ApiError, httpx.HTTPError) as error:
+    except NO_ANSWER as error:
         return [repr(error)]
     events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime")))
     return [

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import httpx
-
 from support.anything.act import Doing, Drawn, Ending
 from support.anything.drawing import Round
 from support.anything.hands import Hands, NothingThere
@@ -14,9 +12,9 @@ from support.anything.ledger import Passed
 from support.anything.report import report
 from support.anything.settled import unsettled
 from support.anything.watching import RoundWatch
-from support.harness.kube_api import ApiError
 from support.trial.arena import Arena
 from support.trial.bed import TestbedError
+from support.trial.quorum import NO_ANSWER
 
 SETTLED_S = 120.0
 SLOTS = 7
@@ -25,7 +23,7 @@ SLOTS = 7
 _LOOK_S = 0.5
 _CALM_LOOKS = 3
 _SHOWN = 160
-_REFUSALS = (NothingThere, ApiError, TestbedError, AssertionError, httpx.HTTPError)
+_REFUSALS = (NothingThere, TestbedError, AssertionError, *NO_ANSWER)
 
 Say = Callable[[str], None]
 
@@ -69,6 +67,7 @@ def run_round(arena: Arena, plan: Round, say: Say) -> Passed:
     if not problems:
         try:
             arena.the_load.renew_token()
+            arena.the_load.renew_trust()
             recoveries = answered.count("QuorumLost")
             acknowledged = arena.prove_nothing_lost(recoveries=recoveries).acknowledged
         except AssertionError as error:
@@ -160,5 +159,5 @@ def look(hands: Hands) -> list[str]:
         resource = hands.quorum.resource()
         described = hands.quorum.describe()
         return unsettled(resource, described, int(hands.good["replicas"]), hands.astray())
-    except (ApiError, httpx.HTTPError) as error:
+    except NO_ANSWER as error:
         return [f"the API server: {error!r}"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from support.harness.kube_api import Json
 from support.trial.quorum import Described
 
-GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed"})
+GOOD_WHEN_TRUE = frozenset({"Ready", "Formed", "QuorumConfirmed", "TlsReady"})
 """Every other condition is a complaint when it is true."""
 
 
@@ -58,6 +58,7 @@ def complaints(resource: Json) -> list[Json]:
         each
         for each in conditions
         if each["status"] != ("True" if each["type"] in GOOD_WHEN_TRUE else "False")
+        and (each["type"], each["reason"]) != ("TlsReady", "Disabled")
     ]
 
 

@@ -4,14 +4,12 @@ import time
 from types import TracebackType
 from typing import Self
 
-import httpx
-
 from support.anything.hands import UUID, Hands
 from support.anything.harm import Sample
 from support.anything.operator_log import OperatorLog
-from support.harness.kube_api import ApiError, Json
+from support.harness.kube_api import Json
 from support.trial.looking import Looking
-from support.trial.quorum import Quorum
+from support.trial.quorum import NO_ANSWER, Quorum
 
 _LOOK_S = 0.5
 EXIT_BUG = 70
@@ -23,7 +21,7 @@ class RoundWatch(Looking):
 
     def __init__(self, hands: Hands) -> None:
         # A host that is cut off, an API server that is busy: the next look may work.
-        super().__init__("round-watch", _LOOK_S, (ApiError, httpx.HTTPError))
+        super().__init__("round-watch", _LOOK_S, NO_ANSWER)
         self._hands = hands
         # One of its own: a handle remembers who answered last.
         self._quorum = Quorum(hands.api, hands.namespace, hands.name)

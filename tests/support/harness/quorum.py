@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 
 from support.harness.cluster import HarnessCluster
-from support.harness.held_certificate import HeldCertificate
 from support.harness.kube_api import ApiError, Json
 from support.harness.service import WayIn
 from support.trial import kube
@@ -51,7 +50,7 @@ class HarnessQuorum(Quorum):
     ) -> None:
         super().__init__(api, namespace, name)
         self.cluster = cluster
-        self.admin = HeldCertificate(api, namespace, f"{name}-admin-tls") if tls else None
+        self._tls = tls
         # Plain HTTP: the certificates that a client reads cost more than its call. An address outlives its pod.
         self._pods = httpx.Client(
             verify=False, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
@@ -60,12 +59,12 @@ class HarnessQuorum(Quorum):
     @property
     def admin_port(self) -> int:
         """Of each pod."""
-        return 8080 if self.admin is None else 8443
+        return 8443 if self._tls else 8080
 
     @property
     def way_in(self) -> WayIn | None:
         """How a client without certificates of its own comes to the pods; None: in plain text."""
-        if self.admin is None:
+        if not self._tls:
             return None
         return WayIn(self.admin.context, f"{self.name}-admin.{self.namespace}.svc")
 
@@ -74,7 +73,7 @@ class HarnessQuorum(Quorum):
         address = self.api.get(kube.core(self.namespace, "pods", pod))["status"].get("podIP")
         if address is None:
             raise ApiError("GET", path, 503, f"{pod} has no address yet")
-        if self.admin is not None:
+        if self._tls:
             host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
             url = f"https://{address}:{self.admin_port}{path}"
             answer = self.admin.get(url, host, timeout_s=timeout_s)

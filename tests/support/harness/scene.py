@@ -138,13 +138,19 @@ class Scene:
         return str(found.get("spec", {}).get("holderIdentity") or "")
 
     def document(self, name: str, replicas: int, *, disks: bool = False, **spec: object) -> Json:
-        """A resource with the harness's image and storage; `disks` can fail."""
+        """A resource with the harness's image and storage; `disks` can fail. Without certificates unless asked for."""
         storage = {"size": "200Mi", "storageClassName": DISK_CLASS if disks else DIRECTORY_CLASS}
         return {
             "apiVersion": "metadataquorum.dev/v1alpha1",
             "kind": "MetadataQuorum",
             "metadata": {"name": name},
-            "spec": {"replicas": replicas, "image": NODE_IMAGE, "storage": storage, **spec},
+            "spec": {
+                "replicas": replicas,
+                "image": NODE_IMAGE,
+                "storage": storage,
+                "tls": {"mode": "Disabled"},
+                **spec,
+            },
         }
 
     def apply(
@@ -154,7 +160,7 @@ class Scene:
         document = self.document(name, replicas, disks=disks, **spec)
         self.api.create(kube.quorums(self.namespace), document)
         quorum = HarnessQuorum(
-            self.api, self.cluster, self.namespace, name, tls=_has_certificates(spec)
+            self.api, self.cluster, self.namespace, name, tls=_has_certificates(document["spec"])
         )
         self.quorums.append(quorum)
         return quorum

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
-from support.harness.kube_api import ApiError, Json
+from support.harness.kube_api import Json
 from support.trial import installation, kube
 from support.trial.bed import STORAGE_CLASS, nodes
 from support.trial.faults import FailedDisk, Faults
 from support.trial.load import Load
-from support.trial.quorum import Described, Quorum, Voter
+from support.trial.quorum import NO_ANSWER, Described, Quorum, Voter
 from support.trial.stage import Stage, remove_quorum
 from support.trial.waiting import wait_for
 from support.workload.judgement import Verdict
@@ -166,7 +164,7 @@ class Arena:
     def summary(self) -> str:
         try:
             return self.the_quorum.summary() if self.quorum else "no quorum yet"
-        except (ApiError, httpx.HTTPError) as error:
+        except NO_ANSWER as error:
             return repr(error)
 
 

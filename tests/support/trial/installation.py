@@ -8,7 +8,7 @@ from support.harness.kube_api import Json
 from support.trial import kube
 from support.trial.bed import REPOSITORY, programs, run
 from support.trial.kube import Kube
-from support.trial.quorum import Quorum
+from support.trial.quorum import ADMIN_PORT, SECURE_ADMIN_PORT, Quorum
 from support.trial.waiting import wait_for
 
 CHART = REPOSITORY / "helm" / "metadataquorum"
@@ -111,6 +111,8 @@ def apply_quorum(api: Kube, document: Json, namespace: str) -> Quorum:
 def publish(quorum: Quorum, node_port: int) -> str:
     """A NodePort on the ready pods of the quorum; the URL that reaches it from this machine."""
     name = f"{quorum.name}-outside"
+    secured = quorum.is_secured()
+    port = SECURE_ADMIN_PORT if secured else ADMIN_PORT
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -121,8 +123,9 @@ def publish(quorum: Quorum, node_port: int) -> str:
                 "app.kubernetes.io/name": "metadataquorum",
                 "app.kubernetes.io/instance": quorum.name,
             },
-            "ports": [{"name": "admin", "port": 8080, "nodePort": node_port}],
+            "ports": [{"name": "admin", "port": port, "nodePort": node_port}],
         },
     }
     quorum.api.apply(kube.core(quorum.namespace, "services", name), service)
-    return f"http://127.0.0.1:{node_port}"
+    # The certificate of each member has this name.
+    return f"https://localhost:{node_port}" if secured else f"http://127.0.0.1:{node_port}"

@@ -56,7 +56,7 @@ class Kube:
     """Requests to one API server. Raises ApiError for every answer that is not 2xx."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        access = Access.from_kubeconfig(kubeconfig)
+        self.access = access = Access.from_kubeconfig(kubeconfig)
         self._client = httpx.Client(
             base_url=access.url,
             headers=dict(access.headers),

@@ -27,6 +27,7 @@ class Load:
         self.acknowledgements = directory / "acknowledgements.jsonl"
         self.reads = directory / "reads.jsonl"
         self._token_file = directory / "token"
+        self.authorities = directory / "authorities.pem" if url.startswith("https:") else None
         self._quorum = quorum
         self.url = url
         self._directory = directory
@@ -38,6 +39,7 @@ class Load:
     def start(self) -> None:
         """Returns once both have begun and a first record was acknowledged."""
         self.renew_token()
+        self.renew_trust()
         self._launch("writer", "--interval-ms", "20")
         self._launch("checker", "--interval-ms", "50", "--reads", str(self.reads))
         wait_for("the first acknowledged record", self.acknowledged, timeout_s=30, seen=self.last)
@@ -50,11 +52,20 @@ class Load:
         fresh.write_text("\n".join(tokens))
         fresh.replace(self._token_file)
 
+    def renew_trust(self) -> None:
+        """Both trust the authorities that the quorum has now."""
+        if self.authorities is not None:
+            fresh = self.authorities.with_suffix(".new")
+            fresh.write_text(self._quorum.authorities())
+            fresh.replace(self.authorities)
+
     def _launch(self, program: str, *options: str) -> None:
         command = [sys.executable, "-m", f"support.workload.{program}", "--url", self.url]
         command += ["--acknowledgements", str(self.acknowledgements), *options]
         command += ["--max-seconds", str(self._max_seconds)]
         command += ["--token-file", str(self._token_file)]
+        if self.authorities is not None:
+            command += ["--authorities", str(self.authorities)]
         environment = {**os.environ, "PYTHONPATH": str(_TESTS)}
         with open(self._directory / f"{program}.log", "wb") as log:
             process = subprocess.Popen(

@@ -11,12 +11,18 @@ from typing import Any
 
 import httpx
 
+from support.harness.held_certificate import HeldCertificate
 from support.harness.kube_api import ApiError, Json
 from support.trial import kube
+from support.trial.forwarded import NotConnected
 from support.trial.kube import Kube
+from support.trial.pod_connections import PodAddress, PodConnections
 from support.trial.waiting import NotInTime, wait_for
 
 ADMIN_PORT = 8080
+SECURE_ADMIN_PORT = 8443
+NO_ANSWER = (ApiError, NotConnected, httpx.HTTPError)
+"""What a question to a pod or to the API server may raise."""
 _CONFIRMED = "/v1/quorum?confirmed=true&timeoutMs=1500"
 _ASK_TIMEOUT_S = 4.0
 _INSTANCE = "app.kubernetes.io/instance"
@@ -66,7 +72,10 @@ class Quorum:
         self.api = api
         self.namespace = namespace
         self.name = name
+        self.admin = HeldCertificate(api, namespace, f"{name}-admin-tls")
         self._answered = ""
+        self._connections = PodConnections(api.access, self.admin.context)
+        self._secured: dict[str, bool] = {}
 
     @property
     def path(self) -> str:
@@ -133,16 +142,31 @@ class Quorum:
         secret = self.api.get(kube.core(self.namespace, "secrets", f"{self.name}-admin"))
         return b64decode(secret["data"]["token"]).decode()
 
+    def is_secured(self) -> bool:
+        """Whether its admin API is served over TLS alone. False while there is no pod."""
+        return any(_is_secured(pod) for pod in self.pods())
+
+    def authorities(self) -> str:
+        """What a client trusts, in PEM."""
+        trust = self.api.get(kube.core(self.namespace, "configmaps", f"{self.name}-trust"))
+        return str(trust["data"]["ca.crt"])
+
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
-        """GET on one pod's own admin API."""
-        target = kube.core(self.namespace, "pods", f"http:{pod}:{ADMIN_PORT}")
-        return self.api.get(f"{target}/proxy{path}", timeout_s=timeout_s)
+        """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx, NotConnected without an answer."""
+        pods = kube.core(self.namespace, "pods")
+        if pod not in self._secured:
+            self._secured[pod] = _is_secured(self.api.get(f"{pods}/{pod}"))
+        if not self._secured[pod]:
+            return self.api.get(f"{pods}/http:{pod}:{ADMIN_PORT}/proxy{path}", timeout_s=timeout_s)
+        host = f"{pod}.{self.name}-nodes.{self.namespace}.svc"
+        address = PodAddress(self.namespace, pod, SECURE_ADMIN_PORT, host)
+        return self._connections.get(address, path, timeout_s=timeout_s)
 
     def node_description(self, pod: str) -> Json:
         """What the node in the pod says of itself; empty when it doesn't answer."""
         try:
             return self.fetch_from(pod, "/v1/node", timeout_s=_ASK_TIMEOUT_S)
-        except (ApiError, httpx.HTTPError):
+        except NO_ANSWER:
             return {}
 
     def describe(self) -> Described | None:
@@ -151,7 +175,7 @@ class Quorum:
         for name in sorted(names, key=lambda name: name != self._answered):
             try:
                 document = self.fetch_from(name, _CONFIRMED, timeout_s=_ASK_TIMEOUT_S)
-            except (ApiError, httpx.HTTPError):
+            except NO_ANSWER:
                 continue
             if document.get("confirmed"):
                 self._answered = name
@@ -266,6 +290,11 @@ def described(document: Json) -> Described:
         high_watermark=document["highWatermark"],
         document=document,
     )
+
+
+def _is_secured(pod: Json) -> bool:
+    ports = pod["spec"]["containers"][0].get("ports", [])
+    return any(port["containerPort"] == SECURE_ADMIN_PORT for port in ports)
 
 
 def _is_running(pod: Json) -> bool:

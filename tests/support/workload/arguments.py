@@ -16,6 +16,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--interval-ms", type=float, default=20.0)
     made.add_argument("--timeout-ms", type=int, default=1000)
     made.add_argument("--token-file", type=Path, help="read again when a token is refused")
+    made.add_argument("--authorities", type=Path, help="whom to trust; read for each connection")
     return made
 
 

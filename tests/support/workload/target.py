@@ -1,4 +1,4 @@
-"""Calls of the admin API over plain HTTP, with the outcomes that a checker has to tell apart.
+"""Calls of the admin API, with the outcomes that a checker has to tell apart.
 
 Standard library only, so that the load costs little on a small machine. Knows no Kubernetes: a
 target is a list of base URLs. What only the leader can do is tried anew until a connection reaches the leader:
@@ -7,6 +7,7 @@ a URL may be that of a Service, behind which every connection may end at another
 
 import http.client
 import json
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,9 @@ class Target:
         timeout_ms: int,
         turns: int = _TURNS,
         token_file: Path | None = None,
+        authorities: Path | None = None,
     ) -> None:
-        """`token_file` has tokens line by line; when one is refused the next is taken, and the file read again."""
+        """`authorities`: who is trusted where a URL says https, in PEM. `token_file` has tokens line by line; when one is refused the next is taken, and the file read again."""
         if not urls:
             raise ValueError("at least one URL is needed")
         self._turns = turns
@@ -90,6 +92,7 @@ class Target:
         if token_file is not None:
             self._bear_next(token_file)
         self._timeout_s = timeout_ms / 1000
+        self._authorities = authorities
         self._connection: http.client.HTTPConnection | None = None
 
     def _bear_next(self, file: Path) -> None:
@@ -148,9 +151,16 @@ class Target:
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:
             parts = urlsplit(self.url)
-            self._connection = http.client.HTTPConnection(
-                parts.hostname or "127.0.0.1", parts.port, timeout=self._timeout_s
-            )
+            host = parts.hostname or "127.0.0.1"
+            if parts.scheme == "https":
+                context = ssl.create_default_context(cafile=self._authorities)
+                self._connection = http.client.HTTPSConnection(
+                    host, parts.port, timeout=self._timeout_s, context=context
+                )
+            else:
+                self._connection = http.client.HTTPConnection(
+                    host, parts.port, timeout=self._timeout_s
+                )
             self._connection.connect()
         return self._connection
 

@@ -78,6 +78,7 @@ def main() -> int:
         arguments.url,
         token=os.environ.get("METADATAQUORUM_TOKEN"),
         token_file=arguments.token_file,
+        authorities=arguments.authorities,
         timeout_ms=arguments.timeout_ms + 250,
     )
     journal = Journal(arguments.acknowledgements)

@@ -82,6 +82,13 @@ def test_what_was_written_down_when_it_was_formed_holds(formed: bool, asked: str
 
 
 def test_a_new_quorum_has_what_the_spec_says() -> None:
-    assert tls.is_on(spec(), ()) is False
-    assert tls.is_on(spec(tls={"mode": "Managed"}), ()) is True
-    assert tls.asked_mode(spec(tls={"identities": []})) is TlsMode.DISABLED
+    assert tls.is_on(spec(), ()) is True
+    assert tls.is_on(spec(tls={"mode": "Disabled"}), ()) is False
+    assert tls.asked_mode(spec(tls={"identities": []})) is TlsMode.MANAGED
+
+
+def test_a_quorum_of_before_stays_without_certificates() -> None:
+    """Neither an upgrade of the operator nor the default changes what it was formed with."""
+    formed = identity(on=False)
+    assert tls.is_on(spec(), (formed,)) is False
+    assert tls.contradiction(spec(), (formed,)) is None

@@ -84,7 +84,7 @@ def run_worker(api: KeptObjects, nodes: SoundNodes, seconds: float) -> Metrics:
 )
 @pytest.mark.requirement("OP-01")
 def test_a_refused_first_object_is_told_on_the_resource(error: ApiError, reason: str) -> None:
-    api = KeptObjects({})
+    api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(error, ("create", "/configmaps/"), api=api)
     reconcile(api, SoundNodes(0))
     refused = api.condition("Refused")
@@ -156,7 +156,7 @@ def test_a_member_whose_latch_is_refused_is_left_alone_and_the_others_are_not() 
 
 @pytest.mark.requirement("OP-01")
 def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
-    api = KeptObjects({})
+    api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(QUOTA, ("create", "/configmaps/"), api=api)
 
     async def run() -> None:
@@ -177,7 +177,7 @@ def test_a_refusal_is_over_when_the_object_is_accepted() -> None:
 @pytest.mark.parametrize("error", [QUOTA, AlreadyExists(409, "AlreadyExists", "exists already")])
 @pytest.mark.requirement("OP-01")
 def test_what_is_refused_is_tried_less_and_less(error: ApiError) -> None:
-    api = KeptObjects({})
+    api = KeptObjects({"tls": {"mode": "Disabled"}})
     attempts = 0
 
     def refuse(verb: str, path: str) -> None:
@@ -214,7 +214,7 @@ def test_a_step_that_has_no_effect_makes_few_calls_and_is_told() -> None:
 
 
 def test_an_api_server_that_is_down_is_no_refusal() -> None:
-    api = KeptObjects({})
+    api = KeptObjects({"tls": {"mode": "Disabled"}})
     refusing(DOWN, ("create", "/configmaps/"), api=api)
     with pytest.raises(Unavailable):
         reconcile(api, SoundNodes(0))
