@@ -236,10 +236,7 @@ def test_a_pod_that_crashed_with_a_replaced_configuration_comes_back(home: Home)
     scene.api.delete(kube.core(scene.namespace, "pods", pod))
     wait_for(
         f"{pod} refuses its configuration",
-        lambda: (
-            scene.api.find(kube.core(scene.namespace, "pods", pod)) is not None
-            and quorum.exit_code(pod) == BAD_CONFIGURATION
-        ),
+        lambda: quorum.exit_code(pod) == BAD_CONFIGURATION,
         timeout_s=60,
         seen=quorum.summary,
     )

@@ -176,7 +176,22 @@ class Hands:
             "app.kubernetes.io/name": "metadataquorum",
             "app.kubernetes.io/instance": self.name,
         }
-        return [*astray(self._first, now), *of_members(self.sets(), self.pods(), labels)]
+        return [
+            *astray(self._first, now),
+            *of_members(self.sets(), self.pods(), labels),
+            *self._missing_certificates(),
+        ]
+
+    def _missing_certificates(self) -> Iterator[str]:
+        """Objects that hold certificates, where the quorum has any."""
+        if not self.quorum.is_secured():
+            return
+        paths = [self.core("configmaps", f"{self.name}-trust")]
+        for holder in (f"{self.name}-admin", *(member.name for member in self.members())):
+            paths.append(self.core("secrets", f"{holder}-tls"))
+        for path in paths:
+            if self.api.find(path) is None:
+                yield f"{path} is missing"
 
     # ---- Changing
 

@@ -49,8 +49,9 @@ class RoundWatch(Looking):
         return [*bugs, *self.log.bugs()]
 
     def look(self) -> None:
-        """Of the operator's log, the members and the leader's description."""
+        """Of the operator's log, the members and the leader's description; clients trust whom the quorum trusts now."""
         self.log.look()
+        self._hands.arena.the_load.renew_trust()
         for found in self._hands.sets():
             uuid = (found["metadata"].get("annotations") or {}).get(UUID)
             if uuid is not None:

@@ -169,8 +169,9 @@ class HarnessQuorum(Quorum):
         return sum(c["restartCount"] for c in status.get("containerStatuses", []))
 
     def exit_code(self, pod: str) -> int | None:
-        """Of the container that ended last in this pod."""
-        status: Json = self.api.get(kube.core(self.namespace, "pods", pod))["status"]
+        """Of the container that ended last in this pod; None also while there is no such pod."""
+        found = self.api.find(kube.core(self.namespace, "pods", pod))
+        status: Json = found["status"] if found is not None else {}
         for container in status.get("containerStatuses", []):
             for state in (container["state"], container["lastState"]):
                 if "terminated" in state:

@@ -53,10 +53,11 @@ class Load:
         fresh.replace(self._token_file)
 
     def renew_trust(self) -> None:
-        """Both trust the authorities that the quorum has now."""
-        if self.authorities is not None:
+        """Both trust the authorities that the quorum has now. Where there are none at the moment, those of before."""
+        told = self._quorum.authorities() if self.authorities is not None else ""
+        if self.authorities is not None and "BEGIN CERTIFICATE" in told:
             fresh = self.authorities.with_suffix(".new")
-            fresh.write_text(self._quorum.authorities())
+            fresh.write_text(told)
             fresh.replace(self.authorities)
 
     def _launch(self, program: str, *options: str) -> None:

@@ -147,9 +147,9 @@ class Quorum:
         return any(_is_secured(pod) for pod in self.pods())
 
     def authorities(self) -> str:
-        """What a client trusts, in PEM."""
-        trust = self.api.get(kube.core(self.namespace, "configmaps", f"{self.name}-trust"))
-        return str(trust["data"]["ca.crt"])
+        """What a client trusts, in PEM; empty where it is gone."""
+        trust = self.api.find(kube.core(self.namespace, "configmaps", f"{self.name}-trust"))
+        return str(((trust or {}).get("data") or {}).get("ca.crt", ""))
 
     def fetch_from(self, pod: str, path: str, *, timeout_s: float = 20.0) -> dict[str, Any]:
         """GET on one pod's own admin API. Raises ApiError where it doesn't answer 2xx, NotConnected without an answer."""
