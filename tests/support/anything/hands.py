@@ -186,10 +186,9 @@ class Hands:
         """Objects that hold certificates, where the quorum has any."""
         if not self.quorum.is_secured():
             return
-        paths = [self.core("configmaps", f"{self.name}-trust")]
-        for holder in (f"{self.name}-admin", *(member.name for member in self.members())):
-            paths.append(self.core("secrets", f"{holder}-tls"))
-        for path in paths:
+        holders = [f"{self.name}-admin", *(member.name for member in self.members())]
+        paths = [self.core("secrets", f"{holder}-tls") for holder in holders]
+        for path in (self.core("configmaps", f"{self.name}-trust"), *paths):
             if self.api.find(path) is None:
                 yield f"{path} is missing"
 
