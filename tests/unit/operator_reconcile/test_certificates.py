@@ -174,26 +174,6 @@ def test_an_identity_that_is_made_again_remembers_the_certificates() -> None:
     assert not [path for verb, path in scene.api.writes if "/pods/" in path]
 
 
-@pytest.mark.parametrize("silent", [(), (1, 2, 3)])
-def test_an_identity_that_is_gone_invents_no_certificates(silent: tuple[int, ...]) -> None:
-    """New quorums have them by default. One of before, whose members know of none, gets no object that says otherwise."""
-    api = running_quorum(3)
-    del api.objects[IDENTITY]
-    service = next(path for path in api.objects if path.endswith("/services/demo-admin"))
-    ports = copy.deepcopy(api.objects[service]["spec"]["ports"])
-    api.objects[service]["spec"]["ports"] = []
-    made = reconciler(api, SoundNodes(3, silent=silent))
-
-    async def run() -> None:
-        for _ in range(6):
-            await made.reconcile(SPACE, NAME)
-            assert api.objects[service]["spec"]["ports"] in ([], ports)
-
-    asyncio.run(run())
-    assert "tls" not in (api.objects.get(IDENTITY) or {"data": {}})["data"]
-    assert not [path for path in api.objects if path.endswith(("-ca-1", "-trust", "-tls"))]
-
-
 def test_a_leaf_that_is_deleted_is_made_again_and_the_member_takes_it_over() -> None:
     scene = Scene()
     scene.settle()
