@@ -6,10 +6,12 @@ Source: KIP-631, "Persistence and Visibility": nothing of a decision is visible 
 
 from dataclasses import dataclass
 
+from quorum_node.made_often import made_often
 from quorum_node.records.metadata import MetadataMessage
 from quorum_node.schema.schema import Message
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`atomic`: the records take effect together or not at all, so they must fit into one batch.

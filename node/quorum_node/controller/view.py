@@ -22,6 +22,7 @@ from quorum_node.controller.authorization import (
 from quorum_node.controller.leases import BrokerLeases
 from quorum_node.controller.snapshot_turns import SnapshotTurns
 from quorum_node.image.cluster_image import ClusterImage
+from quorum_node.made_often import made_often
 from quorum_node.records.identity import ReplicaKey
 
 __all__ = [
@@ -63,6 +64,7 @@ class Replicas:
     fetching: tuple[ReplicaKey, ...] = ()
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class View:
     """One instant. `next_offset`: the record that this decision appends first gets this offset or a later one.

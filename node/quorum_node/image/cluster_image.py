@@ -18,6 +18,7 @@ from quorum_node.image.configs import ConfigsImage
 from quorum_node.image.features import FeaturesImage
 from quorum_node.image.quotas import ClientQuotasImage, ProducerIdsImage
 from quorum_node.image.topics import TopicsImage
+from quorum_node.made_often import made_often
 from quorum_node.records.metadata import (
     AnyMetadata,
     MetadataMessage,
@@ -26,6 +27,7 @@ from quorum_node.records.metadata import (
 )
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     """What all records so far amount to.

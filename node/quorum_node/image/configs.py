@@ -10,6 +10,7 @@ from typing import NamedTuple
 from immutables import Map, MapMutation
 
 from quorum_node.image.ordering import sorted_lazily, sorted_with_pauses
+from quorum_node.made_often import made_often
 from quorum_node.records.config_changes import ConfigChange
 from quorum_node.records.metadata import ConfigRecord, MetadataMessage
 
@@ -28,6 +29,7 @@ Resource = tuple[int, str]
 _NO_VALUES: Map[str, str] = Map()
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ConfigsImage:
     """Resource → name → value; a resource without values does not exist."""

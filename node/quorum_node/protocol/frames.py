@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 from struct import Struct
 
+from quorum_node.made_often import made_often
 from quorum_node.protocol.api import Api
 from quorum_node.protocol.apis import API_VERSIONS, APIS, FEW_ELEMENTS
 from quorum_node.schema.codec import decode, encode_into
@@ -35,6 +36,7 @@ class UnsupportedRequest(MalformedMessage):
     """An API or version that this node does not serve; Kafka closes the connection."""
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request with its header. `body` is None for an ApiVersions request of an unknown version."""

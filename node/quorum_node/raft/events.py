@@ -6,11 +6,13 @@ Owns the event types. Must not know who raises them (`server/driver.py`, the sim
 from dataclasses import dataclass
 from enum import Enum
 
+from quorum_node.made_often import made_often
 from quorum_node.raft.messages import InboundResponse, Request
 from quorum_node.records.control import VotersRecord
 from quorum_node.records.snapshot_id import SnapshotId
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
     """`request_id` is the server's own number; exactly one Respond carries it back."""
@@ -35,6 +37,7 @@ class RequestHurried:
     request_id: int
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ResponseReceived:
     """`correlation` is that of the Send."""
@@ -62,6 +65,7 @@ class RequestFailed:
     reason: FailureReason
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """Encoded metadata values to append as one batch, all or nothing; at least one."""
@@ -84,6 +88,7 @@ class ReadAbandoned:
     read_id: int
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class LogFlushed:
     """Everything before `end_offset` is durable."""

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from quorum_node.made_often import made_often
 from quorum_node.raft.messages import FetchRequest, VotersPosition, WentBack
 from quorum_node.raft.roles import RoleName
 from quorum_node.records.identity import Endpoint, ReplicaKey
@@ -61,6 +62,7 @@ class ParkedFetch:
     has_turn: bool = False
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class PendingProposal:
     proposal_id: int

@@ -7,6 +7,7 @@ Every response carries the responder's view of the current leader (KIP-595, "com
 
 from dataclasses import dataclass
 
+from quorum_node.made_often import made_often
 from quorum_node.raft.endpoint_gossip import HeardEndpoint
 from quorum_node.raft.errors import RaftError
 from quorum_node.records.identity import KEEPS_TARGET_VOTERS, Endpoint, ReplicaKey, Voter
@@ -17,6 +18,7 @@ STOCK_SENDER = -2
 """`answer` of a Fetch that says nothing of rounds: its sender is stock Kafka."""
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class CurrentLeader:
     """Leader id (NO_LEADER if unknown), leader epoch, and the leader's controller endpoint if known.
@@ -103,6 +105,7 @@ class EndQuorumEpochResponse:
 
 
 # Fetch
+@made_often
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
     """`fetch_offset` is also the acknowledgement: all before it is durable on the sender.
@@ -139,6 +142,7 @@ class DivergingEpoch:
     end_offset: int
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class RecordsRange:
     """Raw bytes to be read from the log: whole batches from start_offset, ending by limit_offset.
@@ -165,6 +169,7 @@ class KeepingUp:
     dirty_offset: int
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
     """Leader side: `range` is set when there is data. Follower side: `records` holds the bytes.

@@ -7,6 +7,7 @@ PersistQuorumState makes the log and then the state durable before anything behi
 from dataclasses import dataclass
 from enum import Enum
 
+from quorum_node.made_often import made_often
 from quorum_node.raft.errors import RaftError
 from quorum_node.raft.messages import CurrentLeader, OutboundRequest, Response, VotersPosition
 from quorum_node.raft.quorum_state import QuorumState
@@ -22,6 +23,7 @@ class TruncateLog:
     end_offset: int
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class AppendBatch:
     """One whole batch, buffered: not durable before a LogFlushed says so."""
@@ -39,6 +41,7 @@ class PersistQuorumState:
     state: QuorumState
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class FlushLog:
     """Make the log durable in the background; LogFlushed follows. Requests may be coalesced."""
@@ -90,6 +93,7 @@ class DeleteLogPrefix:
     id: SnapshotId
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Send:
     """ResponseReceived or RequestFailed with this correlation follows, within `timeout_ms`."""
@@ -100,6 +104,7 @@ class Send:
     timeout_ms: float
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Respond:
     """A FetchResponse with a `range` gets its `records` read from the log by the driver.
@@ -112,6 +117,7 @@ class Respond:
     response: Response
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class ProposalCommitted:
     proposal_id: int
@@ -142,6 +148,7 @@ class ReadFailed:
     error: RaftError
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class HighWatermarkAdvanced:
     """Everything before `offset` is committed."""

@@ -8,6 +8,7 @@ file per RPC, each taking the replica as first argument.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quorum_node.made_often import made_often
 from quorum_node.raft.config import CONTROLLER, RaftConfig
 from quorum_node.raft.endpoint_gossip import EndpointGossip
 from quorum_node.raft.epoch_bound import MAX_EPOCH
@@ -53,6 +54,7 @@ from quorum_node.records.snapshot_id import SnapshotId
 Role = Unattached | Follower | Prospective | Candidate | Leader | Resigned
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Outstanding:
     """A request that is out. `peer` None: whoever answers at a bootstrap endpoint."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from struct import Struct
 
 from quorum_node.records.batches import DecodedRecord, Record
-from quorum_node.records.identity import Endpoint, ReplicaKey, Voter
+from quorum_node.records.identity import Endpoint, ReplicaKey, Voter, replica_key
 from quorum_node.schema.primitives import (
     INT16,
     INT32,
@@ -221,7 +221,7 @@ def _read_keys(value: bytes, position: int, version: int) -> tuple[tuple[Replica
         fields, position = read_tagged_fields(value, position)
         if (data := fields.get(TAG_LEADER_CHANGE_UUID)) is not None:
             uuid, _ = read_uuid(data, 0)
-        keys.append(ReplicaKey(voter_id, uuid))
+        keys.append(replica_key(voter_id, uuid))
     return tuple(keys), position
 
 
@@ -357,7 +357,7 @@ def _read_voter(value: bytes, position: int) -> tuple[Voter, int]:
     features = 0
     if (data := fields.pop(TAG_VOTER_PRIVATE_FEATURES, None)) is not None:
         features, _ = read_uvarint(data, 0)
-    key = ReplicaKey(voter_id, uuid)
+    key = replica_key(voter_id, uuid)
     return Voter(key, tuple(endpoints), low, high, features, _kept(fields)), position
 
 

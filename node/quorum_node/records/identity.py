@@ -9,6 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from uuid import UUID
 
+from quorum_node.made_often import made_often
 from quorum_node.schema.primitives import TaggedFields
 
 UUID_TEXT_LENGTH = 22
@@ -16,12 +17,21 @@ KEEPS_TARGET_VOTERS = 1
 """A private feature: as leader the voter carries target voters on from record to record."""
 
 
+@made_often
 @dataclass(frozen=True, slots=True, order=False)
 class ReplicaKey:
     """Node id and replica UUID; a UUID of None is unknown (all zero on the wire) and equals no known one."""
 
     id: int
     uuid: UUID | None = None
+
+    def __eq__(self, other: object) -> bool:
+        # Compared many times with every fetch, most of the time with itself: see `replica_key`.
+        if self is other:
+            return True
+        if not isinstance(other, ReplicaKey):
+            return NotImplemented
+        return self.id == other.id and self.uuid == other.uuid
 
     def __hash__(self) -> int:
         # Keys are looked up with every fetch; of one id there are rarely two.
@@ -31,6 +41,23 @@ class ReplicaKey:
         return f"({self.id}, {'?' if self.uuid is None else uuid_text(self.uuid)})"
 
 
+_MAX_KNOWN = 1024
+_known: dict[int, ReplicaKey] = {}
+"""The last key of each id that was asked for."""
+
+
+def replica_key(id: int, uuid: UUID | None) -> ReplicaKey:
+    """ReplicaKey(id, uuid), and the object that was handed out before if it is the same key: for what is read often."""
+    known = _known.get(id)
+    if known is not None and known.uuid == uuid:
+        return known
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    made = _known[id] = ReplicaKey(id, uuid)
+    return made
+
+
+@made_often
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Address of one listener of a voter."""

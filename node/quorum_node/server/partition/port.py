@@ -13,6 +13,7 @@ from typing import Protocol
 
 from quorum_node.image.cluster_image import ClusterImage
 from quorum_node.image.committed import CommittedImage
+from quorum_node.made_often import made_often
 from quorum_node.raft import messages as raft
 from quorum_node.raft.description import ReplicaDescription
 from quorum_node.raft.errors import RaftError
@@ -45,6 +46,7 @@ def clock_ms() -> float:
 # ---- Appends
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The records are at base_offset <= o < end_offset, appended in `leader_epoch`."""

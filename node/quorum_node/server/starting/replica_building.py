@@ -9,7 +9,7 @@ from quorum_node.fresh_uuid import fresh_uuid
 from quorum_node.raft.config import RaftConfig
 from quorum_node.raft.log_state import LogState
 from quorum_node.raft.replica import Replica
-from quorum_node.records.identity import Endpoint, ReplicaKey, uuid_text
+from quorum_node.records.identity import Endpoint, replica_key, uuid_text
 from quorum_node.server.starting.startup import is_founder, other_servers
 from quorum_node.server.starting.static_voters import static_voters
 from quorum_node.storage.meta_properties import MetaProperties
@@ -46,7 +46,7 @@ def build_replica(config: NodeConfig, meta: MetaProperties, opened: OpenPartitio
     )
     return Replica(
         raft_config,
-        ReplicaKey(meta.node_id, opened.replica_uuid),
+        replica_key(meta.node_id, opened.replica_uuid),
         opened.state,
         log_state(opened),
         random.Random().random,

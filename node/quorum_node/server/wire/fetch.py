@@ -24,7 +24,7 @@ from quorum_node.protocol.fetch import SnapshotId as WireSnapshotId
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint, replica_key
 from quorum_node.records.snapshot_id import SnapshotId
 from quorum_node.server.wire.errors import draft_field, raft_error, wire_error
 from quorum_node.server.wire.partitions import (
@@ -72,7 +72,7 @@ def _fetch(
     limit_bytes = part.partition_max_bytes
     return raft.FetchRequest(
         cluster_id,
-        ReplicaKey(fetcher, part.replica_directory_id),
+        replica_key(fetcher, part.replica_directory_id),
         part.current_leader_epoch,
         part.fetch_offset,
         part.last_fetched_epoch,
