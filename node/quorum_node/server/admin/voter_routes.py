@@ -18,7 +18,7 @@ from quorum_node.api import (
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
 from quorum_node.raft.errors import RaftError
-from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid
+from quorum_node.records.identity import Endpoint, ReplicaKey, parse_uuid, replica_key
 from quorum_node.server.admin.describe_routes import TimeoutMs
 from quorum_node.server.admin.leader import require_leader
 from quorum_node.server.admin.node_view import ChosenReplica, NodeView
@@ -119,7 +119,7 @@ def _key(id: int, uuid: str) -> ReplicaKey:
         raise invalid(str(error)) from error
     if parsed.int == 0:
         raise invalid("the all-zero UUID means 'unknown'")
-    return ReplicaKey(id, parsed)
+    return replica_key(id, parsed)
 
 
 def _update(key: ReplicaKey, body: UpdateVoterRequest) -> raft.UpdateVoterRequest:

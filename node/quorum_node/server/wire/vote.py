@@ -11,7 +11,7 @@ from quorum_node.protocol.elections import (
     VoteResponseTopic,
 )
 from quorum_node.raft import messages as raft
-from quorum_node.records.identity import ReplicaKey
+from quorum_node.records.identity import replica_key
 from quorum_node.server.wire.errors import raft_error
 from quorum_node.server.wire.partitions import (
     METADATA_TOPIC,
@@ -36,7 +36,7 @@ def split_vote(body: VoteRequest) -> Split:
             PartitionKey(topic.topic_name, part.partition_index),
             raft.VoteRequest(
                 cluster_id=body.cluster_id,
-                candidate=ReplicaKey(part.replica_id, part.replica_directory_id),
+                candidate=replica_key(part.replica_id, part.replica_directory_id),
                 candidate_epoch=part.replica_epoch,
                 last_epoch=part.last_offset_epoch,
                 last_epoch_end_offset=part.last_offset,

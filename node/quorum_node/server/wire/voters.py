@@ -17,7 +17,7 @@ from quorum_node.protocol.voters import (
 )
 from quorum_node.raft import messages as raft
 from quorum_node.raft.config import CONTROLLER
-from quorum_node.records.identity import Endpoint, ReplicaKey
+from quorum_node.records.identity import Endpoint, replica_key
 from quorum_node.schema.schema import Message
 from quorum_node.server.wire.errors import raft_error, wire_error
 from quorum_node.server.wire.partitions import Answer, Split, metadata_partition
@@ -33,7 +33,7 @@ def split_voter_change(body: VoterChange) -> Split:
 
 
 def _voter_change(body: VoterChange) -> raft.Request:
-    key = ReplicaKey(body.voter_id, body.voter_directory_id)
+    key = replica_key(body.voter_id, body.voter_directory_id)
     expected = None
     if body.expected_offset >= 0:
         expected = raft.VotersPosition(body.expected_offset, body.expected_epoch)
