@@ -30,7 +30,7 @@ class Survivor:
         return f"{uuid_text(self.uuid)}:{self.epoch}:{self.end_offset}"
 
     @property
-    def heir_uuid(self) -> UUID:
+    def recovered_uuid(self) -> UUID:
         """The replica's UUID once it is the sole voter. No member of the lost quorum knows it as a voter."""
         for attempt in count():
             digest = sha256(f"sole voter after {self}, {attempt}".encode()).digest()

@@ -65,14 +65,14 @@ def make_sole_voter(host: "SimulatedHost") -> Recovered:
         machine.clock.wall_ms,
     )
     cluster.rename(host)
-    heir = host.key
-    assert heir.uuid is not None
+    recovered = host.key
+    assert recovered.uuid is not None
     epoch = replica.epoch + EPOCH_DISTANCE
-    record = sole_voter_record(replica, heir, host.config.endpoints, epoch)
+    record = sole_voter_record(replica, recovered, host.config.endpoints, epoch)
     held = SimulatedLog(opened.log, machine.files, machine.as_written).batches()
     recovered = Recovered(epoch, opened.log.end_offset, frozenset(held))
     append_sole_voter(opened.log, epoch, record, machine.clock.wall_ms())
-    save_sole_voter(opened.path, opened.state, epoch, heir, machine.files)
+    save_sole_voter(opened.path, opened.state, epoch, recovered, machine.files)
     opened.log.close()
-    rename_replica(directory.path, directory.meta, heir.uuid, machine.files)
+    rename_replica(directory.path, directory.meta, recovered.uuid, machine.files)
     return recovered

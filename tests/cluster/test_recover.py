@@ -74,14 +74,14 @@ def test_a_survivor_becomes_the_sole_voter_and_grows_back_with_all_that_it_held(
     twin = LocalNode(1, survivor.root, survivor.port, survivor.admin_port)
     refused(twin, accepted, ExitCode.IDENTITY_MISMATCH, "another process runs on")
     survivor.kill()
-    other = Survivor(accepted.heir_uuid, accepted.epoch, accepted.end_offset)
+    other = Survivor(accepted.recovered_uuid, accepted.epoch, accepted.end_offset)
     refused(survivor, other, ExitCode.IDENTITY_MISMATCH, "another replica")
     (survivor.data_dir / "disk-probe.tmp").unlink(missing_ok=True)
     before = content_of(survivor.data_dir)
 
     start_recovering(survivor, accepted)
     (voter,) = quorum.describe()["voters"]
-    assert (voter["id"], voter["uuid"]) == (1, uuid_text(accepted.heir_uuid))
+    assert (voter["id"], voter["uuid"]) == (1, uuid_text(accepted.recovered_uuid))
     assert quorum.describe()["leaderEpoch"] > 1 << 16
     kept = survivor.data_dir / f"before-recovery-{accepted.end_offset}-{accepted.epoch}"
     assert content_of(kept) == before

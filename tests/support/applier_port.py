@@ -3,14 +3,14 @@
 import asyncio
 
 from quorum_node.image.cluster_image import ClusterImage
-from quorum_node.server.controller.foreseen import ForeseenImages
+from quorum_node.server.controller.speculative_images import SpeculativeImages
 
 
 class NotingPort:
     """`failures`: why the log could not be read."""
 
-    def __init__(self, known: ForeseenImages | None = None) -> None:
-        self.known = known or ForeseenImages()
+    def __init__(self, known: SpeculativeImages | None = None) -> None:
+        self.known = known or SpeculativeImages()
         self.failures: list[Exception] = []
         self.noticed = asyncio.Event()
 

@@ -62,7 +62,7 @@ class Scene:
         """What the replica tells of others."""
         self.turns: Callable[[float], SnapshotTurns] | None = None
         """Makes the order of snapshots, where a test has one."""
-        self.foreseen = 0
+        self.speculative = 0
         """Batches that replay took over from the controller."""
         self.metrics = Metrics().partition(0)
         self.appends = AppendQueue(self._propose, self._settled, self.metrics)
@@ -186,17 +186,17 @@ class Scene:
         return records
 
     def apply(self) -> None:
-        """The standby's work: replay what is committed. What the controller has foreseen is the same image."""
+        """The standby's work: replay what is committed. The controller's speculative image is the same."""
         committed = self.committed
         for base, values in self.log:
             if base >= committed.end_offset:
                 end, epoch = base + len(values), self.epoch or 0
-                foreseen = self.controller.foreseen.behind(committed.image, base, end, epoch)
+                speculative = self.controller.speculative.behind(committed.image, base, end, epoch)
                 committed.replay(map(decode_metadata, values))
-                if foreseen is not None:
-                    assert foreseen == committed.image
-                    committed.image = foreseen
-                    self.foreseen += 1
+                if speculative is not None:
+                    assert speculative == committed.image
+                    committed.image = speculative
+                    self.speculative += 1
                 committed.reached(end, epoch, 0)
         waiting, self._waiting = self._waiting, []
         for offset, ready in waiting:

@@ -62,8 +62,8 @@ class RecoveryModel(Model):
         pod, asked = each.pod, each.pod.recover if each.pod is not None else None
         if pod is None or asked is None or self.now < pod.up_at or each.disk.state != "ok":
             return
-        heir = uuid_text(asked.heir_uuid)
-        if each.disk.uuid == heir:
+        recovered = uuid_text(asked.recovered_uuid)
+        if each.disk.uuid == recovered:
             return
         here = (each.disk.uuid, self.held.get(each.name, 0))
         others = [one for one in self.sets.values() if one is not each]
@@ -74,8 +74,8 @@ class RecoveryModel(Model):
             return
         if any(one.pod is not None or one.replicas for one in others):
             raise Unsafe(f"{each.name} becomes the sole voter beside a member that is not out")
-        each.disk.uuid = heir
-        self.voters[self.index] = [Key(each.node_id, heir)]
+        each.disk.uuid = recovered
+        self.voters[self.index] = [Key(each.node_id, recovered)]
         self.epoch, self.offset, self.leader = (
             self.epoch + EPOCH_DISTANCE,
             asked.end_offset + 2,

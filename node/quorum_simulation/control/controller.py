@@ -119,7 +119,7 @@ class SimulatedController:
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
         """See `ApplierPort`."""
-        return self.active.foreseen.behind(image, base_offset, end_offset, epoch)
+        return self.active.speculative.behind(image, base_offset, end_offset, epoch)
 
     def applied(self, size_bytes: int) -> None:
         """Snapshots are the simulation's own."""

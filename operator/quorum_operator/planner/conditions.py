@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quorum_operator.crd import MemberStatus, Phase
-from quorum_operator.planner.ailments import LEFT
 from quorum_operator.planner.backups import BackupsSeen, is_overdue
 from quorum_operator.planner.certificates_seen import CertificatesSeen
 from quorum_operator.planner.claim_doubts import way_out
 from quorum_operator.planner.foreign_target import explain
 from quorum_operator.planner.identity_rebuilding import plan_missing_identity
+from quorum_operator.planner.member_problems import LEFT
 from quorum_operator.planner.refusals import told
 from quorum_operator.planner.situation import Situation
 from quorum_operator.planner.step import Nothing, Step, Wait

@@ -186,8 +186,8 @@ def _successor_not_ready(at: Situation, entry: Leaving) -> str | None:
 
 
 def _transfer(at: Situation, view: QuorumView, entry: Leaving) -> Step:
-    heirs = sorted(key for key in at.staying & at.live if key != entry.key)
-    if not heirs:
+    successors = sorted(key for key in at.staying & at.live if key != entry.key)
+    if not successors:
         return Wait("the leader leaves", "no other live voter is to stay", RETRY_LIVE_S)
     reason = f"leader {entry.key.id} leaves: {entry.why.value}"
-    return TransferLeadership(view.leader, heirs[0], reason)
+    return TransferLeadership(view.leader, successors[0], reason)

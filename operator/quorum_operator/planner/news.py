@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from quorum_operator.backup_crd import BackupStatus
 from quorum_operator.crd import MetadataQuorumStatus
-from quorum_operator.planner.ailments import CANNOT_START, NO_POD, RECORDS_LOST
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM, QUORUM_LOST
+from quorum_operator.planner.member_problems import CANNOT_START, NO_POD, RECORDS_LOST
 
 
 @dataclass(frozen=True, slots=True)

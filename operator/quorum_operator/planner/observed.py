@@ -342,9 +342,9 @@ class Incarnation:
         return self.report.uuid if self.report is not None else None
 
     @property
-    def heir_uuid(self) -> str | None:
+    def recovered_uuid(self) -> str | None:
         """The UUID that its replica has after a recovery."""
-        return None if self.recovery is None else uuid_text(self.recovery.heir_uuid)
+        return None if self.recovery is None else uuid_text(self.recovery.recovered_uuid)
 
     @property
     def key(self) -> Key | None:

@@ -116,7 +116,7 @@ def _proof(at: Situation, each: Incarnation) -> evidence.Sign | None:
     sign = evidence.proof(each)
     if sign is None or sign.reason != evidence.REPLICA_REPLACED:
         return sign
-    if each.report is not None and each.report.uuid == each.heir_uuid:
+    if each.report is not None and each.report.uuid == each.recovered_uuid:
         return None
     # Where the old replica fetches, or this is another cluster's, someone else answered at the pod's former address.
     return None if each.key in at.heard or _is_foreign(at, each) else sign

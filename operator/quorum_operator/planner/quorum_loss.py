@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from quorum_node.quorum_arithmetic import majority
-from quorum_operator.planner.ailments import ailment
+from quorum_operator.planner.member_problems import member_problem
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Confirmation,
@@ -291,7 +291,7 @@ def _host_away(each: Incarnation) -> str | None:
 def _why(each: Incarnation | None) -> str:
     if each is None:
         return "no StatefulSet runs it"
-    words = ailment(each, _host_away(each))
+    words = member_problem(each, _host_away(each))
     if each.uuid is not None and each.report is not None and each.report.uuid != each.uuid:
         return f"its disk is blank now: it answers as {each.report.uuid}"
     if words is None and each.report is not None and each.report.log is None:

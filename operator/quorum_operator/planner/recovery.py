@@ -53,7 +53,7 @@ def under_way(at: Situation) -> Incarnation | None:
     """The survivor of a recovery that has begun and is not recorded as done."""
     for each in at.current:
         begun = each.recovery is not None and not each.recovery_given_up
-        if begun and each.failed is None and each.uuid != each.heir_uuid:
+        if begun and each.failed is None and each.uuid != each.recovered_uuid:
             return each
     return None
 
@@ -61,9 +61,9 @@ def under_way(at: Situation) -> Incarnation | None:
 def _adopt(at: Situation) -> Step | None:
     for each in at.current:
         report = each.report
-        if each.heir_uuid is None or report is None or each.failed is not None:
+        if each.recovered_uuid is None or report is None or each.failed is not None:
             continue
-        if report.uuid == each.heir_uuid != each.uuid:
+        if report.uuid == each.recovered_uuid != each.uuid:
             reason = f"{each.name} is the sole voter now, as replica {report.uuid}"
             return RecordReplicaUuid(_target(each), report.uuid, reason)
     return None
@@ -71,7 +71,7 @@ def _adopt(at: Situation) -> Step | None:
 
 def _seal(at: Situation) -> Step | None:
     for done in at.current:
-        if done.recovery is None or done.uuid != done.heir_uuid:
+        if done.recovery is None or done.uuid != done.recovered_uuid:
             continue
         for each in at.current:
             if each.failed is None and each.stopped == fence_text(done):
@@ -111,7 +111,7 @@ def is_released(at: Situation, marks: Marks) -> bool:
     for each in at.current:
         if each.recovery is not None and fence_text(each) == marks.fenced:
             given_up = each.recovery_given_up and each.failed is None and each.report is not None
-            same = each.report is not None and each.report.uuid == each.uuid != each.heir_uuid
+            same = each.report is not None and each.report.uuid == each.uuid != each.recovered_uuid
             return given_up and same and _disarm(at, each) is None
     return False
 

@@ -108,9 +108,11 @@ def plan_restart(at: Situation) -> Step | None:
     blocked = restart_gate(view, each.key) if each.key in at.live else None
     if blocked is not None:
         return Wait(f"{each.name} is to restart", blocked, RETRY_RESTART_S)
-    heirs = sorted(at.live - {view.leader})
-    if each.key == view.leader and heirs and not token:  # else it would refuse to hand over, too
-        return TransferLeadership(view.leader, heirs[0], f"{reason}; the leader is last")
+    successors = sorted(at.live - {view.leader})
+    if (
+        each.key == view.leader and successors and not token
+    ):  # else it would refuse to hand over, too
+        return TransferLeadership(view.leader, successors[0], f"{reason}; the leader is last")
     return restart_of(at, each.pod, reason)
 
 

@@ -214,7 +214,7 @@ class Situation:
         # The older one of a doubled id, then who is not live: the others may be too few with it, never without it.
         staying = sorted(
             self.voters - reasons.keys(),
-            key=lambda key: (not self._has_heir(key), key in self.live, -key.id, key.uuid),
+            key=lambda key: (not self._has_replacement(key), key in self.live, -key.id, key.uuid),
         )
         for key in staying[: max(0, len(staying) - self.target)]:
             reasons[key] = Why.SURPLUS
@@ -226,11 +226,11 @@ class Situation:
 
         return tuple(sorted((Leaving(key, why) for key, why in reasons.items()), key=order))
 
-    def _has_heir(self, key: Key) -> bool:
+    def _has_replacement(self, key: Key) -> bool:
         """Whether a newer replica of its id is a voter, too."""
         mine = self.by_key.get(key)
-        heirs = (self.by_key.get(other) for other in self.voters if other.id == key.id)
-        return mine is not None and any(e is not None and e.number > mine.number for e in heirs)
+        others = (self.by_key.get(other) for other in self.voters if other.id == key.id)
+        return mine is not None and any(e is not None and e.number > mine.number for e in others)
 
     @cached_property
     def others_are_dead(self) -> bool:

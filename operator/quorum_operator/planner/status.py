@@ -18,8 +18,8 @@ from quorum_operator.crd import (
     RepairStatus,
     SuspectedStatus,
 )
-from quorum_operator.planner.ailments import ailment, is_disk_full, lost_records
 from quorum_operator.planner.conditions import Finding, judge
+from quorum_operator.planner.member_problems import is_disk_full, lost_records, member_problem
 from quorum_operator.planner.observed import Incarnation, Key, Observation
 from quorum_operator.planner.quorum_loss import QuorumLoss, is_lost
 from quorum_operator.planner.recovery import under_way
@@ -158,7 +158,7 @@ def _members(at: Situation) -> list[MemberStatus]:
                 pod=each.pod.name if each.pod is not None else None,
                 pvc=each.claim.name if each.claim is not None else None,
                 node=each.pod.host if each.pod is not None else None,
-                condition=ailment(each, away.text if away is not None else None)
+                condition=member_problem(each, away.text if away is not None else None)
                 or lost_records(replica),
                 unreachable_since=text_of(math.ceil(away.since)) if away is not None else None,
                 suspected=_suspected(at, each),
@@ -248,7 +248,7 @@ def _repairs(at: Situation, earlier: MetadataQuorumStatus) -> list[RepairStatus]
 
 def _repair(at: Situation, each: Incarnation) -> RepairStatus:
     assert each.failed is not None
-    heir = next(
+    replacement = next(
         (key for key in sorted(at.voters) if key.id == each.node_id and key.uuid != each.uuid), None
     )
     settled = at.view is not None and not at.leaving and not at.slots
@@ -258,7 +258,7 @@ def _repair(at: Situation, each: Incarnation) -> RepairStatus:
         id=each.node_id,
         incarnation=each.number,
         from_uuid=each.uuid,
-        to_uuid=heir.uuid if heir is not None else None,
+        to_uuid=replacement.uuid if replacement is not None else None,
         reason=each.failed.reason,
         started_at=text_of(started),
         finished_at=finished,

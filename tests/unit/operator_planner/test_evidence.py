@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from quorum_operator.planner.ailments import ailment
 from quorum_operator.planner.evidence import circumstance, proof
+from quorum_operator.planner.member_problems import member_problem
 from quorum_operator.planner.observed import (
     ClaimFacts,
     Incarnation,
@@ -145,7 +145,7 @@ def test_circumstances(reason: str) -> None:
 def test_a_container_that_cannot_start_is_named_with_its_reason(
     pod: dict[str, object], told: str
 ) -> None:
-    words = ailment(with_pod(**pod))
+    words = member_problem(with_pod(**pod))
     assert words is not None
     assert words.startswith("CannotStart: ")
     assert told in words
@@ -153,5 +153,5 @@ def test_a_container_that_cannot_start_is_named_with_its_reason(
 
 def test_a_host_that_is_gone_is_named_unless_the_process_answers() -> None:
     gone = replace(WELL, pod=None, report=None, volume=GONE)
-    assert (ailment(gone) or "").startswith("HostDeleted: ")
-    assert ailment(replace(WELL, volume=GONE)) is None
+    assert (member_problem(gone) or "").startswith("HostDeleted: ")
+    assert member_problem(replace(WELL, volume=GONE)) is None

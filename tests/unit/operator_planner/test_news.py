@@ -7,8 +7,8 @@ from quorum_operator.crd import (
     Phase,
     QuorumLossStatus,
 )
-from quorum_operator.planner.ailments import lost_records
 from quorum_operator.planner.conditions import CONFIRMED, OLDER_QUORUM
+from quorum_operator.planner.member_problems import lost_records
 from quorum_operator.planner.news import news
 from quorum_operator.planner.observed import Key, ReplicaView
 

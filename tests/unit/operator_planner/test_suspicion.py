@@ -278,7 +278,7 @@ def test_failures_of_the_last_hour_count_once_each_against_the_cap(
         )
         for node_id in range(10, 10 + latched)
     ]
-    heirs = [
+    replacements = [
         member(node_id, number=2, name=f"q-{node_id}-2", created_at=at, replaces=1)
         for node_id in range(10, 10 + min(replaced, latched))
     ]
@@ -286,7 +286,7 @@ def test_failures_of_the_last_hour_count_once_each_against_the_cap(
     seen = observation(
         [member(1), second, DOWN], silent=frozenset({3}), max_replacements_per_hour=3
     )
-    seen = replace(seen, incarnations=(*seen.incarnations, *gone, *heirs))
+    seen = replace(seen, incarnations=(*seen.incarnations, *gone, *replacements))
     expected = old or latched + taken_back < 3
     assert isinstance(plan(seen), LatchFailure) == expected
 

@@ -52,8 +52,8 @@ class Split(Cores):
         assert node.state is not None
         before = node.replica.voters.latest
         epoch = node.replica.epoch + DISTANCE
-        heir = key_of(node.key.id, incarnation=9)
-        after = VoterSet((voter_entry(heir, endpoints_of(node.name)),))
+        recovered = key_of(node.key.id, incarnation=9)
+        after = VoterSet((voter_entry(recovered, endpoints_of(node.name)),))
         record = VotersRecord(
             after.voters,
             CLUSTER_ID,
@@ -67,15 +67,15 @@ class Split(Cores):
             leader_epoch=epoch,
             timestamp_ms=0,
             records=[
-                encode_control(LeaderChange(heir.id, (heir,), (heir,))),
+                encode_control(LeaderChange(recovered.id, (recovered,), (recovered,))),
                 encode_control(record),
             ],
             control=True,
         )
         node.batches.append(AppendBatch(base, base + 2, epoch, data))
-        node.key = heir
+        node.key = recovered
         node.state = replace(
-            node.state, leader_epoch=epoch, leader_id=NO_LEADER, voted=heir, formed=True
+            node.state, leader_epoch=epoch, leader_id=NO_LEADER, voted=recovered, formed=True
         )
         node.config = replace(node.config, founder=False)
         self.restart(node)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.requirement("OP-07")
 UUIDS = [parse_uuid(f"AAAAAAAAAAAAAAAAAAAA{each}Q") for each in "ABC"]
 KEYS = tuple(ReplicaKey(number, uuid) for number, uuid in enumerate(UUIDS, 1))
 ACCEPTED = Survivor(UUIDS[0], 4, 5)
-HEIR = ReplicaKey(1, ACCEPTED.heir_uuid)
+RECOVERED = ReplicaKey(1, ACCEPTED.recovered_uuid)
 NO_LATCH = FailureLatch(None)
 
 
@@ -107,11 +107,11 @@ def test_the_survivor_alone_is_a_voter_in_an_epoch_beyond_all_others(config: Nod
     before = content(config.data_dir)
     recover(config, ACCEPTED, NO_LATCH)
     replica = opened(config)
-    assert replica.key == HEIR
-    assert replica.voters.latest.voters.ordered_keys == (HEIR,)
+    assert replica.key == RECOVERED
+    assert replica.voters.latest.voters.ordered_keys == (RECOVERED,)
     assert replica.voters.latest.offset == 6
     assert replica.voters.latest.epoch == replica.epoch == 9 + EPOCH_DISTANCE
-    assert (replica.voted, replica.formed, replica.cluster_id) == (HEIR, True, "c")
+    assert (replica.voted, replica.formed, replica.cluster_id) == (RECOVERED, True, "c")
     assert replica.high_watermark == 4, (
         "more than was known to be committed is not claimed before the election"
     )
@@ -208,12 +208,12 @@ def test_cut_short_anywhere_it_is_harmless_and_the_next_run_finishes_it(
     assert elects_itself is (step == "rename_replica" and done)
     recover(config, ACCEPTED, NO_LATCH)
     replica = opened(config)
-    assert replica.key == HEIR
-    assert replica.voters.latest.voters.ordered_keys == (HEIR,)
+    assert replica.key == RECOVERED
+    assert replica.voters.latest.voters.ordered_keys == (RECOVERED,)
     assert (replica.log_end, replica.epoch) == (7, 9 + EPOCH_DISTANCE), "written once"
     meta = read_meta_properties(config.data_dir)
     assert meta is not None
-    assert meta.directory_id == HEIR.uuid
+    assert meta.directory_id == RECOVERED.uuid
 
 
 def test_one_process_at_a_time_on_a_directory(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_one_process_at_a_time_on_a_directory(tmp_path: Path) -> None:
 
 def test_a_confirmation_is_read_as_it_is_written_and_names_its_heir() -> None:
     assert parse_survivor(str(ACCEPTED)) == ACCEPTED
-    heirs = {Survivor(UUIDS[0], epoch, 5).heir_uuid for epoch in range(300)}
-    assert len(heirs) == 300
-    assert not any(uuid_text(uuid).startswith("-") for uuid in heirs)
+    uuids = {Survivor(UUIDS[0], epoch, 5).recovered_uuid for epoch in range(300)}
+    assert len(uuids) == 300
+    assert not any(uuid_text(uuid).startswith("-") for uuid in uuids)
     for wrong in ("", "x", f"{uuid_text(UUIDS[0])}:4", f"{uuid_text(UUIDS[0])}:-1:5", "x:1:2"):
         with pytest.raises(ValueError, match=r"UUID"):
             parse_survivor(wrong)

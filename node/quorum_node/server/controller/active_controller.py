@@ -7,7 +7,7 @@ those are handed in, and see a `View`. Only replay changes the image, here as ev
 1. A leader that has committed a record of its own epoch, and has applied it, is the active controller. Its
    image is the standby's: nothing is loaded (KIP-631: "hot standbys").
 2. A decision's records are replayed into `pending` and submitted. What others append (the admin API) is
-   replayed just so. When replay comes to these records it takes over the image that was made here (`foreseen.py`).
+   replayed just so. When replay comes to these records it takes over the image that was made here (`speculative_images.py`).
 3. The answer leaves when the records are committed. An answer without records waits for everything that was
    accepted before it, because it may tell of that.
 4. When an append fails, `pending` is worth nothing: it is dropped, whoever waits gets an error, and if this
@@ -47,8 +47,8 @@ from quorum_node.records.metadata import (
 )
 from quorum_node.server.controller.chance import Chance
 from quorum_node.server.controller.events import ControllerEvents
-from quorum_node.server.controller.foreseen import (
-    ForeseenImages,
+from quorum_node.server.controller.speculative_images import (
+    SpeculativeImages,
     Step,
     say_the_same,
     take_effect_at_once,
@@ -137,7 +137,7 @@ class ActiveController:
     ) -> None:
         self.settings = settings
         self.leases = BrokerLeases(session_timeout_ms)
-        self.foreseen = ForeseenImages()
+        self.speculative = SpeculativeImages()
         """For replay."""
         self._replica = replica
         self._chance = chance
@@ -241,7 +241,7 @@ class ActiveController:
                 self.leases.renew(broker.broker_id, broker.broker_epoch, now_ms, -1)
 
     def _drop(self, why: str) -> None:
-        self.foreseen.clear()
+        self.speculative.clear()
         if self._pending is not None:
             self._pending = None
             self._events.deactivated(why)
@@ -361,7 +361,7 @@ class ActiveController:
         """Commits come in the order of the log; what has been applied already is not asked for any more."""
         base_offset, end_offset = outcome.base_offset, outcome.end_offset
         if flight.step is not None and self._replica.committed.end_offset <= base_offset:
-            self.foreseen.committed(base_offset, end_offset, outcome.leader_epoch, flight.step)
+            self.speculative.committed(base_offset, end_offset, outcome.leader_epoch, flight.step)
 
     def _settle_down(self) -> None:
         """Nothing is on its way: `pending` and the committed image are one and the same again."""

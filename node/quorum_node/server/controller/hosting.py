@@ -144,7 +144,7 @@ class HostedController:
         self, image: ClusterImage, base_offset: int, end_offset: int, epoch: int
     ) -> ClusterImage | None:
         """See `PartitionRole`."""
-        return self.controller.foreseen.behind(image, base_offset, end_offset, epoch)
+        return self.controller.speculative.behind(image, base_offset, end_offset, epoch)
 
     def appended(self, append: Append) -> None:
         """See `PartitionRole`."""

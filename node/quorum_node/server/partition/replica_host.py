@@ -300,7 +300,7 @@ class ReplicaHost:
         self.snapshotter.installed(id)
 
     def role_changed(self, output: RoleChanged) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         if output.role is RoleName.LEADER:
             self._metrics.count("elections_won")
         self._election_times.role_changed(output)
@@ -312,42 +312,42 @@ class ReplicaHost:
         self._warm_peers()
 
     def corrupt_fetch(self, output: CorruptFetch) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         self._metrics.count("corrupt_fetches")
         self._reporter.corrupt_fetch(output)
 
     def corruption_reported(self, output: CorruptionReported) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         self._metrics.count("corruption_reports")
         self._reporter.corruption_reported(output)
 
     def older_quorum(self, output: OlderQuorum) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         self._metrics.count_labelled("superseded_quorum", "refused")
         self._reporter.older_quorum(output)
 
     def superseded(self, output: Superseded) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         self._metrics.count_labelled("superseded_quorum", "own")
         self._reporter.superseded(output)
 
     def voters_changed(self, output: VotersChanged) -> None:
-        """Tell."""
+        """The latest voters are others, committed or not: logged, and peers are known before they are asked."""
         self._owner.voters_changed(self, output)
         self._reporter.voters_changed(output)
         self.role.progressed()
         self._warm_peers()
 
     def formation_delayed(self, output: FormationDelayed) -> None:
-        """Tell."""
+        """Initial voters are still missing: logged."""
         self._reporter.formation_delayed(output)
 
     def ahead_of_leader(self, output: AheadOfLeader) -> None:
-        """Tell."""
+        """A follower knows more to be committed than this leader has: logged."""
         self._reporter.ahead_of_leader(output)
 
     def replica_went_back(self, output: ReplicaWentBack) -> None:
-        """Count and tell."""
+        """Counted and logged."""
         self._metrics.count("replicas_went_back")
         self._reporter.replica_went_back(output)
 

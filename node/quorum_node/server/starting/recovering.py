@@ -64,11 +64,11 @@ def recover(
     if meta is None:
         raise WrongDirectory(f"--recover {survivor}: there is no replica in {path}")
     check_identity(meta, path, config.node_id, config.cluster_id)
-    if meta.directory_id == survivor.heir_uuid:
+    if meta.directory_id == survivor.recovered_uuid:
         _LOG.info(f"--recover {survivor} was carried out before")
         return
     _check_arguments(config, survivor, meta)
-    if owner_of(partition_directory(path, 0)) != survivor.heir_uuid:
+    if owner_of(partition_directory(path, 0)) != survivor.recovered_uuid:
         directory = open_directory(
             path,
             node_id=config.node_id,
@@ -80,9 +80,9 @@ def recover(
             _rewrite(config, survivor, meta, directory.first, dial)
         finally:
             directory.first.log.close()
-    rename_replica(path, meta, survivor.heir_uuid)
-    heir = identity_text(meta.node_id, survivor.heir_uuid)
-    _LOG.warning(f"{heir} is the sole voter now; committed records beyond its log are lost")
+    rename_replica(path, meta, survivor.recovered_uuid)
+    recovered = identity_text(meta.node_id, survivor.recovered_uuid)
+    _LOG.warning(f"{recovered} is the sole voter now; committed records beyond its log are lost")
 
 
 def _check_arguments(config: NodeConfig, survivor: Survivor, meta: MetaProperties) -> None:
@@ -106,9 +106,9 @@ def _rewrite(
 ) -> None:
     """Steps 1 and 2, of which the first may have been done before."""
     replica = build_replica(config, meta, opened)
-    heir = ReplicaKey(meta.node_id, survivor.heir_uuid)
+    recovered = ReplicaKey(meta.node_id, survivor.recovered_uuid)
     latest = replica.voters.latest
-    if latest.voters.ordered_keys == (heir,):
+    if latest.voters.ordered_keys == (recovered,):
         epoch = latest.epoch
     else:
         _check_log(survivor, opened)
@@ -121,9 +121,9 @@ def _rewrite(
             )
         kept = keep_copy(config.data_dir, f"before-recovery-{survivor.end_offset}-{survivor.epoch}")
         _LOG.info(f"the directory as it was is kept in {kept}")
-        record = sole_voter_record(replica, heir, own_endpoints(config), epoch)
+        record = sole_voter_record(replica, recovered, own_endpoints(config), epoch)
         append_sole_voter(opened.log, epoch, record, time.time_ns() // 1_000_000)
-    save_sole_voter(opened.path, opened.state, epoch, heir)
+    save_sole_voter(opened.path, opened.state, epoch, recovered)
 
 
 def _check_log(survivor: Survivor, opened: OpenPartition) -> None:
@@ -160,11 +160,11 @@ def _listens(voter: Voter) -> HostPort | None:
 
 
 def sole_voter_record(
-    replica: Replica, heir: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch: int
+    replica: Replica, recovered: ReplicaKey, endpoints: tuple[Endpoint, ...], epoch: int
 ) -> VotersRecord:
-    """The voters record of a recovery in `epoch`: the heir alone; the keys of all others are tombstones."""
+    """The voters record of a recovery in `epoch`: the recovered replica alone; the keys of all others are tombstones."""
     before = replica.voters.latest
-    after = VoterSet((voter_entry(heir, endpoints),))
+    after = VoterSet((voter_entry(recovered, endpoints),))
     return VotersRecord(
         after.voters,
         replica.cluster_id,

@@ -21,8 +21,8 @@ from quorum_node.records.metadata import (
     TopicRecord,
     encode_metadata,
 )
-from quorum_node.server.controller.foreseen import (
-    ForeseenImages,
+from quorum_node.server.controller.speculative_images import (
+    SpeculativeImages,
     Step,
     say_the_same,
     take_effect_at_once,
@@ -45,19 +45,19 @@ FIRST = ClusterImage()
 SECOND, THIRD = (FIRST.replay_all(map(config, range(count))) for count in (2, 5))
 
 
-def foreseen() -> ForeseenImages:
+def speculative() -> SpeculativeImages:
     """Offsets 10 and 11, then 12 to 14, of epoch 3."""
-    known = ForeseenImages()
+    known = SpeculativeImages()
     known.committed(10, 12, 3, Step(FIRST, SECOND))
     known.committed(12, 15, 3, Step(SECOND, THIRD))
     return known
 
 
 def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
-    known = foreseen()
+    known = speculative()
     assert known.behind(FIRST, 10, 12, 3) is SECOND
     assert known.behind(SECOND, 12, 15, 3) is THIRD
-    assert foreseen().behind(FIRST, 10, 15, 3) is THIRD
+    assert speculative().behind(FIRST, 10, 15, 3) is THIRD
     assert len(known) == 0
 
 
@@ -75,19 +75,19 @@ def test_a_batch_of_one_step_and_a_batch_of_two() -> None:
     ],
 )
 def test_anything_else_is_replayed(image: ClusterImage, base: int, end: int, epoch: int) -> None:
-    known = foreseen()
+    known = speculative()
     assert known.behind(image, base, end, epoch) is None
     assert len(known) == sum(step_base >= end for step_base in (10, 12)), "asked once, then gone"
 
 
 def test_what_replay_has_passed_is_forgotten() -> None:
-    known = foreseen()
+    known = speculative()
     known.behind(ClusterImage(), 10, 12, 3)
     assert len(known) == 1
     assert known.behind(SECOND, 12, 15, 3) is THIRD
 
 
-def test_only_what_replay_will_read_is_foreseen() -> None:
+def test_only_what_replay_will_read_is_kept() -> None:
     records = (config(1), TopicRecord(name="t", topic_id=UUID(int=500)))
     values = list(map(encode_metadata, records))
     assert take_effect_at_once(records)
@@ -111,7 +111,7 @@ def test_the_controllers_image_becomes_the_committed_one_when_it_is_committed() 
         await scene.commit()
         assert not asked.answer.is_fenced
         assert scene.committed.image is pending
-        assert scene.foreseen == len(scene.log)
+        assert scene.speculative == len(scene.log)
 
     play(test)
 
@@ -123,7 +123,7 @@ def test_what_was_not_committed_is_never_taken_over() -> None:
         scene.ask(registration(7))
         await scene.turn()
         await scene.lose()
-        assert len(scene.controller.foreseen) == 0
+        assert len(scene.controller.speculative) == 0
         await scene.lead(3)
         await scene.do(registration(8))
         assert set(scene.committed.image.brokers.by_id) == {8}
@@ -138,7 +138,7 @@ def test_what_replay_has_done_already_is_not_kept() -> None:
         scene.ask(registration(7))
         await scene.commit(apply_first=True)
         assert set(scene.committed.image.brokers.by_id) == {7}
-        assert len(scene.controller.foreseen) == 0
+        assert len(scene.controller.speculative) == 0
 
     play(test)
 
@@ -149,9 +149,9 @@ def test_a_deposed_controller_forgets_what_is_committed_and_not_applied() -> Non
         await scene.lead()
         scene.ask(registration(7))
         await scene.commit(apply=False)
-        assert len(scene.controller.foreseen) == 1
+        assert len(scene.controller.speculative) == 1
         await scene.lose()
-        assert len(scene.controller.foreseen) == 0
+        assert len(scene.controller.speculative) == 0
         scene.apply()
         assert set(scene.committed.image.brokers.by_id) == {7}
 
@@ -174,7 +174,7 @@ def test_what_others_append_is_taken_over_as_well() -> None:
         await scene.lead()
         append(scene, config(1))
         await scene.commit()
-        assert scene.foreseen == 1
+        assert scene.speculative == 1
         assert scene.committed.image == ClusterImage().replay(config(1))
 
     play(test)
@@ -207,7 +207,7 @@ def test_a_transaction_that_somebody_begins_here_is_replayed(
         await scene.commit()
         assert scene.committed.in_transaction
         assert scene.committed.image == ClusterImage()
-        assert scene.foreseen == 0
+        assert scene.speculative == 0
 
     play(test)
 
@@ -221,7 +221,7 @@ def test_a_decision_that_says_something_else_in_the_log_is_replayed() -> None:
         await scene.lead()
         decide(scene, quota)
         await scene.commit(apply=False)
-        assert len(scene.controller.foreseen) == 0
+        assert len(scene.controller.speculative) == 0
 
     play(test)
 
@@ -236,7 +236,7 @@ def test_a_decision_that_failed_is_not_the_next_append() -> None:
         append(scene, config(1))
         await scene.commit()
         assert scene.committed.image == ClusterImage().replay(config(1))
-        assert scene.foreseen == 0
+        assert scene.speculative == 0
 
     play(test)
 
@@ -257,7 +257,7 @@ class Log:
         return self.data if start_offset == 0 else b""
 
 
-def applied(log: Log, known: ForeseenImages) -> Applier:
+def applied(log: Log, known: SpeculativeImages) -> Applier:
     """An applier that has gone through the log; its image at the beginning must be `FIRST`."""
 
     port = NotingPort(known)
@@ -275,14 +275,14 @@ def applied(log: Log, known: ForeseenImages) -> Applier:
 
 
 def test_replay_asks_batch_by_batch() -> None:
-    known = ForeseenImages()
+    known = SpeculativeImages()
     known.committed(0, 1, 3, Step(FIRST, SECOND))
     applier = applied(Log((config(1),), (config(7),)), known)
     assert applier.image == SECOND.replay(config(7))
 
 
 def test_a_transaction_is_always_replayed() -> None:
-    known = ForeseenImages()
+    known = SpeculativeImages()
     known.committed(1, 2, 3, Step(FIRST, SECOND))
     log = Log((BeginTransactionRecord(),), (config(1),), (AbortTransactionRecord(),))
     assert applied(log, known).image == FIRST

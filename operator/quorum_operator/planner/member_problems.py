@@ -1,4 +1,4 @@
-"""What ails a member, in words for people; None for a member that is well.
+"""What is wrong with a member, in words for people; None for a member that is well.
 
 Owns the words and their order: the first that holds is the cause of those behind it. Judges no disk (`evidence.py`).
 """
@@ -50,7 +50,7 @@ LEFT = "Left"
 """How the text of a member begins that has left, and whose pod can't end while its host is away."""
 
 
-def ailment(each: Incarnation, unreachable: str | None = None) -> str | None:
+def member_problem(each: Incarnation, unreachable: str | None = None) -> str | None:
     """One word, or a word and its detail; `unreachable`: what is known of the host of a member that nobody reaches."""
     if each.failed is not None:
         return f"Failed: {each.failed.reason}"

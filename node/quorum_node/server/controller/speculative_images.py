@@ -28,25 +28,25 @@ class Step(NamedTuple):
     after: ClusterImage
 
 
-class _Foreseen(NamedTuple):
+class _SpeculativeStep(NamedTuple):
     base_offset: int
     end_offset: int
     epoch: int
     step: Step
 
 
-class ForeseenImages:
+class SpeculativeImages:
     """Steps whose records are committed and not applied yet, in the order of the log."""
 
     def __init__(self) -> None:
-        self._steps: deque[_Foreseen] = deque()
+        self._steps: deque[_SpeculativeStep] = deque()
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def committed(self, base_offset: int, end_offset: int, epoch: int, step: Step) -> None:
         """The records of a step were committed at these offsets."""
-        self._steps.append(_Foreseen(base_offset, end_offset, epoch, step))
+        self._steps.append(_SpeculativeStep(base_offset, end_offset, epoch, step))
 
     def clear(self) -> None:
         """Everything is replayed from here on."""
