@@ -65,14 +65,14 @@ def make_sole_voter(host: "SimulatedHost") -> Recovered:
         machine.clock.wall_ms,
     )
     cluster.rename(host)
-    recovered = host.key
-    assert recovered.uuid is not None
+    sole_voter = host.key
+    assert sole_voter.uuid is not None
     epoch = replica.epoch + EPOCH_DISTANCE
-    record = sole_voter_record(replica, recovered, host.config.endpoints, epoch)
+    record = sole_voter_record(replica, sole_voter, host.config.endpoints, epoch)
     held = SimulatedLog(opened.log, machine.files, machine.as_written).batches()
     recovered = Recovered(epoch, opened.log.end_offset, frozenset(held))
     append_sole_voter(opened.log, epoch, record, machine.clock.wall_ms())
-    save_sole_voter(opened.path, opened.state, epoch, recovered, machine.files)
+    save_sole_voter(opened.path, opened.state, epoch, sole_voter, machine.files)
     opened.log.close()
-    rename_replica(directory.path, directory.meta, recovered.uuid, machine.files)
+    rename_replica(directory.path, directory.meta, sole_voter.uuid, machine.files)
     return recovered
